@@ -1,0 +1,156 @@
+"""Every deliberate error: the class, its wire code and its HTTP status in one line, shared by server and client.
+
+The docstring is the default message and says what to do. The server turns an error into problem+json with
+`problem()`, the client turns problem+json back into the same class with `TracelakeError.of()`.
+"""
+
+from typing import Any, ClassVar
+
+
+class TracelakeError(Exception):
+    """Something went wrong inside Tracelake; look the id up in the log."""
+
+    code: ClassVar[str] = "internal"
+    status: ClassVar[int] = 500
+    registered: ClassVar[dict[str, type["TracelakeError"]]] = {}
+
+    def __init_subclass__(cls, *, code: str, status: int) -> None:
+        super().__init_subclass__()
+        if code in TracelakeError.registered:
+            raise TypeError(f"error code {code!r} is taken by {TracelakeError.registered[code].__name__}")
+        cls.code = code
+        cls.status = status
+        TracelakeError.registered[code] = cls
+
+    def __init__(self, detail: str | None = None, *, id: str | None = None, retry_after: int | None = None, **extra: Any) -> None:
+        self.detail: str = detail or (type(self).__doc__ or "").strip()
+        self.id: str | None = id
+        self.retry_after: int | None = retry_after
+        self.extra: dict[str, Any] = extra
+        super().__init__(self.detail)
+
+    def problem(self) -> dict[str, Any]:
+        """This error as a problem+json object (RFC 9457)."""
+        title = type(self).__name__
+        known = {"type": f"urn:tracelake:error:{self.code}", "title": title, "status": self.status, "code": self.code, "detail": self.detail}
+        return known | ({"id": self.id} if self.id else {}) | ({"retry_after": self.retry_after} if self.retry_after else {}) | self.extra
+
+    @staticmethod
+    def of(problem: dict[str, Any]) -> "TracelakeError":
+        """The error that a problem+json object speaks of; an unknown code keeps its words and becomes the plain class."""
+        rest = dict(problem)
+        for key in ("type", "title", "status"):
+            rest.pop(key, None)
+        code = rest.pop("code", "internal")
+        kind = TracelakeError.registered.get(code, TracelakeError)
+        detail, id, retry_after = rest.pop("detail", None), rest.pop("id", None), rest.pop("retry_after", None)
+        return kind(detail, id=id, retry_after=retry_after, **rest)
+
+
+TracelakeError.registered["internal"] = TracelakeError
+
+
+# What the caller sent
+class Malformed(TracelakeError, code="malformed", status=400):
+    """The request is not understood; check it against the API's schema."""
+
+
+class Invalid(TracelakeError, code="invalid", status=422):
+    """The request is understood but does not hold together; the detail says where."""
+
+
+class TooLarge(TracelakeError, code="too_large", status=413):
+    """The request is larger than is accepted; send it in smaller parts."""
+
+
+class IdempotencyConflict(TracelakeError, code="idempotency_conflict", status=409):
+    """This key was used before with other content; use a new key for a new request."""
+
+
+# Who the caller is
+class Unauthenticated(TracelakeError, code="unauthenticated", status=401):
+    """No valid token came with the request; send `Authorization: Bearer <token>`."""
+
+
+class Forbidden(TracelakeError, code="forbidden", status=403):
+    """The token is valid but lacks the right for this; ask an admin for the role that the detail names."""
+
+
+class NotFound(TracelakeError, code="not_found", status=404):
+    """There is no such object in this org; check the name with `tracelake status`."""
+
+
+# Tasks and attempts
+class StaleAttempt(TracelakeError, code="stale_attempt", status=409):
+    """A newer attempt of this task has started, or this fence was never given out; drop the result."""
+
+
+class AttemptFinal(TracelakeError, code="attempt_final", status=409):
+    """This attempt was closed before the report came; drop the result."""
+
+
+class CompletionConflict(TracelakeError, code="completion_conflict", status=409):
+    """This attempt was completed before with another body; the recorded result stands."""
+
+
+class IllegalTransition(TracelakeError, code="illegal_transition", status=409):
+    """A task in this state cannot do that."""
+
+
+class TaskCanceled(TracelakeError, code="task_canceled", status=409):
+    """The task is canceled; stop the operator and report the attempt as canceled."""
+
+
+class AlreadyFinal(TracelakeError, code="already_final", status=409):
+    """The task is final; start a new run instead."""
+
+
+# Events
+class EventConflict(TracelakeError, code="event_conflict", status=409):
+    """This event was told before with other content; an event never changes, tell a rewrite with a revision of its own."""
+
+
+class EventInvalid(TracelakeError, code="event_invalid", status=422):
+    """The event names an output that its job does not have, or a scope that the output cannot carry."""
+
+
+# DAGs and the registry
+class RebuildNeeded(TracelakeError, code="rebuild_needed", status=409):
+    """This DAG is active with another definition, and changing an active DAG is not supported yet; deploy it under a new name."""
+
+
+class NameTaken(TracelakeError, code="name_taken", status=409):
+    """Another DAG of this org publishes a dataset under this name; choose another name."""
+
+
+class JobNotRunnable(TracelakeError, code="job_not_runnable", status=409):
+    """Only a job with `activation: source` can be started by a request; run its source instead."""
+
+
+# The system
+class Unavailable(TracelakeError, code="unavailable", status=503):
+    """The service cannot answer now; try again shortly."""
+
+
+class NotRunning(TracelakeError, code="not_running", status=503):
+    """No Tracelake system answers; start one with `tracelake up` or set TRACELAKE_API_URL."""
+
+
+class OutcomeUnknown(TracelakeError, code="outcome_unknown", status=504):
+    """The connection broke after the request was sent: it may or may not have happened; repeat it with the same idempotency key."""
+
+
+class SettingInvalid(TracelakeError, code="setting_invalid", status=422):
+    """A setting cannot be used; the detail names it and says what it takes."""
+
+
+class MigrationRefused(TracelakeError, code="migration_refused", status=409):
+    """The database's schema does not match this program; the detail says which migration and what to do."""
+
+
+class SystemBusy(TracelakeError, code="system_busy", status=409):
+    """Another `tracelaked up` already runs this home; stop it first or choose another TRACELAKE_HOME."""
+
+
+class StartFailed(TracelakeError, code="start_failed", status=503):
+    """A part of the system did not start; the detail names its log."""

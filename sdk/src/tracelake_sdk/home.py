@@ -1,0 +1,45 @@
+"""The home of an embedded system: where it lives, and how a client finds its address and its token there."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+def default_home() -> Path:
+    """`TRACELAKE_HOME`, else `~/.tracelake`."""
+    return Path(os.environ.get("TRACELAKE_HOME") or Path.home() / ".tracelake")
+
+
+@dataclass(frozen=True)
+class HomeFiles:
+    """The files of one home that more than one program knows."""
+
+    home: Path
+
+    @property
+    def running(self) -> Path:
+        """Written by `tracelaked up` when everything answers: `{"api_url": …, "pid": …}`; absent while it is down."""
+        return self.home / "running.json"
+
+    @property
+    def credentials(self) -> Path:
+        """The first admin's token and the worker's: `{"admin_token": …, "worker_token": …}`, readable by its owner alone."""
+        return self.home / "credentials.json"
+
+    def api_url(self) -> str | None:
+        return _value(self.running, "api_url")
+
+    def admin_token(self) -> str | None:
+        return _value(self.credentials, "admin_token")
+
+    def worker_token(self) -> str | None:
+        return _value(self.credentials, "worker_token")
+
+
+def _value(path: Path, key: str) -> str | None:
+    try:
+        found = json.loads(path.read_text()).get(key)
+    except FileNotFoundError:
+        return None
+    return found if isinstance(found, str) else None

@@ -1,0 +1,92 @@
+"""Scopes: what part of a dataset an event, a task or a materialization speaks of.
+
+A cursor is a whole number or an instant in UTC and compares as such, never as text.
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+
+
+def _cursor_from_wire(value: Any) -> Any:
+    """Numbers stay numbers and ISO times become instants in UTC; anything else is refused."""
+    if isinstance(value, (bool, float)):
+        raise ValueError("a cursor is a whole number or a time such as 2024-01-10T05:00:00Z")
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError("a cursor is a whole number or a time such as 2024-01-10T05:00:00Z") from None
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError("a cursor that is a time needs its zone, such as 2024-01-10T05:00:00Z")
+        return value.astimezone(UTC)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError("a cursor that is a number fits in 64 bits")
+    return value
+
+
+def spell_cursor(value: int | datetime) -> int | str:
+    """The one spelling of a cursor on the wire: `5`, `2024-01-10T05:00:00Z`, microseconds only where there are some."""
+    if isinstance(value, int):
+        return value
+    return value.isoformat(timespec="microseconds" if value.microsecond else "seconds").replace("+00:00", "Z")
+
+
+Cursor = Annotated[int | datetime, BeforeValidator(_cursor_from_wire), PlainSerializer(spell_cursor)]
+
+
+class _Scope(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FullScope(_Scope):
+    """The whole dataset."""
+
+    kind: Literal["full"] = "full"
+
+    def __str__(self) -> str:
+        return "full"
+
+
+class PartitionScope(_Scope):
+    """The rows of one partition key; any text."""
+
+    kind: Literal["partition"] = "partition"
+    key: str = Field(min_length=1, max_length=1024)
+
+    def __str__(self) -> str:
+        return f"partition:{self.key}"
+
+
+class CursorScope(_Scope):
+    """A single cursor value."""
+
+    kind: Literal["cursor"] = "cursor"
+    value: Cursor
+
+    def __str__(self) -> str:
+        return f"cursor:{spell_cursor(self.value)}"
+
+
+class RangeScope(_Scope):
+    """A half-open range `[start, end)` of a cursor."""
+
+    kind: Literal["range"] = "range"
+    start: Cursor
+    end: Cursor
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "RangeScope":
+        if isinstance(self.start, int) != isinstance(self.end, int):
+            raise ValueError("a range starts and ends with the same kind of cursor")
+        if not self.start < self.end:  # pyright: ignore[reportOperatorIssue] both are of one kind here
+            raise ValueError("a range ends after it starts")
+        return self
+
+    def __str__(self) -> str:
+        return f"range:{spell_cursor(self.start)}_{spell_cursor(self.end)}"
+
+
+Scope = Annotated[FullScope | PartitionScope | CursorScope | RangeScope, Field(discriminator="kind")]

@@ -1,0 +1,274 @@
+"""Tasks and attempts: the worker contract on the wire.
+
+Fence and tokens travel beside the payload in the claim's answer, never inside it.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tracelake_sdk.events import EventDraft, EventKind
+from tracelake_sdk.scopes import Scope
+
+PAYLOAD_VERSION = 1
+MAX_BATCH = 500             # items in one claim, completion or heartbeat
+MAX_EVENTS = 10_000         # events in one completion
+
+
+class TaskState(StrEnum):
+    QUEUED = "queued"          # waits to be claimed, or for its turn, its time, or a resume
+    RUNNING = "running"        # claimed by a worker under a lease
+    COMMITTING = "committing"  # decided; its commit cannot be stopped any more
+    COMPLETED = "completed"    # done, recorded
+    FAILED = "failed"          # final: no attempt left, or refused
+    CANCELED = "canceled"      # final: a person said stop
+
+
+class TriggerKind(StrEnum):
+    EVENT = "event"      # an event of a dataset that the job subscribes to
+    REQUEST = "request"  # a person or a service asked for a run
+
+
+class Waits(StrEnum):
+    """Why a queued task cannot be claimed yet."""
+
+    TURN = "turn"      # earlier tasks of its job come first
+    PAUSED = "paused"  # its job or its DAG is paused
+    RETRY = "retry"    # the next attempt is not due yet
+
+
+class Outcome(StrEnum):
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+class AttemptOutcome(StrEnum):
+    """How an attempt ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    TIMED_OUT = "timed_out"    # its lease ran out and it never reported
+    SUPERSEDED = "superseded"  # the state it built on had moved; queued again
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Fence(_Wire):
+    """Proof of being the current attempt."""
+
+    task_id: UUID
+    attempt: int = Field(ge=1)
+    lease_token: str = Field(min_length=43, max_length=64, repr=False)
+
+
+class DagOfTask(_Wire):
+    name: str
+    version: int
+
+
+class JobOfTask(_Wire):
+    key: str
+    name: str
+    operator: str
+    runtime: str
+    config: dict[str, Any]
+    config_hash: str
+    update_strategy: str | None
+    unique_key: list[str]
+    execution_strategy: str | None
+    timeout_seconds: int
+
+
+class TriggerOfTask(_Wire):
+    kind: TriggerKind
+    id: UUID
+    event_kind: EventKind | None
+    scope: Scope | None
+    event_time: datetime | None
+    payload: dict[str, Any]
+    # A completed task of this generation already had this very scope. Only told to ordered jobs.
+    seen_before: bool
+
+
+class InputOfTask(_Wire):
+    index: int
+    dataset_uuid: UUID
+    dataset_version: UUID | None
+    trigger: bool
+    where: dict[str, Any] | None
+
+
+class OutputOfTask(_Wire):
+    index: int
+    dataset_uuid: UUID
+    dataset_version: UUID
+    layer: str
+
+
+class OperatorState(_Wire):
+    """What an operator remembers between its tasks; `revision` 0 means nothing yet."""
+
+    revision: int
+    value: dict[str, Any] | None
+
+
+class IdempotencyOfTask(_Wire):
+    producer_task_id: UUID
+    key_prefix: str
+
+
+class SlotOfTask(_Wire):
+    pool: str
+
+
+class LimitsOfTask(_Wire):
+    lease_seconds: float
+    max_events: int
+
+
+class TaskPayload(_Wire):
+    """Everything an operator may know of its task; the same object for fetch and claim.
+
+    A fetch before the claim leaves attempt, state and slot null.
+    """
+
+    schema_version: Literal[1] = 1
+    task_id: UUID
+    attempt: int | None
+    status: TaskState
+    org_id: UUID
+    dag: DagOfTask
+    job: JobOfTask
+    trigger: TriggerOfTask
+    inputs: list[InputOfTask]
+    outputs: list[OutputOfTask]
+    state: OperatorState | None
+    idempotency: IdempotencyOfTask
+    slot: SlotOfTask | None
+    limits: LimitsOfTask
+
+
+class ClaimRequest(_Wire):
+    """`room` says how many tasks of each pool the worker can take; the same `claim_id` again returns the same tasks."""
+
+    worker: str = Field(min_length=1, max_length=200)
+    claim_id: str = Field(min_length=43, max_length=64, repr=False)  # 256 random bits: the attempts' tokens derive from it
+    runtime: str
+    room: dict[str, int]
+    wait_s: float = Field(default=0, ge=0, le=60)
+
+
+class ClaimedTask(_Wire):
+    fence: Fence
+    lease_expires_at: datetime
+    payload: TaskPayload
+
+
+class ClaimAnswer(_Wire):
+    claimed: list[ClaimedTask]
+
+
+class OperatorError(_Wire):
+    """What went wrong in an operator: a class to group by and a sentence; never data, never a trace."""
+
+    error_class: str = Field(min_length=1, max_length=200)
+    message: str = Field(max_length=2000)
+    retry: bool = True
+
+
+class Completion(_Wire):
+    """One attempt's report."""
+
+    fence: Fence
+    outcome: Outcome
+    error: OperatorError | None = None
+    events: list[EventDraft] = Field(default_factory=list, max_length=MAX_EVENTS)
+    state: dict[str, Any] | None = None  # the operator's new state; None leaves it as it is
+    custom: dict[str, Any] = Field(default_factory=dict)
+
+
+class CompleteRequest(_Wire):
+    """Reports in one call; with `claim`, the answer also brings the next tasks."""
+
+    items: list[Completion] = Field(max_length=MAX_BATCH)
+    claim: ClaimRequest | None = None
+
+
+class CompletionResult(StrEnum):
+    DONE = "done"              # recorded: the task is completed, failed, or queued for its next attempt
+    SUPERSEDED = "superseded"  # the state it built on had moved; nothing recorded, queued again
+    CANCELED = "canceled"      # the task is canceled; nothing of the report was taken
+    STALE = "stale"            # not the current attempt
+    CONFLICT = "conflict"      # completed before with another body
+    REFUSED = "refused"        # the report itself is wrong; nothing recorded
+
+
+class CompletionAnswer(_Wire):
+    """What became of one report: `status` as an HTTP status, `code` and `detail` where it was not taken."""
+
+    task_id: UUID
+    result: CompletionResult
+    status: int
+    task_state: TaskState | None = None
+    code: str | None = None
+    detail: str | None = None
+    event_ids: list[UUID] = []
+
+
+class CompleteAnswer(_Wire):
+    results: list[CompletionAnswer]
+    claimed: list[ClaimedTask] = []
+
+
+class HeartbeatRequest(_Wire):
+    worker: str = Field(min_length=1, max_length=200)
+    fences: list[Fence] = Field(max_length=MAX_BATCH)
+
+
+class HeartbeatAnswer(_Wire):
+    """`expires_at` by task for leases that go on, tasks to `cancel`, and tasks that are `lost` to this worker."""
+
+    expires_at: dict[UUID, datetime]
+    cancel: list[UUID]
+    lost: list[UUID]
+
+
+class Attempt(BaseModel):
+    """One try at a task, as people see it."""
+
+    attempt: int
+    worker: str
+    started_at: datetime
+    last_heartbeat_at: datetime | None
+    timed_out_at: datetime | None
+    ended_at: datetime | None
+    outcome: AttemptOutcome | None
+    error_class: str | None
+    error_message: str | None
+
+
+class Task(BaseModel):
+    """A task, as people see it."""
+
+    id: UUID
+    dag: str
+    job: str
+    state: TaskState
+    waits: Waits | None
+    trigger_kind: TriggerKind
+    trigger_id: UUID
+    scope: Scope | None
+    attempt: int
+    failures: int
+    created_at: datetime
+    finished_at: datetime | None
+    due_at: datetime | None
+    cancel_asked_at: datetime | None
+    attempts: list[Attempt] = []

@@ -1,0 +1,125 @@
+"""One frozen object per process: the environment over `tracelake.yaml` over these defaults, read once at the start."""
+
+import os
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+
+from tracelake_sdk.errors import SettingInvalid
+from tracelake_sdk.home import default_home
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DatabaseSettings(_Section):
+    """Left empty, the embedded Postgres of the home is used."""
+
+    url: SecretStr | None = None        # the service's login role on the state database
+    owner_url: SecretStr | None = None  # the role that owns the schema; only migrations use it
+    data_url: SecretStr | None = None   # the service's login role on the data database
+    pool_size: int = Field(default=8, ge=2, le=200)
+
+
+class ApiSettings(_Section):
+    host: str = "127.0.0.1"
+    port: int = Field(default=0, ge=0, le=65535)  # 0: the embedded system keeps one free port for its home
+    max_waiting_polls: int = Field(default=256, ge=1, le=5000)
+
+
+class IssuerSettings(_Section):
+    """Someone whose signed tokens are believed about who a user is; never about org or roles."""
+
+    issuer: str
+    audience: str
+    public_key: str  # PEM; EdDSA, ES256 or RS256 (2048 bits or more)
+
+
+class AccessSettings(_Section):
+    org: str = "main"                    # the org that the first start makes
+    admin_issuer: str = "tracelake"      # with admin_subject: who the first admin is in a JWT
+    admin_subject: str = "admin"
+    issuers: tuple[IssuerSettings, ...] = ()
+
+
+class TaskSettings(_Section):
+    lease_seconds: float = Field(default=30, ge=0.2, le=3600)
+    backoff_seconds: float = Field(default=2, ge=0, le=3600)        # before the second attempt; doubles, with jitter
+    max_backoff_seconds: float = Field(default=300, ge=0, le=86400)
+    housekeeping_seconds: float = Field(default=1, ge=0.02, le=60)  # between two looks of the reaper and its neighbours
+
+
+class WebhookSettings(_Section):
+    """Who is told when a task is final. Without a url nobody is."""
+
+    url: str | None = None
+    secret: SecretStr | None = None  # signs each body: `Tracelake-Signature: sha256=…`
+    timeout_seconds: float = Field(default=10, gt=0, le=60)
+    allow_private_addresses: bool = False
+
+
+class WorkerSettings(_Section):
+    name: str | None = None
+    api_url: str | None = None
+    token: SecretStr | None = None
+    prefetch: int = Field(default=100, ge=1, le=500)
+    poll_seconds: float = Field(default=20, ge=0, le=60)
+
+
+class ChaosSettings(_Section):
+    """For the chaos suite: kill this very process when it reaches a named point (`claim:before_commit`)."""
+
+    kill_at: str | None = None
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="TRACELAKE__", env_nested_delimiter="__", frozen=True, extra="forbid")
+
+    home: Path = Field(default_factory=default_home)
+    vars: dict[str, str] = Field(default_factory=dict)  # what `${name}` in a DAG file's config stands for on this installation
+    database: DatabaseSettings = DatabaseSettings()
+    api: ApiSettings = ApiSettings()
+    access: AccessSettings = AccessSettings()
+    tasks: TaskSettings = TaskSettings()
+    webhook: WebhookSettings = WebhookSettings()
+    worker: WorkerSettings = WorkerSettings()
+    chaos: ChaosSettings = ChaosSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        file = Path(os.environ.get("TRACELAKE_CONFIG", "tracelake.yaml"))
+        return init_settings, env_settings, YamlConfigSettingsSource(settings_cls, yaml_file=file if file.is_file() else None)
+
+
+# The names that people know, beside the systematic ones.
+_SHORT_NAMES = {
+    "TRACELAKE_HOME": ("home",),
+    "TRACELAKE_DATABASE_URL": ("database", "url"),
+}
+
+
+def read_settings(**overrides: Any) -> Settings:
+    """This process's settings; a wrong one is an error that names it and never repeats its value."""
+    given: dict[str, Any] = {}
+    for name, path in _SHORT_NAMES.items():
+        if value := os.environ.get(name):
+            section = given
+            for part in path[:-1]:
+                section = cast("dict[str, Any]", section.setdefault(part, {}))
+            section[path[-1]] = value
+    try:
+        return Settings(**(given | overrides))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = "__".join(str(part).upper() for part in first["loc"])
+        raise SettingInvalid(f"TRACELAKE__{place}: {first['msg']}") from None
