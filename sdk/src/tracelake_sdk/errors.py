@@ -43,8 +43,7 @@ class TracelakeError(Exception):
             rest.pop(key, None)
         code = rest.pop("code", "internal")
         kind = TracelakeError.registered.get(code, TracelakeError)
-        detail, id, retry_after = rest.pop("detail", None), rest.pop("id", None), rest.pop("retry_after", None)
-        return kind(detail, id=id, retry_after=retry_after, **rest)
+        return kind(rest.pop("detail", None), id=rest.pop("id", None), retry_after=rest.pop("retry_after", None), **rest)
 
 
 TracelakeError.registered["internal"] = TracelakeError
