@@ -1,0 +1,48 @@
+# The doors of the house. `make help` lists them; each brings what it needs, from wheels, into .venv and .tools.
+
+PY := .venv/bin/python
+ROW ?=
+SEED ?=
+PYTEST_ARGS ?= -n 2 --dist loadgroup
+
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up test proof check bench lock docs clean
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
+
+setup: ## Make .venv from the locks, with nothing but Python and make
+	@python=$$(PYTHON="$(PYTHON)" tools/find-python) && "$$python" tools/environment.py
+
+demo: setup ## Run the sample on an embedded system, told in plain sentences
+	@.venv/bin/tracelake demo
+
+up: setup ## Start the embedded system and keep it running (Ctrl-C stops it)
+	@.venv/bin/tracelake up
+
+test: setup ## Run the tests at their daily size
+	@.venv/bin/pytest -m "not proof" $(PYTEST_ARGS)
+
+proof: setup ## Run the tests at their full size and from a clean clone; writes proof/report-*.md
+	@$(PY) tests/proof/run.py $(if $(SEED),--seed $(SEED))
+
+check: setup ## Lint, types, import contracts, and whether generated pages are fresh
+	@.venv/bin/ruff check .
+	@.venv/bin/basedpyright
+	@.venv/bin/lint-imports
+	@$(PY) tools/guarantees.py --check
+	@$(PY) tools/licences.py --check
+
+bench: setup ## Run the benchmark (one row with ROW=tasks)
+	@$(PY) -m bench $(ROW)
+
+docs: setup ## Write the generated pages anew
+	@$(PY) tools/guarantees.py
+	@$(PY) tools/licences.py
+
+lock: setup ## Resolve the dependencies anew into requirements.lock and tools/build.lock
+	@tools/lock
+
+clean: ## Remove what the targets made here; homes of embedded systems stay
+	@rm -rf .venv .tools .pytest_cache .ruff_cache .import_linter_cache .hypothesis
