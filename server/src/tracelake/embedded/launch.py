@@ -1,0 +1,43 @@
+"""The few lines between us and a program we start: die with the parent, leave root where asked, become the program.
+
+Run by path, without site packages: `python -I -S launch.py PARENT_PID SIGNAL as-is|unprivileged PROGRAM ARGUMENT…`.
+It works where `setpriv` and `unshare` are missing or old, and needs no code between fork and exec.
+"""
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+CLONE_NEWUSER = 0x10000000
+NOBODY = 65534
+
+
+def _leave_root(libc: ctypes.CDLL) -> None:
+    """Become nobody in a user namespace of one user: the same files stay ours, every capability is gone after exec."""
+    uid, gid = os.geteuid(), os.getegid()
+    if libc.unshare(CLONE_NEWUSER) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), "unshare")
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{NOBODY} {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{NOBODY} {gid} 1")
+
+
+def main(parent: str, signal: str, rights: str, *command: str) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if rights == "unprivileged":
+        try:
+            _leave_root(libc)
+        except OSError as error:
+            sys.exit(f"no user namespace could be made: {error}")
+    # After the change of rights, which would clear it; it survives exec.
+    libc.prctl(PR_SET_PDEATHSIG, int(signal), 0, 0, 0)
+    if os.getppid() != int(parent):
+        sys.exit("the parent ended before its child began")
+    os.execv(command[0], command)  # noqa: S606  no shell is wanted
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

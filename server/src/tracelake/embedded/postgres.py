@@ -1,0 +1,282 @@
+"""Our own launcher of a Postgres in one folder: made whole or not at all, ended with us, started again after any kill.
+
+It runs as the user that we are; as root it runs as nobody in a user namespace, because Postgres refuses root.
+"""
+
+import fcntl
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from uuid import uuid4
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from tracelake.control.database import roles
+from tracelake.embedded.binaries import PostgresBinaries
+from tracelake.embedded.files import sync_folder, write_whole
+from tracelake.embedded.ports import is_free, kept_port
+from tracelake.embedded.processes import Child, ProcessIdentity, Requests, command_that_dies_with_us
+from tracelake_sdk.errors import StartFailed, SystemBusy
+
+SUPERUSER = "tracelake_superuser"
+STATE_DATABASE = "tracelake_state"
+DATA_DATABASE = "tracelake_data"
+
+# Fast shutdown: open transactions are rolled back, the rest is clean. Then at once, then by force.
+_STOP: Requests = ((signal.SIGINT, 30), (signal.SIGQUIT, 10), (signal.SIGKILL, 10))
+_TRIES = 5
+_INITDB_SECONDS = 120
+_START_SECONDS = 300  # recovery after a kill may be long; a Postgres that ends is noticed at once
+
+_OPTIONS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "max_connections": "100",
+    "shared_buffers": "64MB",
+    "jit": "off",
+    "autovacuum": "on",
+    "password_encryption": "scram-sha-256",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "logging_collector": "off",
+    "log_checkpoints": "off",
+    "log_line_prefix": "%m [%p] %u@%d ",
+}
+_NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+class EmbeddedPostgres:
+    """One Postgres and its folder: `data/`, `passwords/`, `port`, `postgres.log`."""
+
+    def __init__(
+        self, folder: Path, binaries: PostgresBinaries, *, port: int | None = None, durable: bool = True, options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder = folder.absolute()
+        self.binaries = binaries
+        self.log = self.folder / "postgres.log"
+        self.passwords = Passwords(self.folder / "passwords")
+        self._data = self.folder / "data"
+        self._given_port = port
+        self._durable = durable
+        self._options = dict(_OPTIONS) | ({} if durable else _NOT_DURABLE) | dict(options or {})
+        self._port: int | None = None
+        self._server: Child | None = None
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int | None:
+        """The postmaster's, while it runs."""
+        return self._server.pid if self._server and self._server.exit_code is None else None
+
+    @property
+    def identity(self) -> ProcessIdentity | None:
+        return self._server.identity if self._server else None
+
+    @property
+    def port(self) -> int:
+        if self._port is None:
+            raise StartFailed("Postgres was not started yet, so it has no port")
+        return self._port
+
+    def url(self, database: str = "postgres", role: str = SUPERUSER) -> str:
+        """How this role reaches this database; the password is in it."""
+        return f"postgresql://{role}:{self.passwords.get(role)}@127.0.0.1:{self.port}/{database}"
+
+    def start(self) -> None:
+        """Make the folder if it is new, end what a killed launcher left behind, start, and return when it answers."""
+        self._take_lock()
+        try:
+            self._end_leftovers()
+            if not self._data.exists():
+                self._make_data_folder()
+            self._check_major()
+            self._start_in_a_few_tries()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End it cleanly; a second stop does nothing."""
+        if self._server:
+            self._server.stop(_STOP)
+            self._server = None
+            self._end_leftovers()  # the processes of a postmaster that was killed
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _take_lock(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self._lock is not None:
+            raise SystemBusy(f"the Postgres in {self.folder} is already started by this process")
+        lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise SystemBusy(f"another process runs the Postgres in {self.folder}; stop it first") from None
+        self._lock = lock
+
+    def _end_leftovers(self) -> None:
+        """We hold the lock, so a Postgres that lives in our folder has lost its launcher. Nobody else is touched."""
+        for data in self.folder.glob("data*"):
+            postmaster = _postmaster(data)
+            running = _processes_in(data)
+            if postmaster in running:
+                postmaster.end(_STOP)
+            for identity in _processes_in(data):
+                if not identity.end(((signal.SIGQUIT, 10), (signal.SIGKILL, 10))):
+                    raise StartFailed(f"process {identity.pid} of a former Postgres in {data} does not end; end it, then try again")
+            if data != self._data:
+                shutil.rmtree(data)  # an initdb that was interrupted
+        # Safe now that nobody lives there; kept, its pid may by now be somebody else's and Postgres would not start.
+        (self._data / "postmaster.pid").unlink(missing_ok=True)
+
+    def _make_data_folder(self) -> None:
+        fresh = self.folder / f"data-{uuid4().hex}"
+        self.passwords.make(SUPERUSER)
+        command = [
+            self.binaries.folder / "initdb", "--pgdata", fresh, "--username", SUPERUSER, "--pwfile", self.passwords.file(SUPERUSER),
+            "--auth=scram-sha-256", "--data-checksums", "--encoding=UTF8",
+            "--locale=C",  # the order of the bytes: the same on every machine, and after every upgrade of its C library
+            *([] if self._durable else ["--no-sync"]),
+        ]
+        answer = subprocess.run(
+            command_that_dies_with_us(command, death=signal.SIGKILL, unprivileged=_is_root()),
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_INITDB_SECONDS, cwd=self.folder,
+            start_new_session=True,
+        )
+        if answer.returncode != 0:
+            shutil.rmtree(fresh, ignore_errors=True)
+            with self.log.open("a") as log:
+                log.write(answer.stdout + answer.stderr)
+            raise self._failure("initdb failed")
+        # Last: a crash before it leaves a folder to sweep, never one that is half made.
+        fresh.rename(self._data)
+        sync_folder(self.folder)
+
+    def _check_major(self) -> None:
+        made_by = (self._data / "PG_VERSION").read_text().strip()
+        if made_by != str(self.binaries.major):
+            raise StartFailed(
+                f"{self._data} was made by Postgres {made_by}, and {self.binaries.folder} is Postgres {self.binaries.version}; set TRACELAKE_POSTGRES_BIN "
+                f"to the bin folder of a Postgres {made_by}, or use another TRACELAKE_HOME"
+            )
+
+    def _start_in_a_few_tries(self) -> None:
+        for attempt in range(_TRIES):
+            self._port = self._given_port or kept_port(self.folder / "port")
+            if self._given_port and not is_free(self._given_port):
+                raise StartFailed(f"port {self._given_port} on 127.0.0.1 is taken; free it, or leave the port open so that a free one is chosen")
+            self._server = Child(
+                "postgres", self._command(self._port), log=self.log, death=signal.SIGINT, unprivileged=_is_root(),
+                environment={name: value for name, value in os.environ.items() if not name.startswith("PG")},
+            )
+            if self._answers():
+                return
+            self._end_leftovers()
+            time.sleep(0.2 * (attempt + 1))  # what a kill left in the kernel needs a moment to go
+        raise self._failure("Postgres did not start")
+
+    def _command(self, port: int) -> list[str | Path]:
+        command: list[str | Path] = [self.binaries.folder / "postgres", "-D", self._data, "-p", str(port)]
+        for name, value in self._options.items():
+            command += ["-c", f"{name}={value}"]
+        return command
+
+    def _answers(self) -> bool:
+        """Wait until it does; False when it ended instead."""
+        assert self._server is not None  # noqa: S101  only called after it was made
+        deadline = time.monotonic() + _START_SECONDS
+        pause = 0.02
+        while time.monotonic() < deadline:
+            with suppress(psycopg.OperationalError):  # not listening yet, or still in recovery
+                psycopg.connect(self.url(), connect_timeout=5).close()
+                return True
+            if self._server.wait(pause):
+                return False
+            pause = min(pause * 1.5, 0.5)  # a long recovery logs every question
+        raise self._failure(f"Postgres did not answer within {_START_SECONDS} seconds")
+
+    def _failure(self, what: str) -> StartFailed:
+        if reason := self.binaries.why_not_runnable():
+            return StartFailed(f"{reason}; run Tracelake as a normal user, or set TRACELAKE_DATABASE_URL to a Postgres that runs elsewhere")
+        return StartFailed(f"{what}; its log is {self.log}")
+
+
+class Passwords:
+    """One random password per role, each in a file that only its owner may read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def file(self, role: str) -> Path:
+        return self._folder / role
+
+    def get(self, role: str) -> str:
+        return self.file(role).read_text().strip()
+
+    def make(self, role: str) -> str:
+        """A new password for the role, in place of any it had."""
+        self._folder.mkdir(exist_ok=True, mode=0o700)
+        password = secrets.token_urlsafe(32)
+        write_whole(self.file(role), password + "\n")
+        return password
+
+    def get_or_make(self, role: str) -> str:
+        return self.get(role) if self.file(role).exists() else self.make(role)
+
+
+def prepare_databases(superuser_url: str, passwords: Passwords) -> None:
+    """The four roles and the state and data databases, owned by the owner role and closed to everybody else; again is nothing new."""
+    logins = {role: passwords.get_or_make(role) for role in (roles.OWNER, roles.SERVICE)}
+    with psycopg.connect(superuser_url, autocommit=True) as connection:
+        with connection.transaction():
+            roles.prepare_roles(connection, passwords=logins)
+        existing = {name for (name,) in connection.execute("SELECT datname FROM pg_database").fetchall()}
+        for database in (STATE_DATABASE, DATA_DATABASE):
+            if database not in existing:
+                roles.create_database(connection, database, owner=roles.OWNER)
+    for database in (STATE_DATABASE, DATA_DATABASE):
+        with psycopg.connect(make_conninfo(superuser_url, dbname=database)) as connection:
+            roles.close_database(connection)
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def _postmaster(data: Path) -> ProcessIdentity | None:
+    try:
+        first = (data / "postmaster.pid").read_text().partition("\n")[0]
+    except FileNotFoundError:
+        return None
+    return ProcessIdentity.find(int(first)) if first.strip().isdecimal() else None
+
+
+def _processes_in(data: Path) -> list[ProcessIdentity]:
+    """The processes of a Postgres that live in this data folder: every one of them has it as its working folder."""
+    found: list[ProcessIdentity] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        # Processes of others may not be looked at, and any may end meanwhile: neither is ours.
+        with suppress(PermissionError, FileNotFoundError, ProcessLookupError):
+            program = (process / "exe").readlink().name.removesuffix(" (deleted)")
+            if program == "postgres" and (process / "cwd").readlink() == data.resolve() and (identity := ProcessIdentity.find(int(process.name))):
+                found.append(identity)
+    return found

@@ -1,0 +1,135 @@
+"""Child processes that die with their parent, and leftovers that are ended exactly: never by name, never by a recycled pid."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tracelake.embedded import launch
+from tracelake.embedded.files import rotate
+
+# What a process is asked in turn, and for how many seconds each.
+Requests = Sequence[tuple[signal.Signals, float]]
+STOP: Requests = ((signal.SIGTERM, 20), (signal.SIGKILL, 10))
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """One process and no other: a pid is given out again, a pid with its start is not."""
+
+    pid: int
+    started: str  # the boot and the clock tick in it
+
+    @classmethod
+    def find(cls, pid: int) -> Self | None:
+        """Who has this pid now; None when nobody runs under it."""
+        try:
+            # The name in parentheses may hold anything, so fields are counted from its end.
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        if fields[0] in "ZX":
+            return None
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return cls(pid, f"{boot}/{fields[19]}")
+
+    @property
+    def alive(self) -> bool:
+        return ProcessIdentity.find(self.pid) == self
+
+    def end(self, requests: Requests = STOP) -> bool:
+        """Ask it to stop, ever more firmly; True when it is gone. Whoever else has the pid by now is left alone."""
+        try:
+            handle = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return True
+        with closing(_Handle(handle)) as held:
+            # The handle stays with the process it was opened on: what is checked now is what the signals reach.
+            if not self.alive:
+                return True
+            for request, seconds in requests:
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(held.handle, request)
+                if held.wait(seconds):
+                    return True
+        return False
+
+
+@dataclass(frozen=True)
+class _Handle:
+    handle: int
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the process ended within that time."""
+        poll = select.poll()
+        poll.register(self.handle, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+    def close(self) -> None:
+        os.close(self.handle)
+
+
+def command_that_dies_with_us(command: Sequence[str | Path], *, death: signal.Signals, unprivileged: bool = False) -> list[str]:
+    """The command behind `launch.py`. The signal comes when the *thread* that starts it ends: start it from one that lives on."""
+    rights = "unprivileged" if unprivileged else "as-is"
+    before = [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), str(int(death)), rights]
+    return before + [str(part) for part in command]
+
+
+class Child:
+    """A program that runs beside us in a session of its own, its output in a log file."""
+
+    def __init__(
+        self, name: str, command: Sequence[str | Path], *, log: Path, environment: Mapping[str, str] | None = None,
+        death: signal.Signals = signal.SIGKILL, unprivileged: bool = False,
+    ) -> None:
+        self.name = name
+        self.log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        rotate(log)
+        with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as output:
+            self._process = subprocess.Popen(
+                command_that_dies_with_us(command, death=death, unprivileged=unprivileged),
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True, cwd=log.parent,
+            )
+        self.identity = ProcessIdentity.find(self._process.pid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; negative when a signal ended it."""
+        return self._process.poll()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it ended within that time."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def stop(self, requests: Requests = STOP) -> bool:
+        """Ask it to stop, ever more firmly; True when it is gone."""
+        for request, seconds in requests:
+            if self.exit_code is not None:
+                return True
+            self._process.send_signal(request)
+            if self.wait(seconds):
+                return True
+        return self.exit_code is not None
