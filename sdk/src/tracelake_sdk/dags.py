@@ -1,0 +1,193 @@
+"""DAGs: the canonical parsed form of a DAG file, with every default filled in.
+
+Two files that mean the same have equal specs but for the order of their jobs; the file's comments, formatting and
+`defaults:` are gone here.
+"""
+
+import re
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from tracelake_sdk.scopes import Cursor, CursorScope, PartitionScope, RangeScope, Scope
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,127}")  # matched in full: DAG, job, dataset and pool names
+DEFAULT_POOL = "default"
+DEFAULT_MAX_ATTEMPTS = 3
+DEFAULT_TIMEOUT_SECONDS = 1800
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,127}$")]
+
+
+class Activation(StrEnum):
+    """What makes a job's tasks."""
+
+    SOURCE = "source"      # a request, or another thing outside the lake
+    REACTIVE = "reactive"  # the events of its inputs
+
+
+class SourceKind(StrEnum):
+    MANUAL = "manual"  # a person or a service asks for each run
+
+
+class Runtime(StrEnum):
+    """Where an operator runs."""
+
+    SPARK = "spark"
+    PYTHON = "python"
+    LAMBDA = "lambda"
+    DISPATCHER = "dispatcher"  # events and ranges only, never rows
+
+
+class ExecutionStrategy(StrEnum):
+    """How an event's scope becomes the output's."""
+
+    PER_UPDATE = "PerUpdate"        # the event's own scope
+    PER_PARTITION = "PerPartition"  # the partitions or ranges of the output that the event's scope touches
+
+
+class UpdateStrategy(StrEnum):
+    """What a task does to the rows that are there already."""
+
+    APPEND = "append"    # adds rows with a new unique key, deletes nothing
+    REPLACE = "replace"  # rewrites its scope
+
+
+class Layer(StrEnum):
+    BRONZE = "bronze"
+    SILVER = "silver"
+    GOLD = "gold"
+
+
+class _Spec(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True, validate_by_name=True, validate_by_alias=True)
+
+
+class SourceSpec(_Spec):
+    kind: SourceKind
+
+
+class JobOutput(_Spec):
+    """An output of another job of the same DAG."""
+
+    job: Name
+    output: int = Field(ge=0)
+
+
+class NamedDataset(_Spec):
+    """A dataset that another DAG publishes."""
+
+    dataset: Name
+
+
+class CursorBounds(_Spec):
+    """`min` is inside, `below` is not; one of them may be left open."""
+
+    min: Cursor | None = None
+    below: Cursor | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> "CursorBounds":
+        if self.min is None and self.below is None:
+            raise ValueError("bounds need `min`, `below` or both")
+        if self.min is not None and self.below is not None:
+            if isinstance(self.min, int) != isinstance(self.below, int):
+                raise ValueError("both bounds are of the same kind of cursor")
+            if not self.min < self.below:  # pyright: ignore[reportOperatorIssue] both are of one kind here
+                raise ValueError("`min` is less than `below`")
+        return self
+
+
+class WhereSpec(_Spec):
+    """Which events pass an edge: those of named partitions, or those of a span of the cursor."""
+
+    partition: tuple[str, ...] | None = None
+    cursor: CursorBounds | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "WhereSpec":
+        if (self.partition is None) == (self.cursor is None):
+            raise ValueError("`where` names either `partition` or `cursor`")
+        if self.partition is not None and not self.partition:
+            raise ValueError("`where` names at least one partition")
+        return self
+
+
+class InputSpec(_Spec):
+    reads: JobOutput | NamedDataset = Field(alias="from")
+    trigger: bool = True  # false: read and pinned, but its events make no task
+    where: WhereSpec | None = None
+
+
+class OutputSpec(_Spec):
+    layer: Layer
+    description: str
+    domain: str
+    owner: str
+
+
+class ScalingSpec(_Spec):
+    worker_pool: Name = DEFAULT_POOL
+    max_concurrency: int | None = Field(default=None, ge=1)  # None: as many as the pool has slots
+
+
+class JobSpec(_Spec):
+    name: Name
+    activation: Activation
+    source: SourceSpec | None = None
+    inputs: tuple[InputSpec, ...] = ()
+    execution_strategy: ExecutionStrategy | None = None
+    runtime: Runtime
+    operator: str
+    config: dict[str, Any] = Field(default_factory=dict)  # the operator's config with its defaults, variables unfilled
+    outputs: tuple[OutputSpec, ...] = ()
+    update_strategy: UpdateStrategy | None = None
+    unique_key: tuple[str, ...] = ()
+    scaling: ScalingSpec = ScalingSpec()
+    max_attempts: int = Field(default=DEFAULT_MAX_ATTEMPTS, ge=1)
+    timeout_seconds: int = Field(default=DEFAULT_TIMEOUT_SECONDS, ge=1)
+
+
+class PublishSpec(_Spec):
+    """The output that a dataset name stands for."""
+
+    job: Name
+    output_index: int = Field(ge=0)
+
+
+class DagSpec(_Spec):
+    name: Name
+    jobs: tuple[JobSpec, ...]  # in the order of the file
+    publish: dict[str, PublishSpec] = Field(default_factory=dict)
+
+    def job(self, name: str) -> JobSpec:
+        return next(job for job in self.jobs if job.name == name)
+
+
+def passes(where: WhereSpec | None, scope: Scope) -> bool:
+    """Whether an event of this scope passes the edge; a `where` that cannot judge the scope passes it, so that nothing is dropped by a guess.
+
+    A full scope always passes, a range when it overlaps the bounds. `partition` judges partitions alone, `cursor`
+    only cursors and ranges of its own kind, numbers or times.
+    """
+    if where is None:
+        return True
+    if where.partition is not None:
+        return not isinstance(scope, PartitionScope) or scope.key in where.partition
+    bounds = where.cursor or CursorBounds.model_construct()
+    match scope:
+        case CursorScope(value=value):
+            return _less(value, bounds.min) is not True and _less(value, bounds.below) is not False
+        case RangeScope(start=start, end=end):
+            return _less(bounds.min, end) is not False and _less(start, bounds.below) is not False
+        case _:
+            return True
+
+
+def _less(one: int | datetime | None, other: int | datetime | None) -> bool | None:
+    """`one < other`; None when there is nothing to compare, or a number with a time."""
+    if one is None or other is None or isinstance(one, int) != isinstance(other, int):
+        return None
+    return one < other  # pyright: ignore[reportOperatorIssue] both are of one kind here
