@@ -41,9 +41,12 @@ class Waits(StrEnum):
 
 
 class Outcome(StrEnum):
+    """What a worker reports of an attempt."""
+
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    CANCELED = "canceled"
+    CANCELED = "canceled"      # it was told to stop, and did
+    GIVEN_BACK = "given_back"  # the worker stops and has not run it
 
 
 class AttemptOutcome(StrEnum):
@@ -54,6 +57,7 @@ class AttemptOutcome(StrEnum):
     CANCELED = "canceled"
     TIMED_OUT = "timed_out"    # its lease ran out and it never reported
     SUPERSEDED = "superseded"  # the state it built on had moved; queued again
+    GIVEN_BACK = "given_back"  # its worker stopped before it ran; queued again
 
 
 class _Wire(BaseModel):

@@ -64,6 +64,9 @@ def _prepare(connection: Connection[Any], service: str, passwords: Mapping[str, 
         if not _may_become(connection, service, group):
             grant = SQL("GRANT {} TO {}" + _grant_options(connection))
             connection.execute(grant.format(Identifier(group), Identifier(service)))
+    # Whoever decides also executes: a completion writes its runs and its decisions in one transaction.
+    if connection.execute("SELECT pg_has_role(%s, %s, 'USAGE')", [DECIDE, EXECUTE]).fetchone() != (True,):
+        connection.execute(SQL("GRANT {} TO {}").format(Identifier(EXECUTE), Identifier(DECIDE)))
 
 
 def _make(connection: Connection[Any], role: str) -> None:

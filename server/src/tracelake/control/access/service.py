@@ -1,0 +1,85 @@
+"""Authentication and the first start."""
+
+import json
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tracelake.control.access import store
+from tracelake.control.access.callers import ADMIN, RESERVED_ROLES, Caller, TokenKind
+from tracelake.control.access.signed_tokens import Issuer, looks_signed, subject_of
+from tracelake.control.access.tokens import new_token, token_sha256
+from tracelake.control.database.transactions import Database, Transaction
+from tracelake_sdk.errors import Unauthenticated
+from tracelake_sdk.home import HomeFiles
+
+_REMEMBERED_SECONDS = 1.0  # a revoked token lives at most this much longer in a process
+_MOST_REMEMBERED = 10_000
+
+
+@dataclass
+class Access:
+    """Says who calls."""
+
+    database: Database
+    issuers: dict[str, Issuer]
+    _remembered: dict[bytes, tuple[float, Caller]] = field(default_factory=dict)
+
+    def authenticate(self, token: str) -> Caller:
+        """The caller behind a bearer token, or Unauthenticated."""
+        key = token_sha256(token)
+        known = self._remembered.get(key)
+        if known is not None and known[0] > time.monotonic():
+            return known[1]
+        with self.database.transaction("authenticate") as tx:
+            if looks_signed(token):
+                issuer, subject = subject_of(token, self.issuers)
+                row = store.caller_of_subject(tx, issuer=issuer, subject=subject)
+            else:
+                row = store.caller_of_token(tx, key)
+        if row is None:
+            raise Unauthenticated("This token is unknown, expired, revoked, or its user is disabled.")
+        if len(self._remembered) >= _MOST_REMEMBERED:
+            self._remembered.clear()
+        caller = row.caller()
+        if not looks_signed(token):  # a signed one carries its own end, which must be looked at each time
+            self._remembered[key] = (time.monotonic() + _REMEMBERED_SECONDS, caller)
+        return caller
+
+
+def first_start(tx: Transaction, home: Path, *, org: str, admin_issuer: str, admin_subject: str) -> bool:
+    """Makes the first org with its admin, its worker and their tokens, unless an org exists; says whether it did.
+
+    The tokens are in the home's credentials file before the transaction that makes them valid commits, so that a
+    crash in between leaves tokens that the next start makes valid, and never an org without an admin.
+    """
+    store.lock_first_start(tx)
+    if store.has_org(tx):
+        return False
+    files = HomeFiles(home)
+    admin_token, worker_token = files.admin_token(), files.worker_token()
+    if admin_token is None or worker_token is None:
+        admin_token, worker_token = new_token(), new_token()
+        _keep(files.credentials, {"admin_token": admin_token, "worker_token": worker_token})
+    org_id = store.add_org(tx, org)
+    for role in RESERVED_ROLES:
+        store.add_role(tx, org=org_id, name=role)
+    user = store.add_user(tx, org=org_id, name=admin_subject, issuer=admin_issuer, subject=admin_subject)
+    store.add_member(tx, org=org_id, role=ADMIN, user=user)
+    store.add_token(tx, org=org_id, kind=TokenKind.USER, user=user, label="first admin", sha256=token_sha256(admin_token))
+    store.add_token(tx, org=org_id, kind=TokenKind.WORKER, label="first worker", sha256=token_sha256(worker_token))
+    store.append_audit(tx, org=org_id, actor="first start", action="create_org", object=org)
+    return True
+
+
+def _keep(path: Path, content: dict[str, str]) -> None:
+    """Whole or absent, and readable by its owner alone from its first byte."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

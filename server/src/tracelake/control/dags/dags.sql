@@ -1,0 +1,126 @@
+-- name: lock_routing_shared
+-- A statement of its own: what it protects is read by a later one, which then sees what the wait was for.
+SELECT pg_advisory_xact_lock_shared(hashtextextended('routing ' || dag.id, 0))
+FROM (SELECT DISTINCT id FROM unnest(%(dags)s::uuid[]) AS id ORDER BY id) AS dag
+
+-- name: lock_routing
+SELECT pg_advisory_xact_lock(hashtextextended('routing ' || dag.id, 0))
+FROM (SELECT DISTINCT id FROM unnest(%(dags)s::uuid[]) AS id ORDER BY id) AS dag
+
+-- name: lock_org
+-- One deploy at a time in an org: names and the graph of all its DAGs are judged under it.
+SELECT pg_advisory_xact_lock(hashtextextended('org ' || %(org)s::uuid, 0))
+
+-- name: add_dag
+INSERT INTO dag (id, org_id, name, created_by) VALUES (%(id)s, %(org)s, %(name)s, %(actor)s)
+
+-- name: find_dag
+SELECT dag.id, dag.name, dag.active_version_id, dag.paused_at, version.number, version.spec, version.spec_hash
+FROM dag LEFT JOIN dag_version AS version ON version.id = dag.active_version_id
+WHERE dag.org_id = %(org)s AND dag.name = %(name)s
+
+-- name: list_dags
+SELECT dag.id, dag.name, dag.active_version_id, dag.paused_at, version.number, version.spec, version.spec_hash
+FROM dag LEFT JOIN dag_version AS version ON version.id = dag.active_version_id
+WHERE dag.org_id = %(org)s AND (%(name)s::text IS NULL OR dag.name = %(name)s)
+ORDER BY dag.name
+
+-- name: add_version
+INSERT INTO dag_version (id, dag_id, number, spec, spec_hash, created_by)
+VALUES (%(id)s, %(dag)s, %(number)s, %(spec)s::jsonb, %(spec_hash)s, %(actor)s)
+
+-- name: add_job_key
+INSERT INTO job_key (id, dag_id, name) VALUES (%(id)s, %(dag)s, %(name)s)
+
+-- name: add_generation
+WITH added AS (INSERT INTO generation (id, job_key_id, lineage_hash) VALUES (%(id)s, %(job_key)s, %(lineage_hash)s) RETURNING id)
+INSERT INTO line (generation_id) SELECT id FROM added
+
+-- name: add_job
+INSERT INTO job (id, dag_version_id, job_key_id, generation_id, pool_id, spec, config_hash, ordered, turns)
+VALUES (%(id)s, %(dag_version)s, %(job_key)s, %(generation)s, %(pool)s, %(spec)s::jsonb, %(config_hash)s, %(ordered)s, %(turns)s)
+
+-- name: add_input
+INSERT INTO job_input (job_id, index, dataset_id, trigger, filter)
+VALUES (%(job)s, %(index)s, %(dataset)s, %(trigger)s, %(filter)s::jsonb)
+
+-- name: add_pointer
+INSERT INTO pointer (dag_version_id, dataset_id, dataset_version_id) VALUES (%(dag_version)s, %(dataset)s, %(dataset_version)s)
+
+-- name: activate
+WITH fact AS (
+    INSERT INTO dag_activation (id, dag_id, dag_version_id, kind, previous_id, pointer_set_hash, actor, at)
+    VALUES (%(id)s, %(dag)s, %(dag_version)s, 'deploy', NULL, %(pointer_set_hash)s, %(actor)s, clock_timestamp())
+)
+UPDATE dag SET active_version_id = %(dag_version)s WHERE id = %(dag)s
+
+-- name: jobs_of_generations
+-- The definition that is current for each generation; it may differ from the one that began it in what does not rebuild.
+SELECT job.id, job.generation_id, job.job_key_id, job_key.dag_id, dag.org_id, dag.name AS dag, version.number AS dag_version, job_key.name,
+       job.pool_id, pool.name AS pool, job.spec, job.config_hash, job.ordered, job.turns,
+       (dag.paused_at IS NOT NULL OR job_key.paused_at IS NOT NULL) AS paused
+FROM job
+JOIN dag_version AS version ON version.id = job.dag_version_id
+JOIN dag ON dag.active_version_id = version.id
+JOIN job_key ON job_key.id = job.job_key_id
+JOIN worker_pool AS pool ON pool.id = job.pool_id
+WHERE job.generation_id = ANY(%(generations)s::uuid[])
+
+-- name: outputs_of_generations
+SELECT version.generation_id, dataset.output_index, dataset.id AS dataset_id, version.id AS dataset_version_id, dataset.layer
+FROM dataset_version AS version
+JOIN dataset ON dataset.id = version.dataset_id
+WHERE version.generation_id = ANY(%(generations)s::uuid[])
+ORDER BY version.generation_id, dataset.output_index
+
+-- name: inputs_of_jobs
+SELECT input.job_id, input.index, input.dataset_id, input.trigger, input.filter, pointer.dataset_version_id
+FROM job_input AS input
+JOIN dataset ON dataset.id = input.dataset_id
+JOIN job_key ON job_key.id = dataset.job_key_id
+JOIN dag ON dag.id = job_key.dag_id
+LEFT JOIN pointer ON pointer.dag_version_id = dag.active_version_id AND pointer.dataset_id = input.dataset_id
+WHERE input.job_id = ANY(%(jobs)s::uuid[])
+ORDER BY input.job_id, input.index
+
+-- name: subscribers_of_datasets
+SELECT input.dataset_id, input.index, input.filter, job.generation_id, job.pool_id, job.ordered, job.turns, job_key.dag_id,
+       (dag.paused_at IS NOT NULL OR job_key.paused_at IS NOT NULL) AS paused
+FROM job_input AS input
+JOIN job ON job.id = input.job_id
+JOIN dag ON dag.active_version_id = job.dag_version_id
+JOIN job_key ON job_key.id = job.job_key_id
+WHERE input.dataset_id = ANY(%(datasets)s::uuid[]) AND input.trigger
+ORDER BY input.dataset_id, job.generation_id, input.index
+
+-- name: find_job
+SELECT job.id, job.generation_id, job.job_key_id, job_key.dag_id, dag.org_id, dag.name AS dag, version.number AS dag_version, job_key.name,
+       job.pool_id, pool.name AS pool, job.spec, job.config_hash, job.ordered, job.turns,
+       (dag.paused_at IS NOT NULL OR job_key.paused_at IS NOT NULL) AS paused
+FROM job
+JOIN dag_version AS version ON version.id = job.dag_version_id
+JOIN dag ON dag.active_version_id = version.id
+JOIN job_key ON job_key.id = job.job_key_id
+JOIN worker_pool AS pool ON pool.id = job.pool_id
+WHERE dag.org_id = %(org)s AND dag.name = %(dag)s AND job_key.name = %(job)s
+
+-- name: pauses_of_dag
+SELECT job_key.id, job_key.name, job_key.paused_at, job_key.pause_reason, job.generation_id
+FROM job_key
+JOIN dag ON dag.id = job_key.dag_id
+JOIN job ON job.job_key_id = job_key.id AND job.dag_version_id = dag.active_version_id
+WHERE job_key.dag_id = %(dag)s
+ORDER BY job_key.name
+
+-- name: pause_dag
+UPDATE dag SET paused_at = coalesce(paused_at, now()) WHERE id = %(dag)s
+
+-- name: resume_dag
+UPDATE dag SET paused_at = NULL WHERE id = %(dag)s
+
+-- name: pause_jobs
+UPDATE job_key SET paused_at = coalesce(paused_at, now()), pause_reason = coalesce(pause_reason, %(reason)s)
+WHERE id IN (SELECT job_key_id FROM generation WHERE id = ANY(%(generations)s::uuid[]))
+
+-- name: resume_job
+UPDATE job_key SET paused_at = NULL, pause_reason = NULL WHERE id = %(job_key)s

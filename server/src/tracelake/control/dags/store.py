@@ -1,0 +1,219 @@
+"""The DAG tables, one function a query."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from tracelake.control.database.ids import new_id
+from tracelake.control.database.named_queries import load
+from tracelake.control.database.transactions import Transaction
+
+sql = load(__name__, "dags.sql")
+
+
+@dataclass(frozen=True)
+class Dag:
+    id: UUID
+    name: str
+    active_version_id: UUID | None
+    paused_at: datetime | None
+    number: int | None
+    spec: dict[str, Any] | None
+    spec_hash: str | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as the active version of its DAG defines it."""
+
+    id: UUID
+    generation_id: UUID
+    job_key_id: UUID
+    dag_id: UUID
+    org_id: UUID
+    dag: str
+    dag_version: int
+    name: str
+    pool_id: UUID
+    pool: str
+    spec: dict[str, Any]
+    config_hash: str
+    ordered: bool
+    turns: int | None
+    paused: bool
+
+    @property
+    def key(self) -> str:
+        return f"{self.dag}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Output:
+    generation_id: UUID
+    output_index: int
+    dataset_id: UUID
+    dataset_version_id: UUID
+    layer: str
+
+
+@dataclass(frozen=True)
+class Input:
+    job_id: UUID
+    index: int
+    dataset_id: UUID
+    trigger: bool
+    filter: dict[str, Any] | None
+    dataset_version_id: UUID | None
+
+
+@dataclass(frozen=True)
+class Subscriber:
+    """One triggering input of one current job; the subscriber itself is its generation."""
+
+    dataset_id: UUID
+    index: int
+    filter: dict[str, Any] | None
+    generation_id: UUID
+    pool_id: UUID
+    ordered: bool
+    turns: int | None
+    dag_id: UUID
+    paused: bool
+
+
+@dataclass(frozen=True)
+class JobPause:
+    id: UUID
+    name: str
+    paused_at: datetime | None
+    pause_reason: str | None
+    generation_id: UUID
+
+
+def lock_routing_shared(tx: Transaction, dags: list[UUID]) -> None:
+    tx.run(sql["lock_routing_shared"], dags=dags)
+
+
+def lock_routing(tx: Transaction, dags: list[UUID]) -> None:
+    tx.run(sql["lock_routing"], dags=dags)
+
+
+def lock_org(tx: Transaction, org: UUID) -> None:
+    tx.run(sql["lock_org"], org=org)
+
+
+def add_dag(tx: Transaction, *, org: UUID, name: str, actor: str) -> UUID:
+    id = new_id()
+    tx.run(sql["add_dag"], id=id, org=org, name=name, actor=actor)
+    return id
+
+
+def find_dag(tx: Transaction, *, org: UUID, name: str) -> Dag | None:
+    return tx.find(Dag, sql["find_dag"], org=org, name=name)
+
+
+def get_dag(tx: Transaction, *, org: UUID, name: str) -> Dag:
+    return tx.get(Dag, sql["find_dag"], f"There is no DAG {name!r} in this org; `tracelake status` lists them.", org=org, name=name)
+
+
+def list_dags(tx: Transaction, *, org: UUID, name: str | None) -> list[Dag]:
+    return tx.all(Dag, sql["list_dags"], org=org, name=name)
+
+
+def add_version(tx: Transaction, *, dag: UUID, number: int, spec: str, spec_hash: str, actor: str) -> UUID:
+    id = new_id()
+    tx.run(sql["add_version"], id=id, dag=dag, number=number, spec=spec, spec_hash=spec_hash, actor=actor)
+    return id
+
+
+def add_job_key(tx: Transaction, *, dag: UUID, name: str) -> UUID:
+    id = new_id()
+    tx.run(sql["add_job_key"], id=id, dag=dag, name=name)
+    return id
+
+
+def add_generation(tx: Transaction, *, job_key: UUID, lineage_hash: str) -> UUID:
+    id = new_id()
+    tx.run(sql["add_generation"], id=id, job_key=job_key, lineage_hash=lineage_hash)
+    return id
+
+
+def add_job(
+    tx: Transaction, *, dag_version: UUID, job_key: UUID, generation: UUID, pool: UUID, spec: str, config_hash: str, ordered: bool, turns: int | None
+) -> UUID:
+    id = new_id()
+    tx.run(
+        sql["add_job"],
+        id=id,
+        dag_version=dag_version,
+        job_key=job_key,
+        generation=generation,
+        pool=pool,
+        spec=spec,
+        config_hash=config_hash,
+        ordered=ordered,
+        turns=turns,
+    )
+    return id
+
+
+def add_input(tx: Transaction, *, job: UUID, index: int, dataset: UUID, trigger: bool, filter: dict[str, Any] | None) -> None:
+    tx.run(sql["add_input"], job=job, index=index, dataset=dataset, trigger=trigger, filter=orjson.dumps(filter).decode() if filter else None)
+
+
+def add_pointer(tx: Transaction, *, dag_version: UUID, dataset: UUID, dataset_version: UUID) -> None:
+    tx.run(sql["add_pointer"], dag_version=dag_version, dataset=dataset, dataset_version=dataset_version)
+
+
+def activate(tx: Transaction, *, dag: UUID, dag_version: UUID, pointer_set_hash: str, actor: str) -> None:
+    tx.run(sql["activate"], id=new_id(), dag=dag, dag_version=dag_version, pointer_set_hash=pointer_set_hash, actor=actor)
+
+
+def jobs_of_generations(tx: Transaction, generations: list[UUID]) -> dict[UUID, Job]:
+    return {job.generation_id: job for job in tx.all(Job, sql["jobs_of_generations"], generations=generations)}
+
+
+def outputs_of_generations(tx: Transaction, generations: list[UUID]) -> dict[UUID, list[Output]]:
+    found: dict[UUID, list[Output]] = {generation: [] for generation in generations}
+    for output in tx.all(Output, sql["outputs_of_generations"], generations=generations):
+        found[output.generation_id].append(output)
+    return found
+
+
+def inputs_of_jobs(tx: Transaction, jobs: list[UUID]) -> dict[UUID, list[Input]]:
+    found: dict[UUID, list[Input]] = {job: [] for job in jobs}
+    for input in tx.all(Input, sql["inputs_of_jobs"], jobs=jobs):
+        found[input.job_id].append(input)
+    return found
+
+
+def subscribers_of_datasets(tx: Transaction, datasets: list[UUID]) -> list[Subscriber]:
+    return tx.all(Subscriber, sql["subscribers_of_datasets"], datasets=datasets)
+
+
+def get_job(tx: Transaction, *, org: UUID, dag: str, job: str) -> Job:
+    missing = f"There is no job {dag}/{job} in this org; `tracelake status {dag}` lists its jobs."
+    return tx.get(Job, sql["find_job"], missing, org=org, dag=dag, job=job)
+
+
+def pauses_of_dag(tx: Transaction, dag: UUID) -> list[JobPause]:
+    return tx.all(JobPause, sql["pauses_of_dag"], dag=dag)
+
+
+def pause_dag(tx: Transaction, dag: UUID) -> None:
+    tx.run(sql["pause_dag"], dag=dag)
+
+
+def resume_dag(tx: Transaction, dag: UUID) -> None:
+    tx.run(sql["resume_dag"], dag=dag)
+
+
+def pause_jobs(tx: Transaction, generations: list[UUID], *, reason: str) -> None:
+    tx.run(sql["pause_jobs"], generations=generations, reason=reason)
+
+
+def resume_job(tx: Transaction, job_key: UUID) -> None:
+    tx.run(sql["resume_job"], job_key=job_key)

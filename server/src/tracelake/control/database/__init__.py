@@ -1,0 +1,1 @@
+"""Postgres: connections, transactions with roles, named queries, migrations and wake-ups."""

@@ -1,0 +1,23 @@
+"""Sameness by name: an effect's key is made of what it is about, and one table holds the keys."""
+
+from typing import NamedTuple
+from uuid import UUID
+
+from tracelake.control.database.named_queries import load
+from tracelake.control.database.transactions import Transaction
+
+sql = load(__name__, "idempotency.sql")
+
+
+class Remembered(NamedTuple):
+    body_sha256: bytes
+    id: UUID  # of what the effect made
+
+
+def known(tx: Transaction, *, org: UUID, kind: str, keys: list[bytes]) -> dict[bytes, Remembered]:
+    return {bytes(key): Remembered(bytes(body), id) for key, body, id in tx.tuples(sql["known"], org=org, kind=kind, keys=keys)}
+
+
+def remember(tx: Transaction, *, org: UUID, kind: str, keys: list[bytes], bodies: list[bytes], ids: list[UUID]) -> bool:
+    """Whether all of them were new; a transaction that loses the race waited for the winner and sees False."""
+    return tx.run(sql["remember"], org=org, kind=kind, keys=keys, bodies=bodies, ids=ids) == len(keys)

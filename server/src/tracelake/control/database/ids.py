@@ -1,0 +1,16 @@
+"""Ids: UUIDv7, so that an id also tells when it was made and new rows lie together."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+
+def new_id() -> UUID:
+    return uuid7()
+
+
+def first_id_of(moment: datetime) -> UUID:
+    """The smallest UUIDv7 of a moment: `id >= first_id_of(t)` is 'made at or after t'."""
+    milliseconds = int(moment.astimezone(UTC).timestamp() * 1000)
+    return UUID(int=(milliseconds << 80) | (0x7 << 76) | (0b10 << 62))

@@ -1,0 +1,103 @@
+"""Migrations: numbered SQL files in sets, each file one transaction, applied once, known by its hash.
+
+A process names the sets it needs. `pre` files may run while the old code still runs, `post` files after it is gone.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, LiteralString, cast
+
+import psycopg
+from psycopg import Connection
+
+from tracelake.control.database.roles import prepare_roles
+from tracelake_sdk.errors import MigrationRefused
+
+CORE = "core"    # access, outbox, idempotency: what every service needs
+TRACE = "trace"  # dags, registry, events, tasks, runs
+ALL_SETS = (CORE, TRACE)
+
+_LOCK = 0x7472616365  # one migration at a time, whoever starts it
+
+
+@dataclass(frozen=True)
+class Migration:
+    set: str
+    name: str
+    sql: str
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+
+def shipped(sets: tuple[str, ...] = ALL_SETS) -> list[Migration]:
+    """The migrations that this release brings, in the order in which they apply."""
+    root = files("tracelake.control.database").joinpath("migrations")
+    return [
+        Migration(name, file.name.removesuffix(".sql"), file.read_text())
+        for name in sets
+        for file in sorted(root.joinpath(name).iterdir(), key=lambda file: file.name)
+        if file.name.endswith(".sql")
+    ]
+
+
+def migrate(owner_url: str, *, sets: tuple[str, ...] = ALL_SETS) -> list[str]:
+    """Applies what is missing, as the role that owns the schema, and names what it applied."""
+    with psycopg.connect(owner_url, autocommit=True, application_name="tracelake-migrate") as connection:
+        connection.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
+        prepare_roles(connection)
+        connection.execute(_BOOK)
+        applied = _applied(connection)
+        done: list[str] = []
+        for migration in shipped(sets):
+            key = (migration.set, migration.name)
+            if key in applied:
+                _same(migration, applied[key])
+                continue
+            with connection.transaction():
+                connection.execute(cast("LiteralString", migration.sql))
+                connection.execute(
+                    "INSERT INTO schema_migration (set, name, sha256) VALUES (%s, %s, %s)", [migration.set, migration.name, migration.sha256]
+                )
+            done.append(f"{migration.set}/{migration.name}")
+        return done
+
+
+def check(connection: Connection[Any], *, sets: tuple[str, ...] = ALL_SETS) -> None:
+    """Raises MigrationRefused where the database lacks a migration of this release or has another text of one."""
+    if connection.execute("SELECT to_regclass('schema_migration')").fetchone() == (None,):
+        raise MigrationRefused("The database has no Tracelake schema yet; run `tracelaked migrate` with the owner's URL.")
+    applied = _applied(connection)
+    for migration in shipped(sets):
+        found = applied.get((migration.set, migration.name))
+        if found is None:
+            raise MigrationRefused(f"Migration {migration.set}/{migration.name} is missing in the database; run `tracelaked migrate` with the owner's URL.")
+        _same(migration, found)
+
+
+def _same(migration: Migration, sha256: str) -> None:
+    if sha256 != migration.sha256:
+        raise MigrationRefused(
+            f"Migration {migration.set}/{migration.name} was applied with another text than this release ships;"
+            " run the release that applied it, or restore the database from before."
+        )
+
+
+def _applied(connection: Connection[Any]) -> dict[tuple[str, str], str]:
+    rows = connection.execute("SELECT set, name, sha256 FROM schema_migration").fetchall()
+    return {(row[0], row[1]): row[2] for row in rows}
+
+
+_BOOK = """
+CREATE TABLE IF NOT EXISTS schema_migration (
+    set text NOT NULL,
+    name text NOT NULL,
+    sha256 text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (set, name)
+);
+GRANT SELECT ON schema_migration TO tracelake_execute, tracelake_decide;
+GRANT USAGE ON SCHEMA public TO tracelake_execute, tracelake_decide;
+"""

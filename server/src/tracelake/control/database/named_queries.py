@@ -1,0 +1,19 @@
+"""Named queries: SQL in `.sql` files beside the store that uses them.
+
+The loader is the only way from a file to a query, and its result is a `LiteralString`: the type checker refuses
+a query that was put together at run time.
+"""
+
+import re
+from importlib.resources import files
+from typing import LiteralString, cast
+
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+
+def load(module: str, file: str) -> dict[str, LiteralString]:
+    """The queries of `file`, which lies beside `module`, by the names in their `-- name:` lines."""
+    text = files(module.rpartition(".")[0]).joinpath(file).read_text()
+    parts = _NAME.split(text)[1:]
+    queries = {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
+    return cast("dict[str, LiteralString]", queries)

@@ -1,0 +1,105 @@
+"""Transactions: one connection pool, one name a use case, one database role a transaction."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Any, LiteralString, Self, TypeVar
+
+from psycopg import Connection, OperationalError
+from psycopg.rows import class_row, scalar_row, tuple_row
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from tracelake_sdk.errors import NotFound, Unavailable
+
+Row = TypeVar("Row")
+Watch = Callable[[str], None]
+
+
+class Role(StrEnum):
+    """What a transaction may do; the login role itself may do nothing."""
+
+    EXECUTE = "tracelake_execute"  # everything but deciding
+    DECIDE = "tracelake_decide"    # also decides: completions and their records
+
+
+def nobody_watches(moment: str) -> None:
+    """The watch of every process outside the chaos suite."""
+
+
+class Transaction:
+    """One open transaction; rows come back as the class that is asked for."""
+
+    def __init__(self, connection: Connection[Any]) -> None:
+        self.connection: Connection[Any] = connection
+
+    def all(self, row: type[Row], query: LiteralString, /, **values: object) -> list[Row]:
+        with self.connection.cursor(row_factory=class_row(row)) as cursor:
+            return cursor.execute(query, values).fetchall()
+
+    def find(self, row: type[Row], query: LiteralString, /, **values: object) -> Row | None:
+        with self.connection.cursor(row_factory=class_row(row)) as cursor:
+            return cursor.execute(query, values).fetchone()
+
+    def get(self, row: type[Row], query: LiteralString, missing: str, /, **values: object) -> Row:
+        """The row that must be there, or NotFound with the sentence `missing`."""
+        found = self.find(row, query, **values)
+        if found is None:
+            raise NotFound(missing)
+        return found
+
+    def tuples(self, query: LiteralString, /, **values: object) -> list[tuple[Any, ...]]:
+        with self.connection.cursor(row_factory=tuple_row) as cursor:
+            return cursor.execute(query, values).fetchall()
+
+    def values(self, query: LiteralString, /, **values: object) -> list[Any]:
+        """The only column of every row."""
+        with self.connection.cursor(row_factory=scalar_row) as cursor:
+            return cursor.execute(query, values).fetchall()
+
+    def value(self, query: LiteralString, /, **values: object) -> Any:
+        """The only column of the only row."""
+        with self.connection.cursor(row_factory=scalar_row) as cursor:
+            return cursor.execute(query, values).fetchone()
+
+    def run(self, query: LiteralString, /, **values: object) -> int:
+        """Executes and says how many rows it touched."""
+        with self.connection.cursor() as cursor:
+            return cursor.execute(query, values).rowcount
+
+
+class Database:
+    """The state database of one process."""
+
+    def __init__(self, url: str, *, size: int, watch: Watch = nobody_watches) -> None:
+        self.url: str = url
+        self._watch: Watch = watch
+        self._pool: ConnectionPool[Connection[Any]] = ConnectionPool(
+            url, min_size=1, max_size=size, timeout=10, configure=_as_execute, open=False, kwargs={"application_name": "tracelake"}, name="state"
+        )
+
+    def __enter__(self) -> Self:
+        self._pool.open()
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self._pool.close()
+
+    @contextmanager
+    def transaction(self, name: str, *, role: Role = Role.EXECUTE) -> Generator[Transaction]:
+        """All of it or nothing of it; `name` is how the chaos suite finds the moments around its commit."""
+        try:
+            with self._pool.connection() as connection:
+                with connection.transaction():
+                    if role is not Role.EXECUTE:
+                        connection.execute("SET LOCAL ROLE tracelake_decide")
+                    yield Transaction(connection)
+                    self._watch(f"{name}:before_commit")
+                self._watch(f"{name}:after_commit")
+        except (PoolTimeout, OperationalError) as error:
+            # A deadlock or a broken connection: nothing happened, or the caller's idempotency key will tell.
+            raise Unavailable("The state database does not answer; try again shortly.", retry_after=1) from error
+
+
+def _as_execute(connection: Connection[Any]) -> None:
+    connection.execute("SET ROLE tracelake_execute")
+    connection.commit()

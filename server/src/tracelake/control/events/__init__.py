@@ -1,0 +1,1 @@
+"""Events, their sameness, and the ledger that accounts for each at every subscriber."""

@@ -1,0 +1,1 @@
+"""What operators remember between their tasks: one value a generation, moved by compare-and-swap."""

@@ -1,0 +1,31 @@
+"""The operator state table, one function a query."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from tracelake.control.database.named_queries import load
+from tracelake.control.database.transactions import Transaction
+
+sql = load(__name__, "operator_state.sql")
+
+
+@dataclass(frozen=True)
+class StateRow:
+    generation_id: UUID
+    revision: int
+    value: dict[str, Any]
+
+
+def get(tx: Transaction, generations: list[UUID]) -> dict[UUID, StateRow]:
+    return {row.generation_id: row for row in tx.all(StateRow, sql["get"], generations=generations)}
+
+
+def swap(tx: Transaction, *, generation: UUID, revision: int, value: dict[str, Any]) -> bool:
+    """Whether the state was still at `revision` (0: none yet) and is now `value`."""
+    text = orjson.dumps(value).decode()
+    if revision == 0:
+        return tx.run(sql["begin"], generation=generation, value=text) == 1
+    return tx.run(sql["swap"], generation=generation, revision=revision, value=text) == 1

@@ -1,0 +1,20 @@
+-- name: append
+INSERT INTO run_history (run_id, org_id, task_id, attempt, generation_id, dataset_id, layer, status, start_time, end_time, error_message, triggered_by)
+SELECT * FROM unnest(
+    %(run_ids)s::text[], %(orgs)s::uuid[], %(tasks)s::uuid[], %(attempts)s::integer[], %(generations)s::uuid[], %(datasets)s::uuid[], %(layers)s::layer[],
+    %(statuses)s::run_status[], %(starts)s::timestamptz[], %(ends)s::timestamptz[], %(errors)s::text[], %(triggers)s::text[]
+)
+
+-- name: page
+SELECT run.run_id, run.task_id, run.attempt, dag.name AS dag, job_key.name AS job, run.dataset_id, run.layer, run.status,
+       run.start_time, run.end_time, run.error_message, run.triggered_by, run.seq
+FROM run_history AS run
+JOIN generation ON generation.id = run.generation_id
+JOIN job_key ON job_key.id = generation.job_key_id
+JOIN dag ON dag.id = job_key.dag_id
+WHERE run.org_id = %(org)s
+  AND (%(before)s::bigint IS NULL OR run.seq < %(before)s)
+  AND (%(dag)s::text IS NULL OR dag.name = %(dag)s)
+  AND (%(job)s::text IS NULL OR job_key.name = %(job)s)
+  AND (%(status)s::run_status IS NULL OR run.status = %(status)s)
+ORDER BY run.seq DESC LIMIT %(limit)s
