@@ -78,10 +78,10 @@ class FreshMachine:
     def make(self, target: str, timeout: float = TIMEOUT_SECONDS) -> MakeRun:
         """Runs one target with nothing to read; what it prints is shown, what it says on stderr is kept."""
         started = time.monotonic()
-        identity = {} if self.user is None else {"user": self.user, "group": self.user, "extra_groups": ()}
         with (self.folder / f"{target}.stderr").open("w+") as errors:
             process = subprocess.Popen(
-                ["make", target], cwd=self.clone, env=self.environment, stdin=subprocess.DEVNULL, stderr=errors, start_new_session=True, **identity,
+                ["make", target], cwd=self.clone, env=self.environment, stdin=subprocess.DEVNULL, stderr=errors, start_new_session=True,
+                user=self.user, group=self.user, extra_groups=None if self.user is None else (),
             )
             try:
                 exit_code = process.wait(timeout)

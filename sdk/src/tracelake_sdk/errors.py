@@ -153,3 +153,7 @@ class SystemBusy(TracelakeError, code="system_busy", status=409):
 
 class StartFailed(TracelakeError, code="start_failed", status=503):
     """A part of the system did not start; the detail names its log."""
+
+
+class JavaMissing(TracelakeError, code="java_missing", status=503):
+    """No Java that Spark can use was found; install Java 17, 21 or 25, or set JAVA_HOME to one."""
