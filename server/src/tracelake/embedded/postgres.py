@@ -3,18 +3,17 @@
 It runs as the user that we are; as root it runs as nobody in a user namespace, because Postgres refuses root.
 """
 
-import fcntl
 import os
 import secrets
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TextIO
 from uuid import uuid4
 
 import psycopg
@@ -23,9 +22,10 @@ from psycopg.conninfo import make_conninfo
 from tracelake.control.database import roles
 from tracelake.embedded.binaries import PostgresBinaries
 from tracelake.embedded.files import sync_folder, write_whole
+from tracelake.embedded.locks import FolderLock
 from tracelake.embedded.ports import is_free, kept_port
 from tracelake.embedded.processes import Child, ProcessIdentity, Requests, command_that_dies_with_us
-from tracelake_sdk.errors import StartFailed, SystemBusy
+from tracelake_sdk.errors import StartFailed
 
 SUPERUSER = "tracelake_superuser"
 STATE_DATABASE = "tracelake_state"
@@ -33,6 +33,7 @@ DATA_DATABASE = "tracelake_data"
 
 # Fast shutdown: open transactions are rolled back, the rest is clean. Then at once, then by force.
 _STOP: Requests = ((signal.SIGINT, 30), (signal.SIGQUIT, 10), (signal.SIGKILL, 10))
+_UNFINISHED = "data.unfinished-"
 _TRIES = 5
 _INITDB_SECONDS = 120
 _START_SECONDS = 300  # recovery after a kill may be long; a Postgres that ends is noticed at once
@@ -59,6 +60,7 @@ class EmbeddedPostgres:
 
     def __init__(
         self, folder: Path, binaries: PostgresBinaries, *, port: int | None = None, durable: bool = True, options: Mapping[str, str] | None = None,
+        give_up: Callable[[], bool] = lambda: False,
     ) -> None:
         self.folder = folder.absolute()
         self.binaries = binaries
@@ -68,9 +70,10 @@ class EmbeddedPostgres:
         self._given_port = port
         self._durable = durable
         self._options = dict(_OPTIONS) | ({} if durable else _NOT_DURABLE) | dict(options or {})
-        self._port: int | None = None
+        self._port_file = self.folder / "port"
         self._server: Child | None = None
-        self._lock: int | None = None
+        self._lock = FolderLock(self.folder / "lock")
+        self._give_up = give_up
 
     def __enter__(self) -> Self:
         self.start()
@@ -89,18 +92,25 @@ class EmbeddedPostgres:
         return self._server.identity if self._server else None
 
     @property
+    def exit_code(self) -> int | None:
+        """How the postmaster ended; None while it runs."""
+        return self._server.exit_code if self._server else 0
+
+    @property
     def port(self) -> int:
-        if self._port is None:
-            raise StartFailed("Postgres was not started yet, so it has no port")
-        return self._port
+        """Where it listens, or did the last time it was up."""
+        if not self._port_file.exists():
+            raise StartFailed(f"the Postgres in {self.folder} was never started, so it has no port")
+        return int(self._port_file.read_text())
 
     def url(self, database: str = "postgres", role: str = SUPERUSER) -> str:
         """How this role reaches this database; the password is in it."""
-        return f"postgresql://{role}:{self.passwords.get(role)}@127.0.0.1:{self.port}/{database}"
+        # Said here, so that PGSSLMODE and its like, meant for another Postgres, do not reach this one.
+        return f"postgresql://{role}:{self.passwords.get(role)}@127.0.0.1:{self.port}/{database}?sslmode=disable&gssencmode=disable"
 
     def start(self) -> None:
         """Make the folder if it is new, end what a killed launcher left behind, start, and return when it answers."""
-        self._take_lock()
+        self._lock.take(f"another process runs the Postgres in {self.folder}; stop it first")
         try:
             self._end_leftovers()
             if not self._data.exists():
@@ -117,39 +127,24 @@ class EmbeddedPostgres:
             self._server.stop(_STOP)
             self._server = None
             self._end_leftovers()  # the processes of a postmaster that was killed
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
-
-    def _take_lock(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if self._lock is not None:
-            raise SystemBusy(f"the Postgres in {self.folder} is already started by this process")
-        lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            raise SystemBusy(f"another process runs the Postgres in {self.folder}; stop it first") from None
-        self._lock = lock
+        self._lock.release()
 
     def _end_leftovers(self) -> None:
         """We hold the lock, so a Postgres that lives in our folder has lost its launcher. Nobody else is touched."""
-        for data in self.folder.glob("data*"):
-            postmaster = _postmaster(data)
-            running = _processes_in(data)
-            if postmaster in running:
+        unfinished = list(self.folder.glob(_UNFINISHED + "*"))
+        for data in (self._data, *unfinished):
+            if (postmaster := _postmaster(data)) in _processes_in(data) and postmaster:
                 postmaster.end(_STOP)
             for identity in _processes_in(data):
                 if not identity.end(((signal.SIGQUIT, 10), (signal.SIGKILL, 10))):
                     raise StartFailed(f"process {identity.pid} of a former Postgres in {data} does not end; end it, then try again")
-            if data != self._data:
-                shutil.rmtree(data)  # an initdb that was interrupted
+        for data in unfinished:
+            shutil.rmtree(data)
         # Safe now that nobody lives there; kept, its pid may by now be somebody else's and Postgres would not start.
         (self._data / "postmaster.pid").unlink(missing_ok=True)
 
     def _make_data_folder(self) -> None:
-        fresh = self.folder / f"data-{uuid4().hex}"
+        fresh = self.folder / f"{_UNFINISHED}{uuid4().hex}"
         self.passwords.make(SUPERUSER)
         command = [
             self.binaries.folder / "initdb", "--pgdata", fresh, "--username", SUPERUSER, "--pwfile", self.passwords.file(SUPERUSER),
@@ -157,15 +152,9 @@ class EmbeddedPostgres:
             "--locale=C",  # the order of the bytes: the same on every machine, and after every upgrade of its C library
             *([] if self._durable else ["--no-sync"]),
         ]
-        answer = subprocess.run(
-            command_that_dies_with_us(command, death=signal.SIGKILL, unprivileged=_is_root()),
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_INITDB_SECONDS, cwd=self.folder,
-            start_new_session=True,
-        )
-        if answer.returncode != 0:
-            shutil.rmtree(fresh, ignore_errors=True)
-            with self.log.open("a") as log:
-                log.write(answer.stdout + answer.stderr)
+        with self.log.open("a") as log:
+            code = _run(command_that_dies_with_us(command, death=signal.SIGKILL, unprivileged=_is_root()), log=log, folder=self.folder)
+        if code != 0:
             raise self._failure("initdb failed")
         # Last: a crash before it leaves a folder to sweep, never one that is half made.
         fresh.rename(self._data)
@@ -181,11 +170,8 @@ class EmbeddedPostgres:
 
     def _start_in_a_few_tries(self) -> None:
         for attempt in range(_TRIES):
-            self._port = self._given_port or kept_port(self.folder / "port")
-            if self._given_port and not is_free(self._given_port):
-                raise StartFailed(f"port {self._given_port} on 127.0.0.1 is taken; free it, or leave the port open so that a free one is chosen")
             self._server = Child(
-                "postgres", self._command(self._port), log=self.log, death=signal.SIGINT, unprivileged=_is_root(),
+                "postgres", self._command(self._choose_port()), log=self.log, folder=self.folder, death=signal.SIGINT, unprivileged=_is_root(),
                 environment={name: value for name, value in os.environ.items() if not name.startswith("PG")},
             )
             if self._answers():
@@ -193,6 +179,14 @@ class EmbeddedPostgres:
             self._end_leftovers()
             time.sleep(0.2 * (attempt + 1))  # what a kill left in the kernel needs a moment to go
         raise self._failure("Postgres did not start")
+
+    def _choose_port(self) -> int:
+        if self._given_port is None:
+            return kept_port(self._port_file)
+        if not is_free(self._given_port):
+            raise StartFailed(f"port {self._given_port} on 127.0.0.1 is taken; free it, or leave the port open so that a free one is chosen")
+        write_whole(self._port_file, f"{self._given_port}\n", mode=0o644)
+        return self._given_port
 
     def _command(self, port: int) -> list[str | Path]:
         command: list[str | Path] = [self.binaries.folder / "postgres", "-D", self._data, "-p", str(port)]
@@ -211,6 +205,8 @@ class EmbeddedPostgres:
                 return True
             if self._server.wait(pause):
                 return False
+            if self._give_up():
+                raise StartFailed("Postgres was asked to stop before it had started")
             pause = min(pause * 1.5, 0.5)  # a long recovery logs every question
         raise self._failure(f"Postgres did not answer within {_START_SECONDS} seconds")
 
@@ -256,6 +252,16 @@ def prepare_databases(superuser_url: str, passwords: Passwords) -> None:
     for database in (STATE_DATABASE, DATA_DATABASE):
         with psycopg.connect(make_conninfo(superuser_url, dbname=database)) as connection:
             roles.close_database(connection)
+
+
+def _run(command: list[str], *, log: TextIO, folder: Path) -> int | None:
+    """The exit code; None when it took too long and was killed."""
+    try:
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False, timeout=_INITDB_SECONDS, cwd=folder, start_new_session=True
+        ).returncode
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _is_root() -> bool:

@@ -88,7 +88,7 @@ class Child:
 
     def __init__(
         self, name: str, command: Sequence[str | Path], *, log: Path, environment: Mapping[str, str] | None = None,
-        death: signal.Signals = signal.SIGKILL, unprivileged: bool = False,
+        folder: Path | None = None, death: signal.Signals = signal.SIGKILL, unprivileged: bool = False,
     ) -> None:
         self.name = name
         self.log = log
@@ -97,7 +97,7 @@ class Child:
         with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as output:
             self._process = subprocess.Popen(
                 command_that_dies_with_us(command, death=death, unprivileged=unprivileged),
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True, cwd=log.parent,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True, cwd=folder,
             )
         self.identity = ProcessIdentity.find(self._process.pid)
 

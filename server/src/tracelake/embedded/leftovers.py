@@ -1,0 +1,56 @@
+"""What a running system writes down about its processes, so that the next one can end exactly what a killed one left."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from tracelake.embedded.files import write_whole
+from tracelake.embedded.processes import ProcessIdentity
+from tracelake_sdk.errors import StartFailed
+
+SUPERVISOR = "supervisor"
+
+
+class SystemState:
+    """`state.json` in the home: the pid and the start of every process, and the ports; absent after a clean stop."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def write(self, processes: Mapping[str, ProcessIdentity], ports: Mapping[str, int]) -> None:
+        """Durable before it is relied on; never half."""
+        state = {
+            "processes": {name: {"pid": identity.pid, "started": identity.started} for name, identity in processes.items()},
+            "ports": dict(ports),
+        }
+        write_whole(self._file, json.dumps(state, indent=2) + "\n")
+
+    def remove(self) -> None:
+        self._file.unlink(missing_ok=True)
+
+    def processes(self) -> dict[str, ProcessIdentity]:
+        """Those of the last system, in the order in which they were written; empty after a clean stop."""
+        try:
+            state = cast("dict[str, Any]", json.loads(self._file.read_text()))
+            return {name: ProcessIdentity(int(found["pid"]), str(found["started"])) for name, found in state["processes"].items()}
+        except FileNotFoundError:
+            return {}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise StartFailed(f"{self._file} is damaged; make sure that no process of a former system runs, then remove it") from None
+
+    def supervisor(self) -> ProcessIdentity | None:
+        """Who runs the home now; None when nobody does."""
+        found = self.processes().get(SUPERVISOR)
+        return found if found and found.alive else None
+
+    def end_leftovers(self, *, except_for: frozenset[str]) -> list[str]:
+        """End the processes of a system whose supervisor is gone, the last started first, and name those that were still there."""
+        ended: list[str] = []
+        for name, identity in reversed(self.processes().items()):
+            if name in except_for or not identity.alive:
+                continue
+            if not identity.end():
+                raise StartFailed(f"process {identity.pid} ({name}) of a former system does not end; end it, then try again")
+            ended.append(name)
+        return ended

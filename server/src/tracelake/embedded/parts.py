@@ -1,0 +1,103 @@
+"""The parts of a running system, and how one that died is started again."""
+
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from tracelake.embedded.processes import Child, ProcessIdentity
+from tracelake_sdk.errors import TracelakeError
+
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 30.0
+_LIVED_WELL = 60.0  # seconds after which an end counts as the first again
+
+
+class Part(Protocol):
+    """Something that runs beside the supervisor."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        ...
+
+    @property
+    def identity(self) -> ProcessIdentity | None: ...
+
+
+class Program:
+    """A part that is one child process."""
+
+    def __init__(self, begin: Callable[[], Child]) -> None:
+        self._begin = begin
+        self._child: Child | None = None
+
+    def start(self) -> None:
+        self._child = self._begin()
+
+    def stop(self) -> None:
+        if self._child:
+            self._child.stop()
+            self._child = None
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._child.exit_code if self._child else 0
+
+    @property
+    def identity(self) -> ProcessIdentity | None:
+        return self._child.identity if self._child else None
+
+
+class KeptUp:
+    """A part that is started again when it ends, after a pause that doubles while it keeps ending."""
+
+    def __init__(self, name: str, part: Part, *, log: Any) -> None:
+        self.name = name
+        self.part = part
+        self._log = log
+        self._ends = 0
+        self._started_at: float | None = None
+        self._due: float | None = None
+
+    def start(self, now: float) -> None:
+        self.part.start()
+        self._started_at = now
+        self._due = None
+        self._log.info("started", part=self.name, pid=self.part.identity and self.part.identity.pid)
+
+    def run_once(self, now: float) -> bool:
+        """One look: whether it was started again."""
+        if self._started_at is None or self.part.exit_code is None:
+            return False
+        if self._due is None:
+            self._ends = 1 if now - self._started_at > _LIVED_WELL else self._ends + 1
+            pause = _pause(self._ends)
+            self._due = now + pause
+            self._log.warning("ended", part=self.name, exit_code=self.part.exit_code, again_in_seconds=round(pause, 2))
+        if now < self._due:
+            return False
+        try:
+            self.part.stop()
+            self.start(now)
+        except (TracelakeError, OSError) as error:
+            self._ends += 1
+            self._due = now + _pause(self._ends)
+            self._log.error("not started", part=self.name, error=str(error))
+            return False
+        return True
+
+    def stop(self) -> None:
+        if self._started_at is None:
+            return
+        self._started_at = None
+        self.part.stop()
+        self._log.info("stopped", part=self.name)
+
+
+def _pause(ends: int) -> float:
+    # A little chance in it, so that parts that fell together do not rise together.
+    return min(_FIRST_PAUSE * 2 ** (ends - 1), _LONGEST_PAUSE) * random.uniform(0.8, 1.0)  # noqa: S311  no secret

@@ -1,0 +1,256 @@
+"""`tracelaked up`: one supervisor that starts the processes of a system, keeps them up, and takes them down with it."""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, TextIO
+
+import structlog
+
+from tracelake.control.database.roles import OWNER, SERVICE
+from tracelake.embedded.binaries import PostgresBinaries, find_binaries
+from tracelake.embedded.files import rotate, write_whole
+from tracelake.embedded.leftovers import SUPERVISOR, SystemState
+from tracelake.embedded.locks import FolderLock
+from tracelake.embedded.parts import KeptUp, Program
+from tracelake.embedded.ports import is_free, kept_port
+from tracelake.embedded.postgres import DATA_DATABASE, STATE_DATABASE, EmbeddedPostgres, prepare_databases
+from tracelake.embedded.processes import Child, ProcessIdentity
+from tracelake.embedded.readiness import is_ready, url_of
+from tracelake.settings import Settings
+from tracelake_sdk.errors import StartFailed
+from tracelake_sdk.home import HomeFiles
+
+POSTGRES, CONTROL, WORKER = "postgres", "control", "worker"
+
+_READY_SECONDS = 120
+_LOOK_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Commands:
+    """How the children are started."""
+
+    control: tuple[str, ...] = (sys.executable, "-m", "tracelake.main", "control")
+    worker: tuple[str, ...] = (sys.executable, "-m", "tracelake.main", "worker")
+
+
+def run_migrations(owner_url: str) -> list[str]:
+    """Apply what this release brings and the database lacks."""
+    from tracelake.control.database.migrations import migrate  # noqa: PLC0415  only this step needs it
+
+    return migrate(owner_url)
+
+
+class Supervisor:
+    """The processes of one home. `run()` is the whole life; `start()`, `run_once()` and `stop()` are its steps."""
+
+    def __init__(
+        self, settings: Settings, *, say: Callable[[str], None], on_ready: Callable[[str], None] = lambda api_url: None,
+        commands: Commands | None = None, migrate: Callable[[str], list[str]] = run_migrations, binaries: PostgresBinaries | None = None, durable: bool = True,
+    ) -> None:
+        self._settings = settings
+        self._home = settings.home.absolute()
+        self._files = HomeFiles(self._home)
+        self._logs = self._home / "logs"
+        self._say = say
+        self._on_ready = on_ready
+        self._commands = commands or Commands()
+        self._migrate = migrate
+        self._binaries = binaries
+        self._durable = durable
+        self._stopping = threading.Event()
+        self._lock = FolderLock(self._home / "lock")
+        self._state = SystemState(self._home / "state.json")
+        self._parts: list[KeptUp] = []
+        self._postgres: EmbeddedPostgres | None = None
+        self._api_port = 0
+        self._log_file: TextIO | None = None
+        self._log: Any = None
+
+    @property
+    def api_url(self) -> str:
+        return url_of(self._settings.api.host, self._api_port)
+
+    def run(self) -> None:
+        """Start, keep everything up until SIGINT, SIGTERM or SIGHUP asks to stop, then stop."""
+        with self._asked_to_stop_by_signals():
+            try:
+                self.start()
+                if not self._stopping.is_set():
+                    self._on_ready(self.api_url)
+                while not self._stopping.wait(_LOOK_SECONDS):
+                    self.run_once()
+            except StartFailed:
+                if not self._stopping.is_set():
+                    raise
+            finally:
+                self.stop()
+
+    def ask_to_stop(self) -> None:
+        """Let `run()` come to its end."""
+        self._stopping.set()
+
+    def start(self) -> None:
+        """Everything in its order; when this returns and nobody asked to stop, all of it answers."""
+        self._lock.take(f"another `tracelaked up` runs the home {self._home}; stop it first or choose another TRACELAKE_HOME")
+        self._open_log()
+        self._files.running.unlink(missing_ok=True)
+        # Its Postgres knows better how to end its own leftovers: it waits for the last of its processes.
+        if ended := self._state.end_leftovers(except_for=frozenset({POSTGRES})):
+            self._say(f"ended what a killed system had left running: {', '.join(ended)}")
+            self._log.warning("ended leftovers", parts=ended)
+        self._api_port = self._settings.api.port or kept_port(self._home / "api.port")
+        if not is_free(self._api_port, host=self._settings.api.host):
+            raise StartFailed(f"port {self._api_port} on {self._settings.api.host} is taken; free it or set TRACELAKE__API__PORT to another")
+        self._write_state()
+        self._start_postgres()
+        self._run_migrations()
+        self._start(CONTROL, Program(self._begin_control))
+        self._wait_until_ready()
+        if self._stopping.is_set():
+            return
+        self._start(WORKER, Program(self._begin_worker))
+        write_whole(self._files.running, json.dumps({"api_url": self.api_url, "pid": os.getpid()}) + "\n", mode=0o644)
+        self._log.info("ready", api_url=self.api_url)
+
+    def run_once(self) -> None:
+        """One look at every part; one that ended is started again when its pause is over."""
+        now = time.monotonic()
+        for part in self._parts:
+            if part.run_once(now):
+                self._say(f"{part.name} had ended and was started again; its log is {self._log_of(part.name)}")
+                self._write_state()
+
+    def stop(self) -> None:
+        """Everything in the opposite order; again does nothing."""
+        if self._log is None:
+            return
+        self._files.running.unlink(missing_ok=True)
+        for part in reversed(self._parts):
+            part.stop()
+        self._parts = []
+        self._state.remove()
+        self._log.info("stopped")
+        self._close_log()
+        self._lock.release()
+
+    def _start(self, name: str, part: Program | EmbeddedPostgres) -> None:
+        kept = KeptUp(name, part, log=self._log)
+        self._parts.append(kept)
+        kept.start(time.monotonic())
+        self._write_state()
+
+    def _start_postgres(self) -> None:
+        if self._settings.database.url is not None:
+            return
+        binaries = self._binaries or find_binaries()
+        self._say(f"starting Postgres {binaries.version} in {self._home / POSTGRES}")
+        self._postgres = EmbeddedPostgres(self._home / POSTGRES, binaries, durable=self._durable, give_up=self._stopping.is_set)
+        self._start(POSTGRES, self._postgres)
+        prepare_databases(self._postgres.url(), self._postgres.passwords)
+
+    def _run_migrations(self) -> None:
+        given = self._settings.database.owner_url
+        if self._postgres:
+            applied = self._migrate(self._postgres.url(STATE_DATABASE, OWNER))
+        elif given:
+            applied = self._migrate(given.get_secret_value())
+        else:
+            return  # somebody else migrates; control checks at its start
+        if applied:
+            self._say(f"applied {len(applied)} migrations")
+            self._log.info("migrated", applied=applied)
+
+    def _begin_control(self) -> Child:
+        # The owner's URL stays here: what serves requests cannot change the schema.
+        environment = self._environment(without=("TRACELAKE_DATABASE_URL", "TRACELAKE__DATABASE__OWNER_URL"))
+        return self._begin(CONTROL, self._commands.control, environment | self._database_urls() | {"TRACELAKE__API__PORT": str(self._api_port)})
+
+    def _begin_worker(self) -> Child:
+        given = self._settings.worker.token
+        token = given.get_secret_value() if given else self._files.worker_token()
+        if token is None:
+            raise StartFailed(f"control is ready but {self._files.credentials} holds no worker token; set TRACELAKE__WORKER__TOKEN")
+        # A worker speaks to control alone: no database URL reaches it.
+        environment = self._environment(without=("TRACELAKE_DATABASE_URL", "TRACELAKE__DATABASE"))
+        api_url = self._settings.worker.api_url or self.api_url
+        return self._begin(WORKER, self._commands.worker, environment | {"TRACELAKE__WORKER__API_URL": api_url, "TRACELAKE__WORKER__TOKEN": token})
+
+    def _begin(self, name: str, command: tuple[str, ...], environment: Mapping[str, str]) -> Child:
+        return Child(name, command, log=self._log_of(name), environment=environment)
+
+    def _environment(self, *, without: tuple[str, ...]) -> dict[str, str]:
+        """Ours, with this home and without the names that begin so, however they are spelt."""
+        kept = {name: value for name, value in os.environ.items() if not name.upper().startswith((*without, "TRACELAKE__HOME"))}
+        return kept | {"TRACELAKE_HOME": str(self._home)}
+
+    def _database_urls(self) -> dict[str, str]:
+        if self._postgres:
+            return {
+                "TRACELAKE__DATABASE__URL": self._postgres.url(STATE_DATABASE, SERVICE),
+                "TRACELAKE__DATABASE__DATA_URL": self._postgres.url(DATA_DATABASE, SERVICE),
+            }
+        given = {"TRACELAKE__DATABASE__URL": self._settings.database.url, "TRACELAKE__DATABASE__DATA_URL": self._settings.database.data_url}
+        return {name: url.get_secret_value() for name, url in given.items() if url}
+
+    def _wait_until_ready(self) -> None:
+        control = self._parts[-1].part
+        deadline = time.monotonic() + _READY_SECONDS
+        while not is_ready(self.api_url):
+            if control.exit_code is not None:
+                raise StartFailed(f"control ended with exit code {control.exit_code} before it answered{_last_error(self._log_of(CONTROL))}; its log is {self._log_of(CONTROL)}")
+            if time.monotonic() > deadline:
+                raise StartFailed(f"control did not answer {self.api_url}/readyz within {_READY_SECONDS} seconds; its log is {self._log_of(CONTROL)}")
+            if self._stopping.wait(0.05):
+                return
+
+    def _write_state(self) -> None:
+        own = ProcessIdentity.find(os.getpid())
+        found = {SUPERVISOR: own} | {part.name: part.part.identity for part in self._parts}
+        ports = {"api": self._api_port} | ({POSTGRES: self._postgres.port} if self._postgres else {})
+        self._state.write({name: identity for name, identity in found.items() if identity}, ports)
+
+    def _log_of(self, name: str) -> Path:
+        return self._home / POSTGRES / "postgres.log" if name == POSTGRES else self._logs / f"{name}.log"
+
+    def _open_log(self) -> None:
+        file = self._log_of(SUPERVISOR)
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        rotate(file)
+        self._log_file = file.open("a")
+        self._log = structlog.wrap_logger(
+            structlog.WriteLogger(self._log_file),
+            processors=[structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True), structlog.processors.JSONRenderer()],
+        )
+
+    def _close_log(self) -> None:
+        if self._log_file:
+            self._log_file.close()
+        self._log_file = self._log = None
+
+    @contextmanager
+    def _asked_to_stop_by_signals(self) -> Generator[None]:
+        def ask(number: int, frame: FrameType | None) -> None:
+            self.ask_to_stop()
+
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _last_error(log: Path) -> str:
+    """The sentence with which a process gave up, when it left one."""
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    return f": {lines[-1]}" if lines and lines[-1].startswith("error [") else ""

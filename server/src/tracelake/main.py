@@ -1,0 +1,109 @@
+"""`tracelaked`: the programs of a Tracelake system, and the only place that builds them."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+
+from tracelake_sdk.errors import SettingInvalid, TracelakeError
+
+_FAILED = 1
+_USAGE = 2
+
+
+def up(arguments: argparse.Namespace) -> int:
+    """Start everything on this machine and keep it running; Ctrl-C stops it."""
+    from tracelake.embedded.supervisor import Supervisor
+    from tracelake.settings import read_settings
+
+    settings = read_settings()
+
+    def ready(api_url: str) -> None:
+        _say(f"Tracelake is up at {api_url} (home {settings.home}). Ctrl-C stops it.")
+
+    Supervisor(settings, say=_say, on_ready=ready).run()
+    _say("Tracelake has stopped.")
+    return 0
+
+
+def control(arguments: argparse.Namespace) -> int:
+    """Run one control process: the HTTP interface and the housekeeping."""
+    from tracelake.control.process import run
+    from tracelake.settings import read_settings
+
+    run(read_settings())
+    return 0
+
+
+def worker(arguments: argparse.Namespace) -> int:
+    """Run one worker: it claims tasks from control and runs their operators."""
+    from tracelake.settings import read_settings
+    from tracelake.worker.process import run
+
+    run(read_settings())
+    return 0
+
+
+def migrate(arguments: argparse.Namespace) -> int:
+    """Bring a given Postgres to this release's schema, as the role that owns it."""
+    from tracelake.embedded.supervisor import run_migrations
+    from tracelake.settings import read_settings
+
+    owner_url = read_settings().database.owner_url
+    if owner_url is None:
+        raise SettingInvalid("TRACELAKE__DATABASE__OWNER_URL: set it to the role that owns the schema; the embedded Postgres is migrated by `tracelaked up`")
+    applied = run_migrations(owner_url.get_secret_value())
+    for name in applied:
+        _say(f"applied {name}")
+    _say(f"{len(applied)} migrations applied; the schema is up to date")
+    return 0
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    """Look at this machine and at the system on it, and say what to do about what is missing."""
+    from tracelake.embedded.doctor import examine
+    from tracelake.settings import read_settings
+
+    checks = examine(read_settings())
+    if arguments.output == "json":
+        _say(json.dumps([check.as_json() for check in checks], indent=2))
+    else:
+        width = max(len(check.name) for check in checks)
+        for check in checks:
+            mark = {True: "ok", False: "FAILED", None: "-"}[check.ok]
+            _say(f"{mark:<7}{check.name:<{width}}  {check.detail}" + (f"\n{'':<{width + 9}}→ {check.remedy}" if check.remedy else ""))
+    return _FAILED if any(check.ok is False for check in checks) else 0
+
+
+_COMMANDS: tuple[Callable[[argparse.Namespace], int], ...] = (up, control, worker, migrate, doctor)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    arguments = _parser().parse_args(words)
+    try:
+        code = arguments.command(arguments)
+    except TracelakeError as error:
+        print(f"error [{error.code}]: {error.detail}", file=sys.stderr)
+        sys.exit(_USAGE if isinstance(error, SettingInvalid) else _FAILED)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(code)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tracelaked", description="The programs of a Tracelake system.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    for command in _COMMANDS:
+        words = commands.add_parser(command.__name__, help=command.__doc__, description=command.__doc__)
+        words.set_defaults(command=command)
+        if command is doctor:
+            words.add_argument("-o", "--output", choices=("table", "json"), default="table", help="how to print the checks")
+    return parser
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
