@@ -25,7 +25,7 @@ test: setup ## Run the tests at their daily size
 	@.venv/bin/pytest -m "not proof" $(PYTEST_ARGS)
 
 proof: setup ## Run the tests at their full size and from a clean clone; writes proof/report-*.md
-	@$(PY) tests/proof/run.py $(if $(SEED),--seed $(SEED))
+	@PYTEST_ARGS="$(PYTEST_ARGS)" $(PY) tests/proof/run.py $(if $(SEED),--seed $(SEED))
 
 check: setup ## Lint, types, import contracts, and whether generated pages are fresh
 	@.venv/bin/ruff check .
@@ -41,8 +41,8 @@ docs: setup ## Write the generated pages anew
 	@$(PY) tools/guarantees.py
 	@$(PY) tools/licences.py
 
-lock: setup ## Resolve the dependencies anew into requirements.lock and tools/build.lock
-	@tools/lock
+lock: setup ## Resolve the dependencies into requirements.lock and tools/build.lock (newer ones with UPGRADE=1)
+	@tools/lock $(if $(UPGRADE),--upgrade)
 
 clean: ## Remove what the targets made here; homes of embedded systems stay
 	@rm -rf .venv .tools .pytest_cache .ruff_cache .import_linter_cache .hypothesis
