@@ -11,7 +11,8 @@ class DagInvalid(TracelakeError, code="dag_invalid", status=422):
     @classmethod
     def at(cls, place: str, line: int, what: str, remedy: str) -> Self:
         """The error for one place of a file; `place` is a path such as `jobs[1].inputs[0].from.job`."""
-        return cls(f"line {line}, {place}: {what}. {remedy}.", place=place, line=line, remedy=f"{remedy}.")
+        sentence = remedy if remedy.endswith("?") else f"{remedy}."
+        return cls(f"line {line}, {place}: {what}. {sentence}", place=place, line=line, remedy=sentence)
 
 
 # The text
@@ -184,6 +185,10 @@ class DagInputOutputMissing(DagInvalid, code="dag_input_output_missing", status=
 
 class DagInputDuplicate(DagInvalid, code="dag_input_duplicate", status=422):
     """The job reads the same dataset twice, but one event makes one task; keep one of the inputs."""
+
+
+class DagInputMixed(DagInvalid, code="dag_input_mixed", status=422):
+    """An input reads either a job's output or a dataset, not both; keep one of them."""
 
 
 class DagDatasetUnknown(DagInvalid, code="dag_dataset_unknown", status=422):

@@ -123,7 +123,7 @@ class InputSpec(_Spec):
 
 class OutputSpec(_Spec):
     layer: Layer
-    description: str
+    description: str = ""
     domain: str
     owner: str
 

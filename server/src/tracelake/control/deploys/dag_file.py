@@ -1,0 +1,60 @@
+"""The DAG file: text in, the canonical DAG out, or the one error that stands first.
+
+A file is read in three steps, and a step is only taken when the one before found nothing: its YAML and its shape, the
+rules between its parts, and whether this release runs its jobs. Within a step everything is looked at.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from tracelake.control.deploys.dag_findings import Findings
+from tracelake.control.deploys.dag_operators import check_operators
+from tracelake.control.deploys.dag_rules import Deploying, check_rules, places_of
+from tracelake.control.deploys.dag_shape import check_shape
+from tracelake.control.deploys.dag_yaml import plain, read_yaml
+from tracelake_sdk.dags import DEFAULT_POOL, DagSpec
+
+
+def parse_dag(
+    text: str, *, vars: Mapping[str, str], datasets: Mapping[str, str] | None = None, pools: Collection[str] = (DEFAULT_POOL,),
+) -> DagSpec:
+    """The DAG that the file defines; raises the `DagInvalid` that stands first in it.
+
+    `vars` are the declared variables: they are looked up and never filled in, which is the wrapper's part, so that
+    hashes see them unfilled. `datasets` are the layers, by name, of what other DAGs publish and this one may read.
+    """
+    findings = Findings()
+    root = read_yaml(text, findings)
+    check_shape(root, findings, vars)
+    findings.raise_first()
+    spec = DagSpec.model_validate(_filled(plain(root)))
+    dag = Deploying(spec, places_of(root), datasets or {}, pools, findings)
+    check_rules(dag)
+    findings.raise_first()
+    jobs = check_operators(dag)
+    findings.raise_first()
+    return spec.model_copy(update={"jobs": jobs})
+
+
+def _filled(dag: dict[str, Any]) -> dict[str, Any]:
+    """The file's values with `defaults` given to the jobs."""
+    defaults: dict[str, Any] = dag.pop("defaults", {})
+    attempts = {key: defaults[key] for key in ("max_attempts", "timeout_seconds") if key in defaults}
+    owned = {key: defaults[key] for key in ("domain", "owner") if key in defaults}
+    return dag | {"jobs": [attempts | job | _parts(job, owned) for job in dag["jobs"]]}
+
+
+def _parts(job: dict[str, Any], owned: dict[str, Any]) -> dict[str, Any]:
+    # `scaling.mode` is accepted and ignored: definitions written for other schedulers name one.
+    scaling = {key: value for key, value in job.get("scaling", {}).items() if key != "mode"}
+    outputs = [owned | output for output in job.get("outputs", [])]
+    inputs = [given | ({"where": _where(given["where"])} if "where" in given else {}) for given in job.get("inputs", [])]
+    return {"scaling": scaling, "outputs": outputs, "inputs": inputs}
+
+
+def _where(where: dict[str, Any]) -> dict[str, Any]:
+    """One partition is a list of one; their order does not count."""
+    if "partition" not in where:
+        return where
+    partition = where["partition"]
+    return {"partition": sorted({partition} if isinstance(partition, str) else set(partition))}

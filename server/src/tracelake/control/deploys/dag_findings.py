@@ -1,0 +1,69 @@
+"""What is found wrong with a DAG file: everything is looked at, the first by line is told."""
+
+import difflib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from tracelake_sdk.dag_errors import DagInvalid
+
+_LONGEST_WORD = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands in the file; line and column count from 1."""
+
+    path: str
+    line: int
+    column: int
+
+    def key(self, name: str) -> "Place":
+        """The place of a key that is not there: what it belongs to is there."""
+        return Place(f"{self.path}.{name}" if self.path else name, self.line, self.column)
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """`Did you mean …?` when something known is close to the word, and other advice when nothing is."""
+
+    word: str
+    known: Collection[str]
+    otherwise: str
+
+    def __str__(self) -> str:
+        near = difflib.get_close_matches(self.word[:_LONGEST_WORD], sorted(self.known), n=1, cutoff=0.6)
+        return f"Did you mean `{near[0]}`?" if near else self.otherwise
+
+
+@dataclass(frozen=True)
+class Finding:
+    kind: type[DagInvalid]
+    place: Place
+    what: str
+    remedy: str | Suggestion  # spelled only when it is told: looking for what is near takes time
+
+
+@dataclass
+class Findings:
+    """Keeps the finding that stands first in the file; of two at one place, the one found first."""
+
+    first: Finding | None = None
+
+    def add(self, kind: type[DagInvalid], place: Place, what: str, remedy: str | Suggestion) -> None:
+        if self.first is None or (place.line, place.column) < (self.first.place.line, self.first.place.column):
+            self.first = Finding(kind, place, what, remedy)
+
+    def raise_first(self) -> None:
+        if self.first is not None:
+            place = self.first.place
+            raise self.first.kind.at(place.path or "file", place.line, self.first.what, str(self.first.remedy))
+
+
+def quoted(word: str) -> str:
+    """A word from the file as it may stand in a sentence: on one line, and never longer than a sentence can bear."""
+    shown = word if len(word) <= _LONGEST_WORD else f"{word[:_LONGEST_WORD]}…"
+    return f"`{shown}`" if shown.isprintable() else repr(shown)
+
+
+def one_of(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)

@@ -1,0 +1,47 @@
+"""Hashes of a DAG and its jobs: what says that two definitions are the same, and which jobs are to be built anew."""
+
+import graphlib
+import hashlib
+import json
+from typing import Any
+
+from tracelake_sdk.dags import DagSpec, JobOutput, JobSpec, NamedDataset
+
+# What decides a job's rows. Attempts, timeouts, scaling and publishing only decide how it is run and shown.
+_MATERIALIZATION = {"runtime", "operator", "config", "inputs", "execution_strategy", "update_strategy", "unique_key"}
+
+
+def spec_hash(spec: DagSpec) -> str:
+    """Equal for two files exactly when they define the same; the order of jobs, keys and key columns does not count."""
+    jobs = sorted((_plain(job) for job in spec.jobs), key=lambda job: job["name"])
+    return _hash(spec.model_dump(mode="json") | {"jobs": jobs})
+
+
+def config_hash(job: JobSpec) -> str:
+    """Equal as long as the job makes the same rows; of its outputs the number and the layers count, not what people say about them."""
+    affecting = {key: value for key, value in _plain(job).items() if key in _MATERIALIZATION}
+    return _hash(affecting | {"layers": [output.layer for output in job.outputs]})
+
+
+def lineage_hashes(spec: DagSpec) -> dict[str, str]:
+    """By job: its config hash, with the lineage hashes of the jobs it reads and the names of the datasets of other DAGs."""
+    jobs = {job.name: job for job in spec.jobs}
+    parents = {job.name: [given.reads.job for given in job.inputs if isinstance(given.reads, JobOutput)] for job in spec.jobs}
+    hashes: dict[str, str] = {}
+    for name in graphlib.TopologicalSorter(parents).static_order():
+        reads = [_lineage_read(given.reads, hashes) for given in jobs[name].inputs]
+        hashes[name] = _hash({"config": config_hash(jobs[name]), "reads": reads})
+    return hashes
+
+
+def _lineage_read(reads: JobOutput | NamedDataset, hashes: dict[str, str]) -> list[str | int]:
+    return ["dataset", reads.dataset] if isinstance(reads, NamedDataset) else ["job", hashes[reads.job], reads.output]
+
+
+def _plain(job: JobSpec) -> dict[str, Any]:
+    return job.model_dump(mode="json") | {"unique_key": sorted(job.unique_key)}
+
+
+def _hash(value: Any) -> str:
+    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()

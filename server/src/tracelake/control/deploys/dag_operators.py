@@ -1,0 +1,127 @@
+"""Whether this release can run a DAG's jobs: their runtimes, their operators, and the configs in full."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from tracelake.control.deploys.dag_findings import Suggestion, one_of, quoted
+from tracelake.control.deploys.dag_rules import Deploying
+from tracelake_sdk.dag_errors import (
+    DagKeyMissing,
+    DagKeyUnknown,
+    DagValueUnknown,
+    DagVarNotAllowed,
+    OperatorActivationWrong,
+    OperatorConfigInvalid,
+    OperatorCursorMismatch,
+    OperatorInputsWrong,
+    OperatorOutputsWrong,
+    OperatorUnknown,
+    RuntimeNotAvailable,
+)
+from tracelake_sdk.dags import JobOutput, JobSpec
+from tracelake_sdk.operators import OPERATORS, CursorType, OperatorSpec
+
+_RUNTIMES = frozenset(runtime for runtime, _ in OPERATORS)
+
+
+def check_operators(dag: Deploying) -> tuple[JobSpec, ...]:
+    """The jobs with their operators' configs in full, every default spelled out; good when there are no findings."""
+    jobs = tuple(_checked(dag, job, f"jobs[{index}]") for index, job in enumerate(dag.spec.jobs))
+    _compare_cursors(dag, jobs)
+    return jobs
+
+
+def _checked(dag: Deploying, job: JobSpec, at: str) -> JobSpec:
+    if job.runtime not in _RUNTIMES:
+        what = f"this release runs no operators of runtime {quoted(job.runtime)}"
+        dag.add(RuntimeNotAvailable, f"{at}.runtime", what, f"Use {one_of(sorted(_RUNTIMES))}")
+        return job
+    operator = OPERATORS.get((job.runtime, job.operator))
+    if operator is None:
+        known = [name for runtime, name in OPERATORS if runtime == job.runtime]
+        remedy = Suggestion(job.operator, known, otherwise=f"It has {one_of(known)}")
+        dag.add(OperatorUnknown, f"{at}.operator", f"the runtime {quoted(job.runtime)} has no operator {quoted(job.operator)}", remedy)
+        return job
+    _check_edges(dag, job, operator, at)
+    config = _full_config(dag, job, operator, at)
+    return job if config is None else job.model_copy(update={"config": config})
+
+
+def _check_edges(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) -> None:
+    name = quoted(operator.name)
+    if job.activation not in operator.activations:
+        words = one_of(sorted(operator.activations))
+        dag.add(OperatorActivationWrong, f"{at}.activation", f"{name} cannot be {job.activation}", f"Write `activation:` {words}")
+    elif not operator.inputs.allows(len(job.inputs)):
+        what = f"{name} takes {operator.inputs} input{_s(operator.inputs.most)} and has {len(job.inputs)}"
+        dag.add(OperatorInputsWrong, f"{at}.inputs", what, "Add or remove inputs")
+    elif operator.every_input_triggers and not all(given.trigger for given in job.inputs):
+        index = next(index for index, given in enumerate(job.inputs) if not given.trigger)
+        dag.add(OperatorInputsWrong, f"{at}.inputs[{index}].trigger", f"{name} works on the events of its input", "Remove `trigger: false`")
+    if not operator.outputs.allows(len(job.outputs)):
+        what = f"{name} has {operator.outputs} output{_s(operator.outputs.most)}, and {len(job.outputs)} are declared"
+        dag.add(OperatorOutputsWrong, f"{at}.outputs", what, "Add or remove outputs")
+
+
+def _s(number: int | None) -> str:
+    return "" if number == 1 else "s"
+
+
+def _full_config(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) -> dict[str, Any] | None:
+    """The config as its model spells it; None, with findings, when it is not one."""
+    with_variables = [path for path, text in _texts(job.config, f"{at}.config") if "${" in text]
+    for path in with_variables:
+        what = f"{quoted(operator.name)} is known by its config, which a variable would change unseen"
+        dag.add(DagVarNotAllowed, path, what, "Write the value itself")
+    if with_variables:
+        return None
+    try:
+        return operator.config.model_validate(job.config).model_dump(mode="json")
+    except ValidationError as error:
+        told: set[str] = set()
+        for problem in error.errors(include_url=False):
+            key = str(problem["loc"][0])
+            if key not in told:
+                _tell_config(dag, operator, f"{at}.config", key, problem)
+            told.add(key)
+        return None
+
+
+def _tell_config(dag: Deploying, operator: OperatorSpec, at: str, key: str, problem: Any) -> None:
+    fields = operator.config.model_fields
+    takes = f"Give {fields[key].description}" if key in fields else ""
+    match problem["type"]:
+        case "extra_forbidden":
+            known = f"The config of {quoted(operator.name)} has the keys {one_of(fields)}" if fields else f"{quoted(operator.name)} has no config; remove it"
+            dag.add(DagKeyUnknown, f"{at}.{key}", f"{quoted(operator.name)} has no {quoted(key)}", Suggestion(key, fields, otherwise=known))
+        case "missing":
+            dag.add(DagKeyMissing, f"{at}.{key}", f"{quoted(operator.name)} needs `{key}`", takes)
+        case "enum" if isinstance(problem["input"], str):
+            dag.add(DagValueUnknown, f"{at}.{key}", f"{quoted(problem['input'])} is not known here", takes)
+        case "value_error":
+            dag.add(OperatorConfigInvalid, f"{at}.{key}", str(problem["ctx"]["error"]), takes)
+        case _:
+            dag.add(OperatorConfigInvalid, f"{at}.{key}", "this value cannot be used here", takes)
+
+
+def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, child in value.items():
+            yield from _texts(child, f"{path}.{key}")
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from _texts(child, f"{path}[{index}]")
+
+
+def _compare_cursors(dag: Deploying, jobs: tuple[JobSpec, ...]) -> None:
+    """A job reads cursors of the type that is told to it."""
+    told = {job.name: str(job.config.get("cursor")) for job in jobs}
+    for index, job in enumerate(jobs):
+        for parent in (given.reads.job for given in job.inputs if isinstance(given.reads, JobOutput)):
+            if {told[job.name], told[parent]} == set(CursorType):
+                what = f"this job reads {told[job.name]} cursors, and {quoted(parent)} tells {told[parent]} ones"
+                dag.add(OperatorCursorMismatch, f"jobs[{index}].config.cursor", what, "Give both the same `cursor`")

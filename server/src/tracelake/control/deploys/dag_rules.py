@@ -1,0 +1,235 @@
+"""The rules that hold between the parts of a DAG: references, circles, layers, keys and names."""
+
+import graphlib
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tracelake.control.deploys.dag_findings import Findings, Place, Suggestion, one_of, quoted
+from tracelake.control.deploys.dag_yaml import Node
+from tracelake_sdk.dag_errors import (
+    DagAppendWithoutUniqueKey,
+    DagCycle,
+    DagDatasetOwn,
+    DagDatasetUnknown,
+    DagFieldNotApplicable,
+    DagGoldWithoutSilver,
+    DagInputDuplicate,
+    DagInputOutputMissing,
+    DagInputUnknownJob,
+    DagInvalid,
+    DagJobDuplicate,
+    DagLayerBackwards,
+    DagLayerSkipped,
+    DagNoTriggeringInput,
+    DagPoolUnknown,
+    DagPublishOutputMissing,
+    DagPublishTwice,
+    DagPublishUnknownJob,
+    DagReactiveWithoutInputs,
+    DagSourceMissing,
+    DagSourceOnReactive,
+    DagSourceWithInputs,
+    DagUniqueKeyDuplicate,
+    DagUniqueKeyUnused,
+)
+from tracelake_sdk.dags import Activation, DagSpec, ExecutionStrategy, JobOutput, JobSpec, Layer, NamedDataset, Runtime, UpdateStrategy
+
+_HEIGHT = {Layer.BRONZE: 0, Layer.SILVER: 1, Layer.GOLD: 2}
+
+
+@dataclass(frozen=True)
+class Deploying:
+    """A DAG on its way in, where its parts stand in the file, and what the org has already."""
+
+    spec: DagSpec
+    places: Mapping[str, Place]
+    datasets: Mapping[str, str]  # name → layer, of the datasets that other DAGs publish
+    pools: Collection[str]
+    findings: Findings
+
+    @cached_property
+    def jobs(self) -> dict[str, JobSpec]:
+        return {job.name: job for job in reversed(self.spec.jobs)}
+
+    def add(self, kind: type[DagInvalid], path: str, what: str, remedy: str | Suggestion) -> None:
+        """A finding at a path of the file, or at what it would be part of when it is not there."""
+        found = path
+        while found and found not in self.places:
+            found = found[: max(found.rfind("."), found.rfind("["), 0)]
+        place = self.places[found]
+        self.findings.add(kind, Place(path, place.line, place.column), what, remedy)
+
+
+def places_of(root: Node) -> dict[str, Place]:
+    """Where each path of the file stands."""
+    places: dict[str, Place] = {}
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        places[node.place.path] = node.place
+        if isinstance(node.value, dict):
+            waiting.extend(node.value.values())
+        elif isinstance(node.value, tuple):
+            waiting.extend(node.value)
+    return places
+
+
+def check_rules(dag: Deploying) -> None:
+    for rule in _RULES:
+        rule(dag)
+    for index, job in enumerate(dag.spec.jobs):
+        for rule_of_job in _RULES_OF_A_JOB:
+            rule_of_job(dag, job, f"jobs[{index}]")
+
+
+def _names_stand_once(dag: Deploying) -> None:
+    first: dict[str, int] = {}
+    for index, job in enumerate(dag.spec.jobs):
+        if job.name in first:
+            dag.add(DagJobDuplicate, f"jobs[{index}].name", f"jobs[{first[job.name]}] is named {quoted(job.name)} too", "Rename one of the two")
+        first.setdefault(job.name, index)
+
+
+def _jobs_wait_in_no_circle(dag: Deploying) -> None:
+    order = {job.name: index for index, job in enumerate(dag.spec.jobs)}
+    parents = {job.name: [reads.job for reads in _job_reads(job) if reads.job in order] for job in dag.spec.jobs}
+    try:
+        graphlib.TopologicalSorter(parents).prepare()
+    except graphlib.CycleError as error:
+        circle: list[str] = error.args[1][:-1]  # each the parent of the next, and the last of the first
+        start = circle.index(min(circle, key=lambda name: order[name]))
+        circle = circle[start:] + circle[:start]
+        job = dag.spec.jobs[order[circle[0]]]
+        at = next(at for at, given in enumerate(job.inputs) if isinstance(given.reads, JobOutput) and given.reads.job == circle[-1])
+        what = f"the jobs wait for each other: {' → '.join([*circle, circle[0]])}"
+        dag.add(DagCycle, f"jobs[{order[circle[0]]}].inputs[{at}].from.job", what, "Remove one of these inputs")
+
+
+def _published_outputs_exist(dag: Deploying) -> None:
+    jobs = dag.jobs
+    first: dict[tuple[str, int], str] = {}
+    for name, output in dag.spec.publish.items():
+        if output.job not in jobs:
+            remedy = Suggestion(output.job, jobs, otherwise="Name a job of this DAG")
+            dag.add(DagPublishUnknownJob, f"publish.{name}.job", f"there is no job {quoted(output.job)}", remedy)
+        elif output.output_index >= len(jobs[output.job].outputs):
+            what, remedy = _no_output(jobs[output.job], output.output_index)
+            dag.add(DagPublishOutputMissing, f"publish.{name}.output_index", what, remedy)
+        elif (named := first.setdefault((output.job, output.output_index), name)) != name:
+            dag.add(DagPublishTwice, f"publish.{name}", f"this output is published as {quoted(named)} already", "Keep one name for each output")
+
+
+def _no_output(job: JobSpec, index: int) -> tuple[str, str]:
+    what = f"the job {quoted(job.name)} has no output {index}"
+    return what, f"Its outputs are 0 to {len(job.outputs) - 1}" if job.outputs else f"Give {quoted(job.name)} an output first"
+
+
+def _activation_fits(dag: Deploying, job: JobSpec, at: str) -> None:
+    if job.activation is Activation.SOURCE:
+        if job.source is None:
+            dag.add(DagSourceMissing, f"{at}.source", "a source job does not say which kind of source it is", "Add `source: {kind: manual}`")
+        if job.inputs:
+            remedy = "Remove them, or write `activation: reactive`"
+            dag.add(DagSourceWithInputs, f"{at}.inputs", "a source job reads no datasets, but this one has inputs", remedy)
+        if job.execution_strategy is not None:
+            what = "a source job has no incoming scope for a strategy to speak of"
+            dag.add(DagFieldNotApplicable, f"{at}.execution_strategy", what, "Remove `execution_strategy`")
+        return
+    if job.source is not None:
+        remedy = "Remove `source`, or write `activation: source`"
+        dag.add(DagSourceOnReactive, f"{at}.source", "a reactive job is started by its inputs and has no source", remedy)
+    if not job.inputs:
+        remedy = "Add inputs, or write `activation: source`"
+        dag.add(DagReactiveWithoutInputs, f"{at}.inputs", "a reactive job without inputs would never run", remedy)
+    elif not any(given.trigger for given in job.inputs):
+        dag.add(DagNoTriggeringInput, f"{at}.inputs", "no input triggers this job, so it would never run", "Remove `trigger: false` from at least one input")
+
+
+def _inputs_exist(dag: Deploying, job: JobSpec, at: str) -> None:
+    jobs = dag.jobs
+    first: dict[JobOutput | NamedDataset, int] = {}
+    for index, given in enumerate(job.inputs):
+        path = f"{at}.inputs[{index}].from"
+        if (earlier := first.setdefault(given.reads, index)) != index:
+            what = f"inputs[{earlier}] reads the same dataset, and one event makes one task"
+            dag.add(DagInputDuplicate, path, what, "Keep one of the two")
+        match given.reads:
+            case JobOutput(job=name) if name not in jobs:
+                remedy = Suggestion(name, jobs, otherwise="Name a job of this DAG, or read another DAG's dataset with `from: {dataset: …}`")
+                dag.add(DagInputUnknownJob, f"{path}.job", f"there is no job {quoted(name)}", remedy)
+            case JobOutput(job=name, output=output) if output >= len(jobs[name].outputs):
+                dag.add(DagInputOutputMissing, f"{path}.output", *_no_output(jobs[name], output))
+            case NamedDataset(dataset=name) if name in dag.spec.publish:
+                own = dag.spec.publish[name]
+                remedy = f"Write `from: {{job: {own.job}, output: {own.output_index}}}`"
+                dag.add(DagDatasetOwn, f"{path}.dataset", f"this DAG publishes {quoted(name)} itself", remedy)
+            case NamedDataset(dataset=name) if name not in dag.datasets:
+                remedy = Suggestion(name, dag.datasets, otherwise="Deploy the DAG that publishes it first, or correct the name")
+                dag.add(DagDatasetUnknown, f"{path}.dataset", f"no published dataset {quoted(name)} can be read", remedy)
+            case _:
+                pass
+
+
+def _layers_climb_in_order(dag: Deploying, job: JobSpec, at: str) -> None:
+    parents = [_layer_read(dag, given.reads) for given in job.inputs]
+    for index, output in enumerate(job.outputs):
+        height = _HEIGHT[output.layer]
+        for number, parent in enumerate(parents):
+            path = f"{at}.inputs[{number}].from"
+            if parent is None:
+                continue  # the reference itself is wrong, and that is what is told
+            if _HEIGHT[parent] > height:
+                what, remedy = f"a {output.layer} output does not read {parent}", f"Raise outputs[{index}] to {parent}, or read a lower layer"
+                dag.add(DagLayerBackwards, path, what, remedy)
+            elif height - _HEIGHT[parent] > 1:
+                dag.add(DagLayerSkipped, path, f"a {output.layer} output does not read {parent}", "Put a silver job between the two")
+        if output.layer is Layer.SILVER and not parents:
+            what, remedy = "a silver output reads bronze or silver, but the job has no inputs", "Write `layer: bronze`, or give the job an input"
+            dag.add(DagLayerSkipped, f"{at}.outputs[{index}].layer", what, remedy)
+        if output.layer is Layer.GOLD and not {None, Layer.SILVER} & set(parents):
+            what = "a gold output has a silver parent, and no input of this job is silver"
+            dag.add(DagGoldWithoutSilver, f"{at}.outputs[{index}].layer", what, "Add a silver input, or lower the layer")
+
+
+def _layer_read(dag: Deploying, reads: JobOutput | NamedDataset) -> Layer | None:
+    if isinstance(reads, NamedDataset):
+        return Layer(dag.datasets[reads.dataset]) if reads.dataset in dag.datasets else None
+    outputs = dag.jobs[reads.job].outputs if reads.job in dag.jobs else ()
+    return outputs[reads.output].layer if reads.output < len(outputs) else None
+
+
+def _updates_fit(dag: Deploying, job: JobSpec, at: str) -> None:
+    if job.runtime is Runtime.DISPATCHER:
+        per_partition = job.execution_strategy is ExecutionStrategy.PER_PARTITION
+        given = {"update_strategy": job.update_strategy, "unique_key": job.unique_key, "execution_strategy": per_partition}
+        for key in (key for key, value in given.items() if value):
+            dag.add(DagFieldNotApplicable, f"{at}.{key}", "jobs of runtime `dispatcher` handle events and ranges, never rows", f"Remove `{key}`")
+        return
+    if job.update_strategy is UpdateStrategy.APPEND and not job.unique_key:
+        what, remedy = "appended rows are deduplicated by their key, and there is none", "Add `unique_key: [column, …]`"
+        dag.add(DagAppendWithoutUniqueKey, f"{at}.unique_key", what, remedy)
+    if job.unique_key and job.update_strategy is not UpdateStrategy.APPEND:
+        dag.add(DagUniqueKeyUnused, f"{at}.unique_key", "only an append uses a unique key", "Remove `unique_key`, or write `update_strategy: append`")
+    for column, times in Counter(job.unique_key).items():
+        if times > 1:
+            last = len(job.unique_key) - 1 - job.unique_key[::-1].index(column)
+            dag.add(DagUniqueKeyDuplicate, f"{at}.unique_key[{last}]", f"the column {quoted(column)} stands twice in the key", "Keep one of the two")
+
+
+def _pool_exists(dag: Deploying, job: JobSpec, at: str) -> None:
+    pool = job.scaling.worker_pool
+    if pool not in dag.pools:
+        remedy = Suggestion(pool, dag.pools, otherwise=f"There are the pools {one_of(sorted(dag.pools))}")
+        dag.add(DagPoolUnknown, f"{at}.scaling.worker_pool", f"there is no worker pool {quoted(pool)}", remedy)
+
+
+def _job_reads(job: JobSpec) -> list[JobOutput]:
+    return [given.reads for given in job.inputs if isinstance(given.reads, JobOutput)]
+
+
+_RULES: tuple[Callable[[Deploying], None], ...] = (_names_stand_once, _jobs_wait_in_no_circle, _published_outputs_exist)
+_RULES_OF_A_JOB: tuple[Callable[[Deploying, JobSpec, str], None], ...] = (
+    _activation_fits, _inputs_exist, _layers_climb_in_order, _updates_fit, _pool_exists,
+)

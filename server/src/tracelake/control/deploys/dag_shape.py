@@ -1,0 +1,342 @@
+"""The shape of a DAG file: which keys stand where, and what each takes.
+
+The shape is data; one walk over it finds every unknown, missing and mistyped thing of a file at once.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tracelake.control.deploys.dag_findings import Findings, Suggestion, one_of, quoted
+from tracelake.control.deploys.dag_yaml import Broken, Node
+from tracelake_sdk.dag_errors import (
+    DagBulkRefused,
+    DagDomainMissing,
+    DagInputMixed,
+    DagInvalid,
+    DagKeyMissing,
+    DagKeyUnknown,
+    DagListLength,
+    DagNameInvalid,
+    DagNumberOutOfBounds,
+    DagOwnerMissing,
+    DagSourceNotAvailable,
+    DagTextInvalid,
+    DagTypeWrong,
+    DagValueMissing,
+    DagValueUnknown,
+    DagVarMalformed,
+    DagVarNotAllowed,
+    DagVarUnknown,
+    DagWhereInvalid,
+)
+from tracelake_sdk.dags import NAME, Activation, CursorBounds, ExecutionStrategy, Layer, Runtime, SourceKind, UpdateStrategy
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at a file: what is found in it, the declared variables, and what `defaults` gives to every job."""
+
+    findings: Findings
+    variables: Collection[str]
+    defaults: Collection[str] = ()
+
+
+class Shape(Protocol):
+    def check(self, node: Node, look: Look) -> None: ...
+
+
+def check_shape(root: Node, findings: Findings, variables: Collection[str]) -> None:
+    given = root.value.get("defaults") if isinstance(root.value, dict) else None
+    defaults = given.value if given is not None and isinstance(given.value, dict) else {}
+    DAG.check(root, Look(findings, variables, frozenset(defaults)))
+
+
+def _type_of(node: Node) -> str:
+    match node.value:
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case tuple():
+            return "a list"
+        case _:
+            return "a mapping"
+
+
+def _is(node: Node, look: Look, kind: type, needed: str) -> bool:
+    """Whether the value is of this type; a finding says what it is instead."""
+    if node.value is Broken.BROKEN:
+        return False
+    if node.value is None:
+        look.findings.add(DagValueMissing, node.place, "nothing stands here", f"Write {needed}, or remove the key")
+        return False
+    if isinstance(node.value, kind) and not (kind is int and isinstance(node.value, bool)):
+        return True
+    quotes = kind is str and isinstance(node.value, bool | int | float)
+    remedy = 'If text is meant, quote it: "…"' if quotes else f"Write {needed}"
+    look.findings.add(DagTypeWrong, node.place, f"this is {_type_of(node)}, where {needed} is needed", remedy)
+    return False
+
+
+def check_variables(node: Node, text: str, look: Look) -> None:
+    """Every `${…}` of a config's text names a declared variable."""
+    for found in _VARIABLE.finditer(text):
+        name = found[1]
+        if name is None:
+            look.findings.add(DagVarMalformed, node.place, "a `${` is not followed by a name and `}`", "Write `${name}`")
+            return
+        if name not in look.variables:
+            remedy = Suggestion(name, look.variables, otherwise="Declare it under `vars` in tracelake.yaml")
+            look.findings.add(DagVarUnknown, node.place, f"the variable {quoted(name)} is not declared", remedy)
+            return
+
+
+@dataclass(frozen=True)
+class Text:
+    longest: int = 200
+
+    def check(self, node: Node, look: Look) -> None:
+        if not _is(node, look, str, "text"):
+            return
+        text = str(node.value)
+        if not text.strip() or len(text) > self.longest:
+            what = "the text is empty" if not text.strip() else f"the text is longer than {self.longest} characters"
+            look.findings.add(DagTextInvalid, node.place, what, f"Write 1 to {self.longest} characters")
+        elif "${" in text:
+            look.findings.add(DagVarNotAllowed, node.place, "variables are filled in a job's `config` only", "Write the value itself")
+
+
+@dataclass(frozen=True)
+class Name:
+    what: str
+
+    def check(self, node: Node, look: Look) -> None:
+        if _is(node, look, str, f"the {self.what}"):
+            check_name(node, str(node.value), look, self.what)
+
+
+def check_name(node: Node, name: str, look: Look, what: str) -> None:
+    if not NAME.fullmatch(name):
+        remedy = "Begin with a small letter and go on with at most 127 small letters, digits and underscores"
+        look.findings.add(DagNameInvalid, node.place, f"{quoted(name)} cannot be a {what}", remedy)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few words; `refused` words are known but have an error of their own, with what is wrong and what to do."""
+
+    words: Collection[str]
+    refused: Mapping[str, tuple[type[DagInvalid], str, str]] = field(default_factory=dict[str, tuple[type[DagInvalid], str, str]])
+
+    def check(self, node: Node, look: Look) -> None:
+        if not _is(node, look, str, f"one of {one_of(self.words)}") or node.value in self.words:
+            return
+        word = str(node.value)
+        known = next((known for known in self.refused if known.lower() == word.lower()), None)
+        if known is not None:
+            look.findings.add(self.refused[known][0], node.place, *self.refused[known][1:])
+        else:
+            remedy = Suggestion(word, self.words, otherwise=f"Known here: {one_of(self.words)}")
+            look.findings.add(DagValueUnknown, node.place, f"{quoted(word)} is not known here", remedy)
+
+
+@dataclass(frozen=True)
+class Whole:
+    least: int
+    most: int
+
+    def check(self, node: Node, look: Look) -> None:
+        if _is(node, look, int, "a whole number") and not (isinstance(node.value, int) and self.least <= node.value <= self.most):
+            look.findings.add(
+                DagNumberOutOfBounds, node.place, f"{node.value} is not between {self.least:,} and {self.most:,}", "Write a number between the two",
+            )
+
+
+@dataclass(frozen=True)
+class Flag:
+    def check(self, node: Node, look: Look) -> None:
+        _is(node, look, bool, "true or false")
+
+
+@dataclass(frozen=True)
+class ListOf:
+    item: Shape
+    least: int
+    most: int
+
+    def check(self, node: Node, look: Look) -> None:
+        if not _is(node, look, tuple, "a list") or not isinstance(node.value, tuple):
+            return
+        if not self.least <= len(node.value) <= self.most:
+            what = f"the list has {len(node.value):,} items and takes {self.least:,} to {self.most:,}"
+            look.findings.add(DagListLength, node.place, what, "Add items" if len(node.value) < self.least else "Remove items, or split the DAG")
+        for item in node.value:
+            self.item.check(item, look)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A mapping with a fixed set of keys."""
+
+    needed: Mapping[str, Shape]
+    optional: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
+
+    def check(self, node: Node, look: Look) -> None:
+        if not _is(node, look, dict, "a mapping of keys to values") or not isinstance(node.value, dict):
+            return
+        known = {**self.needed, **self.optional}
+        complete = node.complete
+        for key, child in node.value.items():
+            if key in known:
+                known[key].check(child, look)
+            else:
+                complete = False  # most likely the misspelling of what seems missing
+                remedy = Suggestion(key, [word for word in known if word not in node.value], otherwise=f"Known here: {one_of(known)}")
+                look.findings.add(DagKeyUnknown, child.place, f"there is no key {quoted(key)} here", remedy)
+        for key in self.needed if complete else ():
+            if key not in node.value:
+                look.findings.add(DagKeyMissing, node.place.key(key), f"the key `{key}` is missing", f"Add `{key}`")
+
+
+@dataclass(frozen=True)
+class NamedEntries:
+    """A mapping from names of one kind to entries of one shape."""
+
+    what: str
+    entry: Shape
+
+    def check(self, node: Node, look: Look) -> None:
+        if _is(node, look, dict, "a mapping of keys to values") and isinstance(node.value, dict):
+            for name, child in node.value.items():
+                check_name(child, name, look, self.what)
+                self.entry.check(child, look)
+
+
+@dataclass(frozen=True)
+class Config:
+    """An operator's config: any values; its texts may name variables."""
+
+    def check(self, node: Node, look: Look) -> None:
+        if _is(node, look, dict, "a mapping of keys to values"):
+            self._walk(node, look)
+
+    def _walk(self, node: Node, look: Look) -> None:
+        match node.value:
+            case str() as text:
+                check_variables(node, text, look)
+            case dict() as entries:
+                for child in entries.values():
+                    self._walk(child, look)
+            case tuple() as items:
+                for item in items:
+                    self._walk(item, look)
+            case _:
+                pass
+
+
+@dataclass(frozen=True)
+class From:
+    """An output of a job of this DAG, or a dataset that another DAG publishes."""
+
+    of_job: Shape
+    of_dataset: Shape
+
+    def check(self, node: Node, look: Look) -> None:
+        keys = node.value if isinstance(node.value, dict) else {}
+        if "dataset" in keys and keys.keys() & {"job", "output"}:
+            what = "this names both a dataset and a job's output"
+            look.findings.add(DagInputMixed, node.place, what, "Keep `dataset`, or keep `job` and `output`")
+        else:
+            (self.of_dataset if "dataset" in keys else self.of_job).check(node, look)
+
+
+@dataclass(frozen=True)
+class Where:
+    def check(self, node: Node, look: Look) -> None:
+        if node.value is Broken.BROKEN or not node.complete:
+            return
+        if not isinstance(node.value, dict) or len(node.value) != 1 or not node.value.keys() <= {"partition", "cursor"}:
+            self._refuse(node, look, "`where` is one of `partition` and `cursor`, never an expression")
+            return
+        for key, child in node.value.items():
+            if child.value is not Broken.BROKEN:
+                (self._partition if key == "partition" else self._cursor)(child, look)
+
+    def _partition(self, node: Node, look: Look) -> None:
+        if isinstance(node.value, tuple):
+            if not node.value:
+                self._refuse(node, look, "the list of partitions is empty, so nothing would pass")
+            for item in node.value:
+                Text(1024).check(item, look)
+        else:
+            Text(1024).check(node, look)
+
+    def _cursor(self, node: Node, look: Look) -> None:
+        bounds = node.value if isinstance(node.value, dict) else {}
+        if not bounds or not bounds.keys() <= {"min", "below"}:
+            self._refuse(node, look, "the bounds of a cursor are `min`, `below` or both")
+        elif not any(bound.value is Broken.BROKEN for bound in bounds.values()):
+            try:
+                CursorBounds.model_validate({key: bound.value for key, bound in bounds.items()})
+            except ValueError:
+                what = "the bounds are not whole numbers or quoted times with their zone, or `min` is not less than `below`"
+                self._refuse(node, look, what)
+
+    def _refuse(self, node: Node, look: Look, what: str) -> None:
+        remedy = 'Write {partition: "x"}, {partition: ["x", "y"]} or {cursor: {min: 0, below: 100}}'
+        look.findings.add(DagWhereInvalid, node.place, what, remedy)
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output; domain and owner come from `defaults` where it has none of its own."""
+
+    keys: Keys
+
+    def check(self, node: Node, look: Look) -> None:
+        self.keys.check(node, look)
+        if not isinstance(node.value, dict) or not node.complete or not node.value.keys() <= self.keys.needed.keys() | self.keys.optional.keys():
+            return
+        for key, kind in (("domain", DagDomainMissing), ("owner", DagOwnerMissing)):
+            if key not in node.value and key not in look.defaults:
+                look.findings.add(kind, node.place.key(key), f"the output has no {key}", f"Add `{key}` to the output or to the DAG's `defaults`")
+
+
+_NOT_YET = "this release runs no sources of this kind", "Write `source: {kind: manual}` and start runs with `tracelake run`"
+_BULK = DagBulkRefused, "there is no `Bulk`: every event makes its own task", "Write PerUpdate or PerPartition"
+_ATTEMPTS = {"max_attempts": Whole(1, 100), "timeout_seconds": Whole(1, 604_800)}
+_OWNED = {"domain": Text(), "owner": Text()}
+_INDEX = Whole(0, 99)
+
+_INPUT = Keys(
+    needed={"from": From(Keys({"job": Name("job name"), "output": _INDEX}), Keys({"dataset": Name("dataset name")}))},
+    optional={"trigger": Flag(), "where": Where()},
+)
+_OUTPUT = Output(Keys({"layer": Choice([*Layer])}, {"description": Text(2000), **_OWNED}))
+_JOB = Keys(
+    needed={"name": Name("job name"), "activation": Choice([*Activation]), "runtime": Choice([*Runtime]), "operator": Text()},
+    optional={
+        "source": Keys({"kind": Choice([*SourceKind], dict.fromkeys(("cron", "webhook", "always_on"), (DagSourceNotAvailable, *_NOT_YET)))}),
+        "inputs": ListOf(_INPUT, 0, 100),
+        "execution_strategy": Choice([*ExecutionStrategy], {"Bulk": _BULK}),
+        "config": Config(),
+        "outputs": ListOf(_OUTPUT, 0, 100),
+        "update_strategy": Choice([*UpdateStrategy]),
+        "unique_key": ListOf(Text(), 1, 100),
+        "scaling": Keys({}, {"worker_pool": Name("pool name"), "max_concurrency": Whole(1, 10_000), "mode": Text()}),
+        **_ATTEMPTS,
+    },
+)
+DAG = Keys(
+    needed={"name": Name("DAG name"), "jobs": ListOf(_JOB, 1, 1000)},
+    optional={
+        "defaults": Keys({}, {**_ATTEMPTS, **_OWNED}),
+        "publish": NamedEntries("dataset name", Keys({"job": Name("job name"), "output_index": _INDEX})),
+    },
+)

@@ -1,0 +1,261 @@
+"""The YAML of a DAG file as a tree whose every value knows its place.
+
+Only what every YAML reader understands alike is accepted: no anchors, aliases, merge keys or tags, one document, keys
+that are text and stand once, and no plain word that one version of YAML reads as text and another as something else.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal
+
+import yaml
+from yaml.resolver import Resolver
+
+from tracelake.control.deploys.dag_findings import Findings, Place, quoted
+from tracelake_sdk.dag_errors import (
+    DagAliasRefused,
+    DagEmpty,
+    DagInvalid,
+    DagKeyDuplicate,
+    DagKeyNotText,
+    DagManyDocuments,
+    DagMergeRefused,
+    DagNumberOutOfBounds,
+    DagScalarAmbiguous,
+    DagTagRefused,
+    DagTextInvalid,
+    DagTooDeep,
+    DagTooLarge,
+    DagYamlInvalid,
+)
+
+MAX_BYTES = 1024 * 1024
+MAX_VALUES = 50_000
+MAX_DEPTH = 20
+
+_TOP = Place("", 1, 1)
+# What a YAML stream may hold, and of that what a text may hold: no control character but the ends of lines and the tab.
+_NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+_WORDS: dict[str, bool | None] = {
+    "": None, "~": None, "null": None, "Null": None, "NULL": None,
+    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
+}
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?[0-9]+\.[0-9]*([eE][-+][0-9]+)?")
+# Numbers to YAML 1.2 that are something else, or nothing, to YAML 1.1; `Resolver` knows the words of YAML 1.1.
+_NUMBER_ELSEWHERE = re.compile(r"[-+]?[0-9]+|0o[0-7]+|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_MEANT = {"bool": "a boolean", "int": "a number", "float": "a number", "timestamp": "a date or time"}
+
+
+class Broken(Enum):
+    """Stands for a value that was refused, so that nothing more is said about it."""
+
+    BROKEN = "broken"
+
+
+Value = str | int | float | bool | None | Literal[Broken.BROKEN] | tuple["Node", ...] | dict[str, "Node"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value and where it stands: at its key in a mapping, at itself in a list."""
+
+    place: Place
+    value: Value
+    complete: bool = True  # false: keys of this mapping were refused, so what seems missing may not be
+
+
+def read_yaml(text: str, findings: Findings) -> Node:
+    """The file's tree; raises when the rest of the file cannot be read, and otherwise adds to the findings."""
+    _refuse_unreadable(text, findings)
+    findings.raise_first()
+    reader = _Reader(text, findings)
+    try:
+        return reader.document()
+    except yaml.MarkedYAMLError as error:
+        findings.add(
+            DagYamlInvalid, _place_of(error, text), f"this is not YAML ({error.problem or 'unreadable'})",
+            "Indent with spaces, close every bracket and quote, and quote text that holds `: ` or starts with a special character",
+        )
+        findings.raise_first()
+        raise  # never reached: there is at least the finding above
+
+
+def plain(node: Node) -> Any:
+    """The tree as plain values; only for a tree without findings."""
+    match node.value:
+        case dict() as entries:
+            return {key: plain(child) for key, child in entries.items()}
+        case tuple() as items:
+            return [plain(item) for item in items]
+        case value:
+            return value
+
+
+def _refuse_unreadable(text: str, findings: Findings) -> None:
+    if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        findings.add(DagTooLarge, _TOP, f"the file is larger than {MAX_BYTES:,} bytes", "Split it into several DAGs")
+        return
+    if bad := _NOT_YAML.search(text.removeprefix("\ufeff")):
+        line = text.count("\n", 0, bad.start()) + 1
+        findings.add(
+            DagYamlInvalid, Place("", line, 1), f"the character U+{ord(bad[0]):04X} is not allowed in YAML",
+            "Save the file as UTF-8 text and remove the character",
+        )
+
+
+def _place_of(error: yaml.MarkedYAMLError, text: str) -> Place:
+    """Where the mistake is; for something that was never closed, where it was opened."""
+    mark = error.problem_mark or error.context_mark
+    if error.context_mark is not None and mark is not None and (mark.line >= text.count("\n") or "end of stream" in (error.problem or "")):
+        mark = error.context_mark
+    # The end of the file is on a line that is not there.
+    return _TOP if mark is None else Place("", min(mark.line + 1, max(len(text.splitlines()), 1)), mark.column + 1)
+
+
+class _Reader:
+    """Builds the tree from the parser's events, which come in the order of the file."""
+
+    def __init__(self, text: str, findings: Findings) -> None:
+        self._events: Iterator[Any] = iter(yaml.parse(text, Loader=yaml.CSafeLoader))
+        self._findings = findings
+        self._values = 0
+
+    def document(self) -> Node:
+        next(self._events)  # the start of the stream
+        if isinstance(next(self._events), yaml.StreamEndEvent):
+            self._findings.add(DagEmpty, _TOP, "the file is empty", "Write a DAG with at least `name` and `jobs`")
+            self._findings.raise_first()
+        root = self._node(next(self._events), "", None, depth=0)
+        next(self._events)  # the end of the document
+        after = next(self._events)
+        if isinstance(after, yaml.DocumentStartEvent):
+            self._findings.add(DagManyDocuments, _marked("", after), "a second YAML document starts here", "Keep one DAG per file, without `---` inside")
+            self._findings.raise_first()
+        return root
+
+    def _node(self, event: Any, path: str, key: Place | None, *, depth: int) -> Node:
+        """The value that starts with this event, at its key's place when it has a key."""
+        place = _marked(path, event) if key is None else Place(path, key.line, key.column)
+        self._values += 1
+        if self._values > MAX_VALUES:
+            self._findings.add(DagTooLarge, place, f"the file holds more than {MAX_VALUES:,} values", "Split it into several DAGs")
+            self._findings.raise_first()
+        if depth > MAX_DEPTH:
+            self._findings.add(DagTooDeep, place, f"this is nested more than {MAX_DEPTH} levels deep", "Flatten it")
+            self._findings.raise_first()
+        refused = self._refuse_references(event, place)
+        match event:
+            case yaml.AliasEvent():
+                node = Node(place, Broken.BROKEN)
+            case yaml.SequenceStartEvent():
+                node = self._list(place, depth)
+            case yaml.MappingStartEvent():
+                node = self._mapping(place, depth)
+            case _:
+                node = Node(place, self._scalar(event, place))
+        return Node(place, Broken.BROKEN) if refused else node
+
+    def _refuse_references(self, event: Any, place: Place) -> bool:
+        if event.anchor is not None:
+            sign, word = ("*", "alias") if isinstance(event, yaml.AliasEvent) else ("&", "anchor")
+            self._findings.add(DagAliasRefused, place, f"`{sign}` makes this an {word}", "Write the value out wherever it is needed")
+            return True
+        if getattr(event, "tag", None) is not None:
+            self._findings.add(DagTagRefused, place, f"the tag {quoted(event.tag)} is not accepted", "Remove the tag and write a plain value")
+            return True
+        return False
+
+    def _list(self, place: Place, depth: int) -> Node:
+        items: list[Node] = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            items.append(self._node(event, f"{place.path}[{len(items)}]", None, depth=depth + 1))
+        return Node(place, tuple(items))
+
+    def _mapping(self, place: Place, depth: int) -> Node:
+        entries: dict[str, Node] = {}
+        complete = True
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = self._key(event, place, depth)
+            here = _marked(place.path if key is None else _below(place.path, key), event)
+            value = self._node(next(self._events), here.path, here, depth=depth + 1)
+            if key is None:
+                complete = False
+            elif key in entries:
+                self._findings.add(
+                    DagKeyDuplicate, here, f"the key {quoted(key)} stands twice here, first in line {entries[key].place.line}", "Keep one of them",
+                )
+            else:
+                entries[key] = value
+        return Node(place, entries, complete)
+
+    def _key(self, event: Any, place: Place, depth: int) -> str | None:
+        """The key's text; None, with a finding, for what cannot be a key."""
+        if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.value == "<<":
+            here = _marked(place.path, event)
+            self._findings.add(DagMergeRefused, here, "a merge key (`<<`) is not accepted", "Write the keys out, or use `defaults`")
+            return None
+        here = _marked(place.path, event)
+        key = self._node(event, place.path, here, depth=depth + 1).value
+        if isinstance(key, str):
+            return key
+        if key is not Broken.BROKEN:
+            self._findings.add(DagKeyNotText, here, "a key here is not text", 'Quote it: "…"')
+        return None
+
+    def _scalar(self, event: Any, place: Place) -> "Value":
+        text: str = event.value
+        if not event.implicit[0]:
+            return self._text(text, place)
+        if text in _WORDS:
+            return _WORDS[text]
+        if _INTEGER.fullmatch(text) or _FLOAT.fullmatch(text):
+            return self._number(text, place)
+        if meant := _meant_elsewhere(text):
+            # Without the value itself: it may be a password that happens to look like a number.
+            return self._refuse(
+                DagScalarAmbiguous, place, f"some YAML readers take this unquoted word for {meant}, others do not",
+                'Quote it ("…") if it is text; otherwise write true, false or a plain decimal number',
+            )
+        return self._text(text, place)
+
+    def _number(self, text: str, place: Place) -> "Value":
+        if _FLOAT.fullmatch(text) and math.isfinite(float(text)):
+            return float(text)
+        if _INTEGER.fullmatch(text) and len(text) <= 20 and -(2**63) <= int(text) < 2**63:
+            return int(text)
+        return self._refuse(DagNumberOutOfBounds, place, "this number does not fit in 64 bits", "Write a smaller number, or quote it if it is text")
+
+    def _text(self, text: str, place: Place) -> "Value":
+        if bad := _NOT_TEXT.search(text):
+            return self._refuse(DagTextInvalid, place, f"the text holds the character U+{ord(bad[0]):04X}", "Remove the character")
+        return text
+
+    def _refuse(self, kind: type[DagInvalid], place: Place, what: str, remedy: str) -> "Value":
+        self._findings.add(kind, place, what, remedy)
+        return Broken.BROKEN
+
+
+def _meant_elsewhere(text: str) -> str | None:
+    """What a plain word that is text to us is to another reader, or None."""
+    for tag, pattern in Resolver.yaml_implicit_resolvers.get(text[0], []):
+        if pattern.match(text):
+            return _MEANT.get(tag.rpartition(":")[2], "a special word")
+    return "a number" if _NUMBER_ELSEWHERE.fullmatch(text) else None
+
+
+def _marked(path: str, event: Any) -> Place:
+    return Place(path, event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _below(path: str, key: str) -> str:
+    if not _PLAIN_KEY.fullmatch(key):
+        return f"{path}[{json.dumps(key[:80], ensure_ascii=True)}]"
+    return f"{path}.{key}" if path else key
