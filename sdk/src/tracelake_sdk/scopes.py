@@ -21,7 +21,10 @@ def _cursor_from_wire(value: Any) -> Any:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise ValueError("a cursor that is a time needs its zone, such as 2024-01-10T05:00:00Z")
-        return value.astimezone(UTC)
+        try:
+            return value.astimezone(UTC)
+        except OverflowError:
+            raise ValueError("a cursor that is a time lies in the years 1 to 9999 of UTC") from None
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError("a cursor that is a number fits in 64 bits")
     return value
