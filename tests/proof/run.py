@@ -64,7 +64,7 @@ def read_suite(junit: Path, exit_code: int, seconds: float) -> SuiteRun:
         kind = {"failure": "failed", "error": "errors", "skipped": "skipped"}[end.tag] if end is not None else "passed"
         counts[kind] += 1
         if end is not None:
-            not_passed.append(f"{kind}: {name}: {(end.get('message') or '').splitlines()[0:1]}")
+            not_passed.append(f"{kind}: {name}: {(end.get('message') or 'no reason given').splitlines()[0]}")
     return SuiteRun(exit_code, seconds, counts, not_passed, recorded, sorted(times, key=lambda item: -item[1])[:20])
 
 
@@ -91,6 +91,7 @@ def as_page(report: dict[str, Any]) -> str:
     lines = [
         f"# Proof of {report['started']}", "",
         f"**{'Everything held.' if report['good'] else 'Not everything held.'}** Repeat with `make proof SEED={report['seed']}`.", "",
+        *([f"Only a part was run: `pytest {' '.join(report['arguments'])}`.", ""] if report["arguments"] else []),
         f"Commit `{where['commit']}` ({where['uncommitted_files']} uncommitted files), Python {where['python']}, {where['system']}, {where['cores']} cores, {where['memory_gib']} GiB.", "",
         ", ".join(f"{name} {number}" for name, number in where["packages"].items()), "",
         "## Tests at full size", "",
@@ -118,7 +119,7 @@ def main() -> int:
     runs = clean_clone.prove()
     good = suite.exit_code == 0 and len(runs) == len(clean_clone.TARGETS) and all(run.good for run in runs)
     report = {
-        "started": f"{started:%Y-%m-%dT%H:%M:%SZ}", "seed": given.seed, "good": good,
+        "started": f"{started:%Y-%m-%dT%H:%M:%SZ}", "seed": given.seed, "arguments": more, "good": good,
         "machine": machine(), "suite": asdict(suite), "clean_clone": clean_clone.summary(runs),
     }
     (FOLDER / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n")
