@@ -32,7 +32,7 @@ def prepare_roles(connection: Connection[Any], *, service: str = SERVICE, passwo
         raise MigrationRefused(
             f"{connection.info.user} may not prepare the roles ({error.diag.message_primary}); let an administrator run: "
             f"CREATE ROLE {EXECUTE} NOLOGIN; CREATE ROLE {DECIDE} NOLOGIN; ALTER ROLE {service} NOINHERIT; "
-            f"GRANT {EXECUTE}, {DECIDE} TO {service}{_grant_options(connection)}"
+            f"GRANT {EXECUTE} TO {DECIDE}; GRANT {EXECUTE}, {DECIDE} TO {service}{_grant_options(connection)}"
         ) from None
 
 
