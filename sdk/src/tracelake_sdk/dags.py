@@ -116,7 +116,7 @@ class WhereSpec(_Spec):
 
 
 class InputSpec(_Spec):
-    reads: JobOutput | NamedDataset = Field(alias="from")
+    reads: JobOutput | NamedDataset = Field(validation_alias="from", serialization_alias="from")
     trigger: bool = True  # false: read and pinned, but its events make no task
     where: WhereSpec | None = None
 
