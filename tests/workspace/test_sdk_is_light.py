@@ -1,0 +1,61 @@
+"""The SDK works where nothing else of Tracelake is installed."""
+
+import subprocess
+import sys
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+
+IMPORT_EVERYTHING = """
+import importlib, pkgutil, sys
+import tracelake_sdk
+names = [found.name for found in pkgutil.walk_packages(tracelake_sdk.__path__, "tracelake_sdk.") if not found.name.startswith("tracelake_sdk.cli")]
+for name in names:
+    importlib.import_module(name)
+print(len(names))
+"""
+
+
+def closure(name: str) -> set[str]:
+    """The packages that installing this one without extras brings here, with itself."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        current = canonicalize_name(waiting.pop())
+        if current in found:
+            continue
+        found.add(current)
+        wanted = [Requirement(line) for line in distribution(current).requires or []]
+        waiting += [one.name for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
+    return found
+
+
+def files_of(names: set[str], folder: Path) -> None:
+    """Links what these packages install, and nothing else, into one folder."""
+    for name in names:
+        package = distribution(name)
+        for top in {file.parts[0] for file in package.files or [] if file.parts[0] not in ("..", "__pycache__")}:
+            source = Path(str(package.locate_file(top)))
+            if not (folder / top).exists() and source.suffix != ".pth":
+                (folder / top).symlink_to(source)
+
+
+@pytest.mark.proves("M4.3")
+def test_the_sdk_brings_few_packages_and_none_of_a_server() -> None:
+    brought = closure("tracelake-sdk")
+    assert len(brought) <= 13, sorted(brought)
+    assert not brought & {"fastapi", "psycopg", "pyspark", "duckdb", "typer", "rich", "pyyaml", "numpy", "pandas"}
+
+
+@pytest.mark.proves("M4.3")
+def test_every_module_of_the_sdk_imports_with_only_its_own_packages(tmp_path: Path) -> None:
+    files_of(closure("tracelake-sdk") - {"tracelake-sdk"}, tmp_path)
+    path = f"import sys; sys.path[:0] = [{str(ROOT / 'sdk/src')!r}, {str(tmp_path)!r}]\n"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", path + IMPORT_EVERYTHING], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) >= 5
