@@ -52,8 +52,8 @@ def _checked(dag: Deploying, job: JobSpec, at: str) -> JobSpec:
 def _check_edges(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) -> None:
     name = quoted(operator.name)
     if job.activation not in operator.activations:
-        words = one_of(sorted(operator.activations))
-        dag.add(OperatorActivationWrong, f"{at}.activation", f"{name} cannot be {job.activation}", f"Write `activation:` {words}")
+        words = " or ".join(f"`activation: {word}`" for word in sorted(operator.activations))
+        dag.add(OperatorActivationWrong, f"{at}.activation", f"{name} cannot be {job.activation}", f"Write {words}")
     elif not operator.inputs.allows(len(job.inputs)):
         what = f"{name} takes {operator.inputs} input{_s(operator.inputs.most)} and has {len(job.inputs)}"
         dag.add(OperatorInputsWrong, f"{at}.inputs", what, "Add or remove inputs")
@@ -73,19 +73,18 @@ def _full_config(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) 
     """The config as its model spells it; None, with findings, when it is not one."""
     with_variables = [path for path, text in _texts(job.config, f"{at}.config") if "${" in text]
     for path in with_variables:
-        what = f"{quoted(operator.name)} is known by its config, which a variable would change unseen"
+        what = f"a variable cannot stand in the config of {quoted(operator.name)}: another value would change its ranges unseen"
         dag.add(DagVarNotAllowed, path, what, "Write the value itself")
     if with_variables:
         return None
     try:
         return operator.config.model_validate(job.config).model_dump(mode="json")
     except ValidationError as error:
-        told: set[str] = set()
-        for problem in error.errors(include_url=False):
-            key = str(problem["loc"][0])
-            if key not in told:
-                _tell_config(dag, operator, f"{at}.config", key, problem)
-            told.add(key)
+        problems = error.errors(include_url=False)
+        misspelt = any(problem["type"] == "extra_forbidden" for problem in problems)
+        for problem in problems:
+            if not (misspelt and problem["type"] == "missing"):  # most likely what is misspelt
+                _tell_config(dag, operator, f"{at}.config", str(problem["loc"][0]), problem)
         return None
 
 

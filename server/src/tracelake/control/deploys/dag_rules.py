@@ -123,7 +123,9 @@ def _published_outputs_exist(dag: Deploying) -> None:
 
 def _no_output(job: JobSpec, index: int) -> tuple[str, str]:
     what = f"the job {quoted(job.name)} has no output {index}"
-    return what, f"Its outputs are 0 to {len(job.outputs) - 1}" if job.outputs else f"Give {quoted(job.name)} an output first"
+    if not job.outputs:
+        return what, f"Give {quoted(job.name)} an output first"
+    return what, "Its only output is 0" if len(job.outputs) == 1 else f"Its outputs are 0 to {len(job.outputs) - 1}"
 
 
 def _activation_fits(dag: Deploying, job: JobSpec, at: str) -> None:

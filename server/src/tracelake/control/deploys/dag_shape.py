@@ -8,6 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pydantic import ValidationError
+
 from tracelake.control.deploys.dag_findings import Findings, Suggestion, one_of, quoted
 from tracelake.control.deploys.dag_yaml import Broken, Node
 from tracelake_sdk.dag_errors import (
@@ -74,7 +76,7 @@ def _is(node: Node, look: Look, kind: type, needed: str) -> bool:
     if node.value is Broken.BROKEN:
         return False
     if node.value is None:
-        look.findings.add(DagValueMissing, node.place, "nothing stands here", f"Write {needed}, or remove the key")
+        look.findings.add(DagValueMissing, node.place, "nothing stands here", f"Write {needed} here")
         return False
     if isinstance(node.value, kind) and not (kind is int and isinstance(node.value, bool)):
         return True
@@ -284,9 +286,9 @@ class Where:
         elif not any(bound.value is Broken.BROKEN for bound in bounds.values()):
             try:
                 CursorBounds.model_validate({key: bound.value for key, bound in bounds.items()})
-            except ValueError:
-                what = "the bounds are not whole numbers or quoted times with their zone, or `min` is not less than `below`"
-                self._refuse(node, look, what)
+            except ValidationError as error:
+                reasons = [problem["ctx"]["error"] for problem in error.errors() if problem["type"] == "value_error" and "ctx" in problem]
+                self._refuse(node, look, str(reasons[0]) if reasons else "a bound is a whole number or a quoted time with its zone")
 
     def _refuse(self, node: Node, look: Look, what: str) -> None:
         remedy = 'Write {partition: "x"}, {partition: ["x", "y"]} or {cursor: {min: 0, below: 100}}'

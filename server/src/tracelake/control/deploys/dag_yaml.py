@@ -169,7 +169,8 @@ class _Reader:
             self._findings.add(DagAliasRefused, place, f"`{sign}` makes this an {word}", "Write the value out wherever it is needed")
             return True
         if getattr(event, "tag", None) is not None:
-            self._findings.add(DagTagRefused, place, f"the tag {quoted(event.tag)} is not accepted", "Remove the tag and write a plain value")
+            tag = quoted(event.tag.replace("tag:yaml.org,2002:", "!!"))
+            self._findings.add(DagTagRefused, place, f"the tag {tag} is not accepted", "Remove the tag and write a plain value")
             return True
         return False
 
