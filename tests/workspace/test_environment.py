@@ -133,6 +133,17 @@ def test_a_setup_that_failed_is_not_taken_for_done(checkout: Checkout) -> None:
     assert checkout.asked() == ["pip sync", "pip install"]
 
 
+def test_a_lock_that_failed_halfway_and_was_taken_back_is_installed_again(checkout: Checkout) -> None:
+    checkout.setup()
+    lock = checkout.root / "requirements.lock"
+    before = lock.read_text()
+    lock.write_text(before + "\n# changed\n")
+    assert checkout.setup({"FAKE_UV_FAILS": "pip install"}).returncode != 0
+    lock.write_text(before)
+    checkout.setup()
+    assert checkout.asked() == ["pip sync", "pip install"]
+
+
 def test_a_uv_that_is_too_old_is_not_used(checkout: Checkout) -> None:
     # Nothing can be fetched either, so that the attempt to install a newer one is what fails.
     done = checkout.setup({"FAKE_UV_VERSION": "0.4.30", "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull})
