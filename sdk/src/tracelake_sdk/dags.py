@@ -94,9 +94,9 @@ class CursorBounds(_Spec):
             raise ValueError("bounds need `min`, `below` or both")
         if self.min is not None and self.below is not None:
             if isinstance(self.min, int) != isinstance(self.below, int):
-                raise ValueError("both bounds are of the same kind of cursor")
+                raise ValueError("both bounds must be numbers, or both times")
             if not self.min < self.below:  # pyright: ignore[reportOperatorIssue] both are of one kind here
-                raise ValueError("`min` is less than `below`")
+                raise ValueError("`min` must be less than `below`")
         return self
 
 

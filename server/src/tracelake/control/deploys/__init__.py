@@ -1,1 +1,1 @@
-"""Deploys: a DAG file is parsed, checked and made the active version of its DAG."""
+"""Deploys: a DAG file is parsed, judged, and its first version activated."""

@@ -3,3 +3,6 @@ INSERT INTO worker_pool (id, org_id, runtime, name) VALUES (%(id)s, %(org)s, %(r
 
 -- name: find
 SELECT id FROM worker_pool WHERE org_id = %(org)s AND runtime = %(runtime)s AND name = %(name)s
+
+-- name: orgs
+SELECT id FROM org ORDER BY id

@@ -15,3 +15,8 @@ def ensure(tx: Transaction, *, org: UUID, runtime: str, name: str) -> None:
 
 def find(tx: Transaction, *, org: UUID, runtime: str, name: str) -> UUID | None:
     return tx.value(sql["find"], org=org, runtime=runtime, name=name)
+
+
+def orgs(tx: Transaction) -> list[UUID]:
+    """Every org: each has its own pools."""
+    return tx.values(sql["orgs"])

@@ -94,6 +94,7 @@ CREATE TABLE task (
 CREATE INDEX task_queue ON task (pool_id, seq) WHERE state = 'queued' AND seq IS NOT NULL;
 CREATE INDEX task_leased ON task (lease_expires_at) WHERE state = 'running';
 CREATE INDEX task_due ON task (due_at) WHERE waits = 'retry';
+CREATE INDEX task_paused ON task (generation_id) WHERE waits = 'paused';
 CREATE UNIQUE INDEX task_turn ON task (generation_id, ordinal) WHERE ordinal IS NOT NULL AND state IN ('queued', 'running');
 CREATE INDEX task_scope ON task (generation_id, md5(scope::text)) WHERE ordinal IS NOT NULL AND state = 'completed';
 

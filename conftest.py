@@ -1,0 +1,37 @@
+"""Fixtures that every package's tests may ask for."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.controls import Desk, running_control, served, settings_for
+from support.databases import StateDatabase, fresh_database, running_postgres
+
+from tracelake.embedded.postgres import EmbeddedPostgres
+
+# Long enough that no loop of a test's control interferes: tests call `run_once` themselves.
+QUIET = {"housekeeping_seconds": 60}
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
+    with running_postgres(tmp_path_factory.mktemp("postgres")) as running:
+        yield running
+
+
+@pytest.fixture
+def database(postgres: EmbeddedPostgres) -> Iterator[StateDatabase]:
+    with fresh_database(postgres) as fresh:
+        yield fresh
+
+
+@pytest.fixture
+def desk(database: StateDatabase, tmp_path: Path) -> Iterator[Desk]:
+    with running_control(settings_for(database, tmp_path / "home", tasks=QUIET), database) as running:
+        yield running
+
+
+@pytest.fixture
+def api_url(desk: Desk) -> Iterator[str]:
+    with served(desk.control) as url:
+        yield url

@@ -1,0 +1,12 @@
+"""Pages: a list too long for one answer, with the token that fetches what follows."""
+
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel
+
+Item = TypeVar("Item")
+
+
+class Page(BaseModel, Generic[Item]):
+    items: list[Item]
+    next: str | None = None  # ask again with `token=` this; None: that was all

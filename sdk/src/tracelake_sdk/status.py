@@ -1,0 +1,53 @@
+"""Status: how a DAG and its jobs stand, at a glance."""
+
+from pydantic import BaseModel
+
+
+class TaskCounts(BaseModel):
+    """Of a job's newest tasks, by state; `waiting` says why queued ones cannot be claimed yet."""
+
+    queued: int
+    waiting: dict[str, int]
+    running: int
+    committing: int
+    completed: int
+    failed: int
+    canceled: int
+    more: bool  # there are older tasks that are not counted here
+
+
+class JobStatus(BaseModel):
+    name: str
+    operator: str
+    runtime: str
+    inputs: list[str]  # jobs of this DAG, or datasets
+    paused: bool
+    pause_reason: str | None
+    tasks: TaskCounts
+
+
+class DagStatus(BaseModel):
+    name: str
+    version: int | None
+    paused: bool
+    jobs: list[JobStatus]
+
+
+class Deployed(BaseModel):
+    """What a deploy did: `created` is false where the same definition was active already."""
+
+    dag: str
+    version: int
+    created: bool
+    jobs: list[str]
+    published: dict[str, str]  # dataset name → uuid
+
+
+class WhoAmI(BaseModel):
+    """Whom the service takes the caller for."""
+
+    org: str
+    name: str
+    kind: str
+    roles: list[str]
+    scopes: list[str]

@@ -1,0 +1,1 @@
+"""The HTTP surface: app assembly, authentication, and errors as problem+json."""

@@ -1,0 +1,70 @@
+"""What the routes are given: the services, and who calls."""
+
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+
+from tracelake.control.access.callers import Caller, TokenKind
+from tracelake.control.access.service import Access
+from tracelake.control.database.transactions import Database
+from tracelake.control.deploys.service import Deploys
+from tracelake.control.tasks.asking import Asking
+from tracelake.control.tasks.canceling import Cancels
+from tracelake.control.tasks.claiming import Claims
+from tracelake.control.tasks.completing import Completions
+from tracelake.control.tasks.heartbeats import Heartbeats
+from tracelake.control.tasks.pausing import Pauses
+from tracelake.control.tasks.reaping import Reaper
+from tracelake.control.tasks.requesting import Requests
+from tracelake.control.tasks.waiting import WaitingRoom
+from tracelake_sdk.errors import Forbidden, Unauthenticated
+
+
+@dataclass(frozen=True)
+class Services:
+    """Everything one control process offers."""
+
+    database: Database
+    access: Access
+    deploys: Deploys
+    requests: Requests
+    claims: Claims
+    completions: Completions
+    heartbeats: Heartbeats
+    cancels: Cancels
+    pauses: Pauses
+    asking: Asking
+    reaper: Reaper
+    waiting: WaitingRoom
+
+
+def services_of(request: Request) -> Services:
+    return cast("Services", request.app.state.services)
+
+
+def caller_of(request: Request) -> Caller:
+    """Whoever the bearer token belongs to; raises Unauthenticated."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        raise Unauthenticated
+    return services_of(request).access.authenticate(token.strip())
+
+
+def user_of(request: Request) -> Caller:
+    caller = caller_of(request)
+    if caller.kind is TokenKind.WORKER:
+        raise Forbidden("A worker token only claims and completes tasks; use a user's or a service's token here.")
+    return caller
+
+
+def worker_of(request: Request) -> Caller:
+    caller = caller_of(request)
+    if caller.kind is not TokenKind.WORKER:
+        raise Forbidden("Only a worker's token may call /internal.")
+    return caller
+
+
+Serving = Annotated[Services, Depends(services_of)]
+User = Annotated[Caller, Depends(user_of)]
+Worker = Annotated[Caller, Depends(worker_of)]

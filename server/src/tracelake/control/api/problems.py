@@ -1,0 +1,59 @@
+"""Errors as problem+json: one handler for every deliberate error, one for bad input, one for what nobody expected."""
+
+import uuid
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+
+from tracelake_sdk.errors import Malformed, NotFound, TracelakeError
+
+_log = structlog.get_logger()
+
+
+def install(app: FastAPI) -> None:
+    app.add_exception_handler(TracelakeError, _deliberate)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(ValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _framework)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def answer(error: TracelakeError) -> JSONResponse:
+    headers = {"Retry-After": str(error.retry_after)} if error.retry_after else {}
+    if error.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse(error.problem(), status_code=error.status, headers=headers, media_type="application/problem+json")
+
+
+def _deliberate(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, TracelakeError):
+        raise error
+    return answer(error)
+
+
+def _malformed(request: Request, error: Exception) -> JSONResponse:
+    """Says where and why, and never repeats what was sent."""
+    if not isinstance(error, (RequestValidationError, ValidationError)):
+        raise error
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part != "body")
+    return answer(Malformed(f"The request is wrong at {place or 'its top'}: {first['msg']}."))
+
+
+def _framework(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, HTTPException):
+        raise error
+    if error.status_code == 404:
+        return answer(NotFound(f"There is no {request.method} {request.url.path}; /docs lists what there is."))
+    problem = Malformed(str(error.detail))
+    return JSONResponse(problem.problem() | {"status": error.status_code}, status_code=error.status_code, media_type="application/problem+json")
+
+
+def _unexpected(request: Request, error: Exception) -> JSONResponse:
+    id = uuid.uuid4().hex
+    _log.error("an unexpected error", id=id, method=request.method, path=request.url.path, exc_info=error)
+    return answer(TracelakeError(id=id))

@@ -1,0 +1,44 @@
+"""How the process itself is: alive, ready, and what it measures."""
+
+from datetime import UTC, datetime, timedelta
+
+from fastapi import APIRouter, Response
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+
+from tracelake.control.api.context import Serving
+from tracelake.control.database.ids import first_id_of
+from tracelake.control.events import store as events
+from tracelake.control.outbox import store as outbox
+from tracelake.control.tasks import store as tasks
+
+router = APIRouter(tags=["system"])
+_LOOKED_BACK = timedelta(minutes=15)
+
+
+@router.get("/healthz")
+def healthz() -> dict[str, str]:
+    return {"status": "alive"}
+
+
+@router.get("/readyz")
+def readyz(services: Serving) -> dict[str, str]:
+    """Answers when the state database does."""
+    with services.database.transaction("readyz") as tx:
+        tasks.clock(tx, None)
+    return {"status": "ready"}
+
+
+@router.get("/metrics")
+def metrics(services: Serving) -> Response:
+    registry = CollectorRegistry()
+    depth = Gauge("tracelake_tasks", "Unfinished tasks by state.", ["state"], registry=registry)
+    backlog = Gauge("tracelake_outbox_backlog", "Side effects that are not performed yet.", registry=registry)
+    unaccounted = Gauge("tracelake_events_unaccounted", "Pairs of event and subscriber that no ledger line accounts for; must be 0.", registry=registry)
+    polls = Gauge("tracelake_waiting_polls", "Long polls that wait for a task.", registry=registry)
+    with services.database.transaction("metrics") as tx:
+        for state, number in tasks.queue_depth(tx).items():
+            depth.labels(state).set(number)
+        backlog.set(outbox.backlog(tx))
+        unaccounted.set(events.unaccounted(tx, since=first_id_of(datetime.now(UTC) - _LOOKED_BACK)))
+    polls.set(services.waiting.number_waiting)
+    return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")

@@ -1,0 +1,131 @@
+"""What users and services call: deploy, run, watch, pause, cancel. Thin: each route is its use case."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Header, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from tracelake.control.api.context import Serving, User
+from tracelake_sdk.errors import Malformed
+from tracelake_sdk.events import DatasetEvent
+from tracelake_sdk.pages import Page
+from tracelake_sdk.runs import Run, RunStatus
+from tracelake_sdk.status import DagStatus, Deployed, WhoAmI
+from tracelake_sdk.tasks import Task, TaskState
+
+router = APIRouter(prefix="/v1", tags=["user"])
+
+Limit = Annotated[int, Query(ge=1, le=1000)]
+Name = Annotated[str | None, Query(max_length=128)]
+Token = Annotated[str | None, Query(max_length=64, description="`next` of the page before.")]
+Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
+
+
+class DeployRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    definition: str = Field(description="The text of a DAG file.")
+    dry_run: bool = False
+
+
+class RunRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    dag: str
+    job: str
+    request: dict[str, Any] = Field(default_factory=dict)
+
+
+@router.get("/me")
+def me(user: User) -> WhoAmI:
+    return WhoAmI(org=user.org, name=user.name, kind=user.kind.value, roles=sorted(user.roles), scopes=sorted(user.scopes))
+
+
+@router.post("/dags")
+def deploy(services: Serving, user: User, body: DeployRequest) -> Deployed:
+    return services.deploys.deploy(user, body.definition, dry_run=body.dry_run)
+
+
+@router.get("/dags")
+def dags(services: Serving, user: User) -> list[DagStatus]:
+    return services.asking.status(user, None)
+
+
+@router.get("/dags/{dag}")
+def dag(services: Serving, user: User, dag: str) -> DagStatus:
+    return services.asking.status(user, dag)[0]
+
+
+@router.post("/dags/{dag}/pause")
+def pause_dag(services: Serving, user: User, dag: str) -> DagStatus:
+    services.pauses.pause(user, dag, None)
+    return services.asking.status(user, dag)[0]
+
+
+@router.post("/dags/{dag}/resume")
+def resume_dag(services: Serving, user: User, dag: str) -> DagStatus:
+    services.pauses.resume(user, dag, None)
+    return services.asking.status(user, dag)[0]
+
+
+@router.post("/dags/{dag}/jobs/{job}/pause")
+def pause_job(services: Serving, user: User, dag: str, job: str) -> DagStatus:
+    services.pauses.pause(user, dag, job)
+    return services.asking.status(user, dag)[0]
+
+
+@router.post("/dags/{dag}/jobs/{job}/resume")
+def resume_job(services: Serving, user: User, dag: str, job: str) -> DagStatus:
+    services.pauses.resume(user, dag, job)
+    return services.asking.status(user, dag)[0]
+
+
+@router.post("/runs")
+def run(services: Serving, user: User, body: RunRequest, key: Key = None) -> Task:
+    return services.asking.task(user, services.requests.run(user, body.dag, body.job, body.request, idempotency_key=key))
+
+
+@router.get("/runs")
+def runs(
+    services: Serving, user: User, dag: Name = None, job: Name = None, status: RunStatus | None = None, limit: Limit = 50, token: Token = None
+) -> Page[Run]:
+    return services.asking.runs(user, dag=dag, job=job, status=status, limit=limit, before=_number(token))
+
+
+@router.get("/tasks")
+def tasks(
+    services: Serving, user: User, dag: Name = None, job: Name = None, state: TaskState | None = None, limit: Limit = 50, token: Token = None
+) -> Page[Task]:
+    return services.asking.tasks(user, dag=dag, job=job, state=state, limit=limit, before=_id(token))
+
+
+@router.get("/tasks/{task_id}")
+def task(services: Serving, user: User, task_id: UUID) -> Task:
+    return services.asking.task(user, task_id)
+
+
+@router.post("/tasks/{task_id}/cancel")
+def cancel(services: Serving, user: User, task_id: UUID) -> Task:
+    services.cancels.cancel(user, task_id)
+    return services.asking.task(user, task_id)
+
+
+@router.get("/events")
+def events(
+    services: Serving, user: User, dag: Name = None, job: Name = None, producer: UUID | None = None, limit: Limit = 50, token: Token = None
+) -> Page[DatasetEvent]:
+    return services.asking.events(user, dag=dag, job=job, producer=producer, limit=limit, before=_id(token))
+
+
+def _id(token: str | None) -> UUID | None:
+    try:
+        return UUID(token) if token else None
+    except ValueError:
+        raise Malformed("This is no token of a page; take `next` from the answer before.") from None
+
+
+def _number(token: str | None) -> int | None:
+    if token and not token.isdecimal():
+        raise Malformed("This is no token of a page; take `next` from the answer before.")
+    return int(token) if token else None

@@ -1,0 +1,188 @@
+"""One control process: the HTTP interface and its housekeeping. Any number of them run side by side; none leads."""
+
+import threading
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from types import FrameType
+from uuid import UUID
+
+import psycopg
+import structlog
+import uvicorn
+
+from tracelake.chaos import watch_for
+from tracelake.control.access.service import Access, first_start
+from tracelake.control.access.signed_tokens import issuer
+from tracelake.control.api.app import create_app
+from tracelake.control.api.context import Services
+from tracelake.control.database import migrations
+from tracelake.control.database.transactions import Database, Watch, nobody_watches
+from tracelake.control.database.wakeups import WakeUps
+from tracelake.control.deploys.service import Deploys
+from tracelake.control.outbox.service import Drainer
+from tracelake.control.outbox.webhook import Webhook
+from tracelake.control.pools import store as pools
+from tracelake.control.tasks.asking import Asking
+from tracelake.control.tasks.canceling import Cancels
+from tracelake.control.tasks.claiming import Claims
+from tracelake.control.tasks.completing import Completions
+from tracelake.control.tasks.finishing import TASK_FINAL, Finisher
+from tracelake.control.tasks.heartbeats import Heartbeats
+from tracelake.control.tasks.judgement import Backoff
+from tracelake.control.tasks.pausing import Pauses
+from tracelake.control.tasks.reaping import Reaper
+from tracelake.control.tasks.requesting import Requests
+from tracelake.control.tasks.waiting import WaitingRoom
+from tracelake.logging_setup import configure_logging
+from tracelake.settings import Settings
+from tracelake_sdk.dags import DEFAULT_POOL
+from tracelake_sdk.errors import SettingInvalid, Unavailable
+from tracelake_sdk.operators import OPERATORS
+
+_log = structlog.get_logger()
+
+
+class Control:
+    """The services of one process over one database; `start` begins its background loops, `stop` ends them."""
+
+    def __init__(self, settings: Settings, *, watch: Watch = nobody_watches) -> None:
+        url = settings.database.url
+        if url is None:
+            raise SettingInvalid("TRACELAKE_DATABASE_URL: set it to the service's role on the state database, or start everything with `tracelaked up`.")
+        self.settings: Settings = settings
+        self.database: Database = Database(url.get_secret_value(), size=settings.database.pool_size, watch=watch)
+        self.waiting: WaitingRoom = WaitingRoom()
+        self.wakeups: WakeUps = WakeUps(url.get_secret_value(), self._heard)
+        self.services: Services = self._services()
+        self.drainer: Drainer | None = self._drainer(watch)
+        self._stopping: threading.Event = threading.Event()
+        self._loops: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Refuses a database that lacks a migration; on the very first start makes the org, its admin and its worker."""
+        settings = self.settings
+        with psycopg.connect(self.database.url) as connection:
+            connection.execute("SET ROLE tracelake_execute")
+            migrations.check(connection)
+        self.database.__enter__()
+        access = settings.access
+        with self.database.transaction("first_start") as tx:
+            made = first_start(tx, settings.home, org=access.org, admin_issuer=access.admin_issuer, admin_subject=access.admin_subject)
+            for org in pools.orgs(tx):
+                for runtime in sorted({runtime for runtime, _ in OPERATORS}):
+                    pools.ensure(tx, org=org, runtime=runtime, name=DEFAULT_POOL)
+        if made:
+            _log.info("first start: an org, its admin and its worker were made", org=access.org)
+        self.wakeups.start()
+        self._loop("housekeeping", self._keep_house, settings.tasks.housekeeping_seconds)
+        if self.drainer is not None:
+            self._loop("outbox", self.drainer.run_once, settings.tasks.housekeeping_seconds)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.waiting.close()
+        for loop in self._loops:
+            loop.join(timeout=10)
+        self.wakeups.stop()
+        self.database.__exit__()
+
+    def _services(self) -> Services:
+        settings, database = self.settings, self.database
+        lease = timedelta(seconds=settings.tasks.lease_seconds)
+        backoff = Backoff(timedelta(seconds=settings.tasks.backoff_seconds), timedelta(seconds=settings.tasks.max_backoff_seconds))
+        finisher = Finisher(tells_webhook=settings.webhook.url is not None)
+        issuers = {given.issuer: issuer(given.issuer, given.audience, given.public_key) for given in settings.access.issuers}
+        return Services(
+            database=database,
+            access=Access(database, issuers),
+            deploys=Deploys(database, settings.vars),
+            requests=Requests(database, self._wake),
+            claims=Claims(database, self.waiting, lease),
+            completions=Completions(database, self._wake, backoff, finisher),
+            heartbeats=Heartbeats(database, lease),
+            cancels=Cancels(database, self._wake, finisher),
+            pauses=Pauses(database, self._wake),
+            asking=Asking(database),
+            reaper=Reaper(database, self._wake, lease, backoff, finisher),
+            waiting=self.waiting,
+        )
+
+    def _drainer(self, watch: Watch) -> Drainer | None:
+        webhook = self.settings.webhook
+        if webhook.url is None:
+            return None
+        secret = webhook.secret.get_secret_value() if webhook.secret else None
+        sender = Webhook(webhook.url, secret, webhook.timeout_seconds, webhook.allow_private_addresses)
+        return Drainer(self.database, {TASK_FINAL: sender}, watch=watch)
+
+    def _wake(self, pool_ids: Iterable[UUID]) -> None:
+        self.wakeups.send(str(pool) for pool in pool_ids)
+
+    def _heard(self, topic: str) -> None:
+        self.waiting.wake(UUID(topic))
+
+    def _keep_house(self) -> int:
+        self.waiting.wake_each_pool()
+        return self.services.reaper.run_once()
+
+    def _loop(self, name: str, run_once: Callable[[], int], pause: float) -> None:
+        def repeat() -> None:
+            while not self._stopping.is_set():
+                try:
+                    busy = run_once()
+                except Unavailable as error:
+                    _log.warning("a loop waits for the database", loop=name, error=error.code)
+                    busy = 0
+                if not busy:
+                    self._stopping.wait(pause)
+
+        thread = threading.Thread(target=repeat, name=name, daemon=True)
+        self._loops.append(thread)
+        thread.start()
+
+
+class ControlServer(uvicorn.Server):
+    """A control process's services behind a socket; told to stop, it sends the waiting polls home first."""
+
+    def __init__(self, control: Control) -> None:
+        api = control.settings.api
+        app = create_app(control.services, max_waiting_polls=api.max_waiting_polls)
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=api.host,
+                port=api.port,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                loop="uvloop",
+                http="httptools",
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=5,
+            )
+        )
+        self._control: Control = control
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal is a wish to stop, and the process ends with 0; uvicorn's own way would end it by the signal."""
+        self.stop()
+
+    def stop(self) -> None:
+        self._control.waiting.close()
+        self.should_exit = True
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, once it has started."""
+        return int(self.servers[0].sockets[0].getsockname()[1])
+
+
+def run(settings: Settings) -> None:
+    """Serves until it is told to stop."""
+    configure_logging()
+    control = Control(settings, watch=watch_for(settings.chaos.kill_at))
+    control.start()
+    try:
+        ControlServer(control).run()
+    finally:
+        control.stop()

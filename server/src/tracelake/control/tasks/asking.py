@@ -1,0 +1,104 @@
+"""Asking: tasks, attempts, events and runs as people see them. Reads only."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TypeVar
+from uuid import UUID
+
+from tracelake.control.access.callers import Caller, Right
+from tracelake.control.dags import store as dags
+from tracelake.control.database.transactions import Database, Transaction
+from tracelake.control.events import store as events
+from tracelake.control.run_history import store as run_history
+from tracelake.control.tasks import store
+from tracelake_sdk.events import DatasetEvent
+from tracelake_sdk.pages import Page
+from tracelake_sdk.runs import Run, RunStatus
+from tracelake_sdk.status import DagStatus, JobStatus, TaskCounts
+from tracelake_sdk.tasks import Task, TaskState, Waits
+
+Item = TypeVar("Item")
+_NEWEST = 10_000  # tasks a job that a status counts
+
+
+@dataclass(frozen=True)
+class Asking:
+    database: Database
+
+    def task(self, caller: Caller, id: UUID) -> Task:
+        caller.require(Right.READ)
+        with self.database.transaction("get_task") as tx:
+            row = store.get_task(tx, org=caller.org_id, task=id)
+            attempts = store.attempts_of_task(tx, id)
+        return Task.model_validate(asdict(row) | {"attempts": [asdict(attempt) for attempt in attempts]})
+
+    def tasks(self, caller: Caller, *, dag: str | None, job: str | None, state: TaskState | None, limit: int, before: UUID | None) -> Page[Task]:
+        caller.require(Right.READ)
+        with self.database.transaction("list_tasks") as tx:
+            rows = store.page(tx, org=caller.org_id, before=before, dag=dag, job=job, state=state, limit=limit + 1)
+        return _page([Task.model_validate(asdict(row)) for row in rows], limit, lambda task: str(task.id))
+
+    def events(self, caller: Caller, *, dag: str | None, job: str | None, producer: UUID | None, limit: int, before: UUID | None) -> Page[DatasetEvent]:
+        caller.require(Right.READ)
+        with self.database.transaction("list_events") as tx:
+            rows = events.page(tx, org=caller.org_id, before=before, dag=dag, job=job, producer=producer, limit=limit + 1)
+            ledger = events.ledger_of(tx, [row.id for row in rows])
+        lines: dict[UUID, list[dict[str, object]]] = {}
+        for line in ledger:
+            lines.setdefault(line.event_id, []).append({"job": line.job, "outcome": line.outcome, "task_id": line.task_id})
+        found = [DatasetEvent.model_validate(asdict(row) | {"ledger": lines.get(row.id, [])}) for row in rows]
+        return _page(found, limit, lambda event: str(event.id))
+
+    def runs(self, caller: Caller, *, dag: str | None, job: str | None, status: RunStatus | None, limit: int, before: int | None) -> Page[Run]:
+        caller.require(Right.READ)
+        with self.database.transaction("list_runs") as tx:
+            rows = run_history.page(tx, org=caller.org_id, before=before, dag=dag, job=job, status=status, limit=limit + 1)
+        more = str(rows[limit - 1].seq) if len(rows) > limit else None
+        return Page(items=[Run.model_validate(asdict(row)) for row in rows[:limit]], next=more)
+
+    def status(self, caller: Caller, dag: str | None) -> list[DagStatus]:
+        caller.require(Right.READ)
+        with self.database.transaction("status") as tx:
+            found = [dags.get_dag(tx, org=caller.org_id, name=dag)] if dag else dags.list_dags(tx, org=caller.org_id, name=None)
+            return [self._status(tx, one) for one in found]
+
+    def _status(self, tx: Transaction, dag: dags.Dag) -> DagStatus:
+        pauses = dags.pauses_of_dag(tx, dag.id)
+        jobs = dags.jobs_of_generations(tx, [pause.generation_id for pause in pauses])
+        counted: dict[UUID, dict[str, int]] = {pause.generation_id: {} for pause in pauses}
+        for count in store.counts(tx, list(counted), newest=_NEWEST):
+            name = f"waits_{count.waits}" if count.waits else count.state
+            counted[count.generation_id][name] = counted[count.generation_id].get(name, 0) + count.number
+        return DagStatus(
+            name=dag.name,
+            version=dag.number,
+            paused=dag.paused_at is not None,
+            jobs=[
+                JobStatus(
+                    name=pause.name,
+                    operator=jobs[pause.generation_id].spec["operator"],
+                    runtime=jobs[pause.generation_id].spec["runtime"],
+                    inputs=[_source_of(reads) for reads in jobs[pause.generation_id].spec["inputs"]],
+                    paused=pause.paused_at is not None,
+                    pause_reason=pause.pause_reason,
+                    tasks=_counts(counted[pause.generation_id]),
+                )
+                for pause in pauses
+            ],
+        )
+
+
+def _source_of(reads: dict[str, dict[str, str]]) -> str:
+    return reads["from"].get("job") or reads["from"]["dataset"]
+
+
+def _counts(named: dict[str, int]) -> TaskCounts:
+    waiting = {waits.value: named.get(f"waits_{waits.value}", 0) for waits in Waits}
+    states = {state.value: named.get(state.value, 0) for state in TaskState}
+    total = sum(waiting.values()) + sum(states.values())
+    return TaskCounts.model_validate(states | {"waiting": {name: number for name, number in waiting.items() if number}, "more": total >= _NEWEST})
+
+
+def _page(items: list[Item], limit: int, token: Callable[[Item], str]) -> Page[Item]:
+    """One more than asked for was read: it only says that there is more."""
+    return Page(items=items[:limit], next=token(items[limit - 1]) if len(items) > limit else None)

@@ -1,0 +1,200 @@
+"""Claim: the one atomic step from queued to running. No operator code runs without it."""
+
+import base64
+import hashlib
+import hmac
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from tracelake.control.access.callers import Caller
+from tracelake.control.database.transactions import Database, Transaction
+from tracelake.control.pools import store as pools
+from tracelake.control.run_history import store as run_history
+from tracelake.control.run_history.store import FinishedAttempt
+from tracelake.control.tasks import store
+from tracelake.control.tasks.judgement import lease_token_sha256
+from tracelake.control.tasks.payloads import PayloadMaker
+from tracelake.control.tasks.store import NewAttempt, TaskFacts
+from tracelake.control.tasks.waiting import WaitingRoom
+from tracelake_sdk.errors import NotFound
+from tracelake_sdk.runs import RunStatus
+from tracelake_sdk.tasks import MAX_BATCH, ClaimAnswer, ClaimedTask, ClaimRequest, Fence, TaskPayload
+
+TIMED_OUT = "The lease ran out and no report came."
+_WITHOUT_HINT_SECONDS = 5.0
+
+
+@dataclass
+class Watermarks:
+    """Per pool the least `seq` that may still be queued: a hint that spares reading what was claimed long ago.
+
+    It never passes a row that was seen queued, locked or not. What it cannot see (a transaction that drew an earlier
+    number and commits late) is found by the claim that runs without it every few seconds.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _low: dict[UUID, int] = field(default_factory=dict)
+    _looked: dict[UUID, float] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def low(self, pool: UUID) -> int:
+        with self._lock:
+            if self.clock() - self._looked.get(pool, float("-inf")) >= _WITHOUT_HINT_SECONDS:
+                self._looked[pool] = self.clock()
+                return 0
+            return self._low.get(pool, 0)
+
+    def learn(self, pool: UUID, low: int | None) -> None:
+        """`low` None: the look found nothing, so it says nothing."""
+        if low is not None:
+            with self._lock:
+                self._low[pool] = low
+
+
+def next_low(candidates: Iterable[store.Claimed]) -> int | None:
+    """After a look: the first candidate that somebody else holds, else just past the last one. Pure."""
+    last = None
+    for candidate in candidates:
+        if candidate.id is None:
+            return candidate.seq
+        last = candidate.seq
+    return None if last is None else last + 1
+
+
+@dataclass(frozen=True)
+class Claims:
+    database: Database
+    waiting: WaitingRoom
+    lease: timedelta
+    watermarks: Watermarks = field(default_factory=Watermarks)
+    clock: Callable[[], float] = time.monotonic
+
+    def claim(self, caller: Caller, request: ClaimRequest, *, now: datetime | None = None) -> ClaimAnswer:
+        """What the worker gets, at once or within `wait_s`."""
+        deadline = self.clock() + request.wait_s
+        pool_ids = self._pools(caller, request)
+        while True:
+            seen = self.waiting.counters(list(pool_ids))
+            claimed = self.claim_now(caller, request, pool_ids, now=now)
+            left = deadline - self.clock()
+            if claimed or left <= 0 or self.waiting.closed:
+                return ClaimAnswer.model_construct(claimed=claimed)
+            self.waiting.wait(list(pool_ids), seen, left)
+
+    def claim_now(self, caller: Caller, request: ClaimRequest, pool_ids: dict[UUID, int], *, now: datetime | None = None) -> list[ClaimedTask]:
+        """One transaction; a claim that is repeated returns what it holds."""
+        claim_sha256 = hashlib.sha256(request.claim_id.encode()).digest()
+        learned: dict[UUID, int | None] = {}
+        with self.database.transaction("claim") as tx:
+            store.lock_claim(tx, claim_sha256)
+            facts = store.held_by_claim(tx, org=caller.org_id, claim=claim_sha256)
+            fresh = not facts
+            if fresh:
+                for pool, room in pool_ids.items():
+                    taken, learned[pool] = self._take(tx, pool, room, now)
+                    facts += taken
+            if not facts:
+                claimed: list[ClaimedTask] = []
+            else:
+                maker = PayloadMaker(tx, facts, lease_seconds=self.lease.total_seconds())
+                if fresh:
+                    self._start_attempts(tx, request, claim_sha256, facts, maker, now)
+                claimed = [_handed_out(request, fact, maker.payload(fact, claimed=True)) for fact in facts if fact.open]
+        for pool, low in learned.items():
+            self.watermarks.learn(pool, low)
+            if low is not None and sum(1 for fact in facts if fact.pool_id == pool) >= pool_ids[pool]:
+                self.waiting.wake(pool)  # there may be more than this worker could take
+        return claimed
+
+    def fetch(self, caller: Caller, task: UUID) -> TaskPayload:
+        """The payload as a claim would hand it out, changing nothing."""
+        with self.database.transaction("fetch") as tx:
+            fact = store.for_payload(tx, org=caller.org_id, task=task)
+            return PayloadMaker(tx, [fact], lease_seconds=self.lease.total_seconds()).payload(fact, claimed=False)
+
+    def _pools(self, caller: Caller, request: ClaimRequest) -> dict[UUID, int]:
+        found: dict[UUID, int] = {}
+        with self.database.transaction("pools") as tx:
+            for name, room in sorted(request.room.items()):
+                caller.require_pool(name)
+                id = pools.find(tx, org=caller.org_id, runtime=request.runtime, name=name)
+                if id is None:
+                    raise NotFound(f"There is no pool {name!r} for runtime {request.runtime!r} in this org.")
+                if room > 0:
+                    found[id] = min(room, MAX_BATCH)
+        return found
+
+    def _take(self, tx: Transaction, pool: UUID, room: int, now: datetime | None) -> tuple[list[TaskFacts], int | None]:
+        """Candidates from the watermark on; where others hold all of one look, the next look goes behind them."""
+        low = self.watermarks.low(pool)
+        candidates = store.claim(tx, pool=pool, low=low, room=room, lease=self.lease, now=now)
+        learned = next_low(candidates)
+        taken = _taken(candidates)
+        while len(candidates) == room and len(taken) < room:
+            candidates = store.claim(tx, pool=pool, low=candidates[-1].seq + 1, room=room - len(taken), lease=self.lease, now=now)
+            if not candidates:
+                break
+            taken += _taken(candidates)
+        return taken, learned
+
+    def _start_attempts(
+        self, tx: Transaction, request: ClaimRequest, claim_sha256: bytes, facts: list[TaskFacts], maker: PayloadMaker, now: datetime | None
+    ) -> None:
+        overtaken = [(fact.id, fact.attempt - 1) for fact in facts if fact.attempt > 1]
+        if overtaken:
+            by_id = {fact.id: fact for fact in facts}
+            closed = store.close_overtaken(tx, overtaken, message=TIMED_OUT, now=now)
+            run_history.append(tx, [_timed_out(by_id[attempt.task_id], attempt) for attempt in closed], maker.outputs)
+        store.add_attempts(
+            tx,
+            [
+                NewAttempt(
+                    fact.id,
+                    fact.attempt,
+                    lease_token_sha256(_lease_token(request, fact)),
+                    maker.state_revision(fact.generation_id),
+                    maker.specs[fact.generation_id].timeout_seconds,
+                )
+                for fact in facts
+            ],
+            claim=claim_sha256,
+            worker=request.worker,
+            now=now,
+        )
+
+
+def _taken(candidates: list[store.Claimed]) -> list[TaskFacts]:
+    return [
+        TaskFacts(c.id, c.org_id, c.generation_id, c.pool_id, c.attempt, c.trigger_kind, c.trigger_id, c.scope, c.request, c.lease_expires_at)
+        for c in candidates
+        if c.id and c.org_id and c.generation_id and c.pool_id and c.attempt and c.trigger_kind and c.trigger_id
+    ]
+
+
+def _lease_token(request: ClaimRequest, fact: TaskFacts) -> str:
+    """Derived from the claim's own 256 random bits: a repeated claim gets the same token, and the database keeps only hashes."""
+    mac = hmac.new(request.claim_id.encode(), f"{fact.id}:{fact.attempt}".encode(), hashlib.sha256).digest()
+    return base64.urlsafe_b64encode(mac).decode().rstrip("=")
+
+
+def _handed_out(request: ClaimRequest, fact: TaskFacts, payload: TaskPayload) -> ClaimedTask:
+    fence = Fence.model_construct(task_id=fact.id, attempt=fact.attempt, lease_token=_lease_token(request, fact))
+    return ClaimedTask.model_construct(fence=fence, lease_expires_at=fact.lease_expires_at, payload=payload)
+
+
+def _timed_out(fact: TaskFacts, attempt: store.ClosedAttempt) -> FinishedAttempt:
+    return FinishedAttempt(
+        fact.org_id,
+        fact.id,
+        attempt.attempt,
+        fact.generation_id,
+        RunStatus.FAILED,
+        attempt.started_at,
+        attempt.ended_at,
+        TIMED_OUT,
+        f"{fact.trigger_kind}:{fact.trigger_id}",
+    )

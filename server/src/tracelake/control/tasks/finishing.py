@@ -1,0 +1,89 @@
+"""Finishing: what happens whenever attempts become final, whoever makes them so.
+
+Attempt and task rows move, the run rows are written, a final task is told to the webhook through the outbox, a job
+that keeps an order is paused by a terminal failure, and the next tasks of its line get their turn.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from tracelake.control.dags import store as dags
+from tracelake.control.dags.store import Job
+from tracelake.control.database.transactions import Transaction
+from tracelake.control.outbox import store as outbox
+from tracelake.control.run_history import store as run_history
+from tracelake.control.run_history.store import FinishedAttempt
+from tracelake.control.tasks import store
+from tracelake.control.tasks.routing import Routing
+from tracelake.control.tasks.store import EndedAttempt
+from tracelake.control.tasks.task_state import FINAL
+from tracelake_sdk.tasks import TaskState
+
+TASK_FINAL = "task_final"  # the outbox kind
+
+
+@dataclass(frozen=True)
+class Finisher:
+    """`tells_webhook`: whether somebody is told when a task is final."""
+
+    tells_webhook: bool
+
+    def finish(self, tx: Transaction, ended: list[EndedAttempt], starts: dict[UUID, datetime], routing: Routing, *, now: datetime | None) -> set[UUID]:
+        """Call it under the routing, line and task locks; returns the pools in which a task became claimable."""
+        if not ended:
+            return set()
+        store.end_attempts(tx, ended, now=now)
+        store.move(tx, ended, now=now)
+        clock = store.clock(tx, now)
+        run_history.append(tx, [_finished(e, starts[e.task.id], clock) for e in ended], routing.outputs)
+        final = [e for e in ended if e.ending.state in FINAL]
+        self.tell(tx, [_final(e, routing.jobs[e.task.generation_id]) for e in final])
+        stopped = _pause_broken_lines(tx, final, routing)
+        at_once = [e.task.id for e in ended if e.ending.retry_in is not None and not e.ending.retry_in]
+        pools = place_due(tx, [(e.task.id, e.task.generation_id) for e in ended if e.task.id in at_once], routing.jobs)
+        return pools | next_turns(tx, {e.task.generation_id for e in final} - stopped, routing.jobs)
+
+    def tell(self, tx: Transaction, bodies: list[tuple[UUID, dict[str, Any]]]) -> None:
+        if self.tells_webhook:
+            outbox.write(tx, [(org, TASK_FINAL, body) for org, body in bodies])
+
+
+def place_due(tx: Transaction, tasks: list[tuple[UUID, UUID]], jobs: dict[UUID, Job]) -> set[UUID]:
+    """(task, generation) whose time has come: into the queue, behind a turn, or held while the job is paused."""
+    held = [task for task, generation in tasks if jobs[generation].paused]
+    ready = [(task, generation) for task, generation in tasks if not jobs[generation].paused]
+    if held:
+        store.hold(tx, held)
+    if not ready:
+        return set()
+    pools = store.place(tx, [task for task, _ in ready])
+    return pools | next_turns(tx, {generation for _, generation in ready}, jobs)
+
+
+def next_turns(tx: Transaction, generations: set[UUID], jobs: dict[UUID, Job]) -> set[UUID]:
+    """Lets the first tasks of these lines be claimed, unless their job is paused."""
+    turns = {g: job.turns for g in sorted(generations) if (job := jobs[g]).turns is not None and not job.paused}
+    return store.admit(tx, turns) if turns else set()
+
+
+def _pause_broken_lines(tx: Transaction, final: list[EndedAttempt], routing: Routing) -> set[UUID]:
+    broken = {e.task.generation_id: e for e in final if e.ending.state is TaskState.FAILED and routing.jobs[e.task.generation_id].ordered}
+    for generation, ended in broken.items():
+        dags.pause_jobs(tx, [generation], reason=f"Task {ended.task.id} failed ({ended.ending.error_class}); the tasks behind it wait.")
+    return set(broken)
+
+
+def _finished(ended: EndedAttempt, started: datetime, clock: datetime) -> FinishedAttempt:
+    task, ending = ended.task, ended.ending
+    trigger = f"{task.trigger_kind}:{task.trigger_id}"
+    return FinishedAttempt(task.org_id, task.id, ended.attempt, task.generation_id, ending.run_status, started, clock, ending.error_message, trigger)
+
+
+def _final(ended: EndedAttempt, job: Job) -> tuple[UUID, dict[str, Any]]:
+    return ended.task.org_id, final_body(ended.task.id, job, ended.ending.state, ended.attempt, ended.ending.error_class)
+
+
+def final_body(task: UUID, job: Job, state: TaskState, attempt: int, error_class: str | None) -> dict[str, Any]:
+    return {"task_id": str(task), "dag": job.dag, "job": job.name, "state": state.value, "attempt": attempt, "error_class": error_class}

@@ -1,0 +1,85 @@
+"""The reaper: marks leases that ran out, by the database's clock, and gives due retries their place in the queue."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from tracelake.control.database.transactions import Database, Transaction
+from tracelake.control.tasks import store
+from tracelake.control.tasks.claiming import TIMED_OUT
+from tracelake.control.tasks.finishing import Finisher, place_due
+from tracelake.control.tasks.judgement import AttemptRow, Backoff, Ending, LockedTask, stopped
+from tracelake.control.tasks.routing import Routing, look_and_lock, until_routing_holds
+from tracelake.control.tasks.store import EndedAttempt
+from tracelake.control.tasks.task_state import Move, after
+from tracelake_sdk.runs import RunStatus
+from tracelake_sdk.tasks import AttemptOutcome, TaskState
+
+BATCH = 200
+
+
+@dataclass(frozen=True)
+class Reaper:
+    database: Database
+    wake: Callable[[Iterable[UUID]], None]
+    lease: timedelta
+    backoff: Backoff
+    finisher: Finisher
+
+    def run_once(self, *, now: datetime | None = None) -> int:
+        """One batch of each kind; says how many tasks it moved."""
+        reaped, pools = until_routing_holds(lambda: self._reap(now))
+        placed, more = until_routing_holds(lambda: self._place_due(now))
+        self.wake(pools | more)
+        return reaped + placed
+
+    def _reap(self, now: datetime | None) -> tuple[int, set[UUID]]:
+        with self.database.transaction("reap") as tx:
+            late = store.expired(tx, room=BATCH, now=now)
+            if not late:
+                return 0, set()
+            routing = look_and_lock(tx, {place.generation_id for place in late}, telling=())
+            tasks = store.lock_expired(tx, [place.id for place in late], now=now)
+            attempts = store.attempts(tx, [(task.id, task.attempt) for task in tasks])
+            return len(tasks), self._settle(tx, tasks, attempts, routing, now)
+
+    def _settle(
+        self, tx: Transaction, tasks: list[LockedTask], attempts: dict[tuple[UUID, int], AttemptRow], routing: Routing, now: datetime | None
+    ) -> set[UUID]:
+        ended: list[EndedAttempt] = []
+        expired: list[LockedTask] = []
+        last: list[LockedTask] = []
+        for task in tasks:
+            if task.cancel_asked_at is not None:
+                ended.append(EndedAttempt(task, task.attempt, stopped(TaskState(task.state), task.failures)))
+            elif attempts[task.id, task.attempt].timed_out_at is not None:
+                ended.append(EndedAttempt(task, task.attempt, _given_up(task)))
+            elif task.failures + 1 < routing.jobs[task.generation_id].spec["max_attempts"]:
+                after(TaskState(task.state), Move.EXPIRE)
+                expired.append(task)
+            else:
+                last.append(task)
+        if expired or last:
+            store.mark_timed_out(tx, [*expired, *last], now=now)
+        if expired:
+            store.expire(tx, [(task.id, task.failures + 1, self.backoff.after(task.failures + 1)) for task in expired], now=now)
+        if last:
+            store.grant_last_lease(tx, [task.id for task in last], lease=self.lease, now=now)
+        started = {row.task_id: row.started_at for row in attempts.values()}
+        return self.finisher.finish(tx, ended, started, routing, now=now)
+
+    def _place_due(self, now: datetime | None) -> tuple[int, set[UUID]]:
+        with self.database.transaction("place_due") as tx:
+            due = store.due(tx, room=BATCH, now=now)
+            if not due:
+                return 0, set()
+            routing = look_and_lock(tx, {place.generation_id for place in due}, telling=())
+            still = store.lock_due(tx, [place.id for place in due], now=now)
+            return len(still), place_due(tx, still, routing.jobs)
+
+
+def _given_up(task: LockedTask) -> Ending:
+    """The last permitted attempt had its further lease, and no report came."""
+    state = after(TaskState(task.state), Move.FAIL)
+    return Ending(state, AttemptOutcome.TIMED_OUT, RunStatus.FAILED, task.failures, "timed_out", TIMED_OUT)

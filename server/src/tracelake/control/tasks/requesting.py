@@ -1,0 +1,85 @@
+"""Requests: a person or a service asks a source job for a run, which is one task."""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+from pydantic import ValidationError
+
+from tracelake.control.access.callers import Caller, Right
+from tracelake.control.dags import store as dags
+from tracelake.control.dags.store import Job
+from tracelake.control.database import idempotency
+from tracelake.control.database.ids import new_id
+from tracelake.control.database.transactions import Database, Transaction
+from tracelake.control.tasks import store
+from tracelake.control.tasks.accepting import Wanted, make_tasks
+from tracelake_sdk.dags import Activation
+from tracelake_sdk.errors import IdempotencyConflict, Invalid, JobNotRunnable
+from tracelake_sdk.operators import OPERATORS, EmitConfig, EmitRequest
+from tracelake_sdk.tasks import TriggerKind
+
+REQUEST = "request"
+
+
+@dataclass(frozen=True)
+class Requests:
+    database: Database
+    wake: Callable[[Iterable[UUID]], None]
+
+    def run(self, caller: Caller, dag: str, job: str, request: dict[str, Any], *, idempotency_key: str | None) -> UUID:
+        """The id of the task; the same key with the same request returns the first one's."""
+        caller.require(Right.OPERATE)
+        with self.database.transaction("accept") as tx:
+            found = dags.get_job(tx, org=caller.org_id, dag=dag, job=job)
+            dags.lock_routing_shared(tx, [found.dag_id])
+            if found.turns is not None:
+                store.lock_lines(tx, [found.generation_id])
+            found = dags.get_job(tx, org=caller.org_id, dag=dag, job=job)  # again, under the locks
+            checked = _checked(found, request)
+            task = new_id()
+            first = _first_with_key(tx, caller, idempotency_key, found, checked, task)
+            if first != task:
+                return first
+            pools = make_tasks(tx, caller.org_id, [Wanted(task, found, TriggerKind.REQUEST, new_id(), request=checked)])
+        self.wake(pools)
+        return task
+
+
+def _checked(job: Job, request: dict[str, Any]) -> dict[str, Any]:
+    """The request in the form that the job's operator takes, or the reason why not."""
+    operator = OPERATORS[job.spec["runtime"], job.spec["operator"]]
+    if job.spec["activation"] != Activation.SOURCE.value or operator.request is None:
+        raise JobNotRunnable(f"Job {job.key} is started by the events of its inputs; run a source job of the DAG instead.")
+    try:
+        checked = operator.request.model_validate(request)
+        if isinstance(checked, EmitRequest):
+            _check_cursors(job, checked)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise Invalid(f"The request for {job.key} is wrong at {place or 'its top'}: {first['msg']}.") from None
+    return checked.model_dump(mode="json")
+
+
+def _check_cursors(job: Job, request: EmitRequest) -> None:
+    cursor = EmitConfig.model_validate(job.spec["config"]).cursor
+    if not cursor.fits(request.cursors[0]):
+        raise Invalid(f"The cursors of {job.key} are of type {cursor.value}; send whole numbers for integer, times for timestamp.")
+
+
+def _first_with_key(tx: Transaction, caller: Caller, key: str | None, job: Job, request: dict[str, Any], task: UUID) -> UUID:
+    """The task of the first request with this key: `task` itself where there is none yet."""
+    if key is None:
+        return task
+    name = hashlib.sha256(key.encode()).digest()
+    body = hashlib.sha256(orjson.dumps([job.key, request], option=orjson.OPT_SORT_KEYS)).digest()
+    if idempotency.remember(tx, org=caller.org_id, kind=REQUEST, keys=[name], bodies=[body], ids=[task]):
+        return task
+    earlier = idempotency.known(tx, org=caller.org_id, kind=REQUEST, keys=[name])[name]
+    if earlier.body_sha256 != body:
+        raise IdempotencyConflict
+    return earlier.id

@@ -1,0 +1,366 @@
+"""The task tables, one function a query."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from tracelake.control.database.named_queries import load
+from tracelake.control.database.transactions import Transaction
+from tracelake.control.tasks.judgement import AttemptRow, Ending, LockedTask
+from tracelake_sdk.tasks import CompletionAnswer, TaskState, TriggerKind, Waits
+
+sql = load(__name__, "tasks.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    id: UUID
+    dag_id: UUID
+    generation_id: UUID
+    pool_id: UUID
+    trigger_kind: TriggerKind
+    trigger_id: UUID
+    scope: dict[str, Any] | None
+    request: dict[str, Any] | None
+    ordinal: int | None
+    waits: Waits | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a task belongs: what must be known to take the locks before its own."""
+
+    id: UUID
+    dag_id: UUID
+    generation_id: UUID
+    ordinal: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LatePlace:
+    id: UUID
+    org_id: UUID
+    dag_id: UUID
+    generation_id: UUID
+    ordinal: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A claimed task, or with `id` None a candidate that somebody else holds."""
+
+    seq: int
+    id: UUID | None
+    org_id: UUID | None
+    generation_id: UUID | None
+    pool_id: UUID | None
+    attempt: int | None
+    trigger_kind: str | None
+    trigger_id: UUID | None
+    scope: dict[str, Any] | None
+    request: dict[str, Any] | None
+    lease_expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFacts:
+    """What a payload is made of."""
+
+    id: UUID
+    org_id: UUID
+    generation_id: UUID
+    pool_id: UUID
+    attempt: int
+    trigger_kind: str
+    trigger_id: UUID
+    scope: dict[str, Any] | None
+    request: dict[str, Any] | None
+    lease_expires_at: datetime | None
+    open: bool = True
+    state: str = TaskState.RUNNING.value
+
+
+@dataclass(frozen=True, slots=True)
+class NewAttempt:
+    task_id: UUID
+    attempt: int
+    token_sha256: bytes
+    state_revision: int | None
+    timeout_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedAttempt:
+    task_id: UUID
+    attempt: int
+    started_at: datetime
+    ended_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerEvent:
+    id: UUID
+    kind: str
+    event_time: datetime | None
+    payload: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EndedAttempt:
+    """An attempt that ends in this transaction, with the report that was taken, if one was."""
+
+    task: LockedTask
+    attempt: int
+    ending: Ending
+    body_sha256: bytes | None = None
+    answer: CompletionAnswer | None = None
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    id: UUID
+    dag: str
+    job: str
+    state: str
+    waits: str | None
+    trigger_kind: str
+    trigger_id: UUID
+    scope: dict[str, Any] | None
+    attempt: int
+    failures: int
+    created_at: datetime
+    finished_at: datetime | None
+    due_at: datetime | None
+    cancel_asked_at: datetime | None
+
+
+@dataclass(frozen=True)
+class AttemptView:
+    attempt: int
+    worker: str
+    started_at: datetime
+    last_heartbeat_at: datetime | None
+    timed_out_at: datetime | None
+    ended_at: datetime | None
+    outcome: str | None
+    error_class: str | None
+    error_message: str | None
+
+
+@dataclass(frozen=True)
+class Count:
+    generation_id: UUID
+    state: str
+    waits: str | None
+    number: int
+
+
+def lock_lines(tx: Transaction, generations: list[UUID]) -> None:
+    tx.values(sql["lock_lines"], generations=generations)
+
+
+def draw_ordinals(tx: Transaction, *, generation: UUID, count: int) -> int:
+    """The first of `count` fresh ordinals."""
+    return tx.value(sql["draw_ordinals"], generation=generation, count=count)
+
+
+def add(tx: Transaction, *, org: UUID, tasks: list[NewTask]) -> None:
+    tx.run(
+        sql["add"],
+        org=org,
+        ids=[t.id for t in tasks],
+        dags=[t.dag_id for t in tasks],
+        generations=[t.generation_id for t in tasks],
+        pools=[t.pool_id for t in tasks],
+        trigger_kinds=[t.trigger_kind.value for t in tasks],
+        triggers=[t.trigger_id for t in tasks],
+        scopes=[_json(t.scope) for t in tasks],
+        requests=[_json(t.request) for t in tasks],
+        ordinals=[t.ordinal for t in tasks],
+        waits=[t.waits.value if t.waits else None for t in tasks],
+    )
+
+
+def admit(tx: Transaction, turns: dict[UUID, int]) -> set[UUID]:
+    """The pools in which a task became claimable."""
+    return set(tx.values(sql["admit"], generations=list(turns), turns=list(turns.values())))
+
+
+def place(tx: Transaction, tasks: list[UUID]) -> set[UUID]:
+    """The pools in which a task became claimable, or may with the next `admit`."""
+    return set(tx.values(sql["place"], tasks=tasks))
+
+
+def hold(tx: Transaction, tasks: list[UUID]) -> None:
+    tx.run(sql["hold"], tasks=tasks)
+
+
+def queued_of_generations(tx: Transaction, generations: list[UUID], *, pools: list[UUID]) -> list[UUID]:
+    return tx.values(sql["queued_of_generations"], generations=generations, pools=pools)
+
+
+def paused_of_generations(tx: Transaction, generations: list[UUID]) -> list[UUID]:
+    return tx.values(sql["paused_of_generations"], generations=generations)
+
+
+def lock_claim(tx: Transaction, claim: bytes) -> None:
+    tx.run(sql["lock_claim"], claim=claim)
+
+
+def held_by_claim(tx: Transaction, *, org: UUID, claim: bytes) -> list[TaskFacts]:
+    return tx.all(TaskFacts, sql["held_by_claim"], org=org, claim=claim)
+
+
+def claim(tx: Transaction, *, pool: UUID, low: int, room: int, lease: timedelta, now: datetime | None) -> list[Claimed]:
+    return tx.all(Claimed, sql["claim"], pool=pool, low=low, room=room, lease=lease, now=now)
+
+
+def add_attempts(tx: Transaction, attempts: list[NewAttempt], *, claim: bytes, worker: str, now: datetime | None) -> None:
+    tx.run(
+        sql["add_attempts"],
+        claim=claim,
+        worker=worker,
+        now=now,
+        tasks=[a.task_id for a in attempts],
+        attempts=[a.attempt for a in attempts],
+        tokens=[a.token_sha256 for a in attempts],
+        revisions=[a.state_revision for a in attempts],
+        timeouts=[a.timeout_seconds for a in attempts],
+    )
+
+
+def close_overtaken(tx: Transaction, overtaken: list[tuple[UUID, int]], *, message: str, now: datetime | None) -> list[ClosedAttempt]:
+    return tx.all(
+        ClosedAttempt,
+        sql["close_overtaken"],
+        tasks=[task for task, _ in overtaken],
+        attempts=[attempt for _, attempt in overtaken],
+        message=message,
+        now=now,
+    )
+
+
+def seen_scopes(tx: Transaction, tasks: list[UUID]) -> set[UUID]:
+    return set(tx.values(sql["seen_scopes"], tasks=tasks))
+
+
+def events_of_triggers(tx: Transaction, events: list[UUID]) -> dict[UUID, TriggerEvent]:
+    return {event.id: event for event in tx.all(TriggerEvent, sql["events_of_triggers"], events=events)}
+
+
+def places(tx: Transaction, *, org: UUID, tasks: list[UUID]) -> list[Place]:
+    return tx.all(Place, sql["places"], org=org, tasks=tasks)
+
+
+def lock(tx: Transaction, *, org: UUID, tasks: list[UUID]) -> dict[UUID, LockedTask]:
+    return {task.id: task for task in tx.all(LockedTask, sql["lock"], org=org, tasks=tasks)}
+
+
+def attempts(tx: Transaction, fences: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], AttemptRow]:
+    rows = tx.all(AttemptRow, sql["attempts"], tasks=[task for task, _ in fences], attempts=[attempt for _, attempt in fences])
+    return {(row.task_id, row.attempt): row for row in rows}
+
+
+def move(tx: Transaction, ended: list[EndedAttempt], *, now: datetime | None) -> None:
+    tx.run(
+        sql["move"],
+        now=now,
+        tasks=[e.task.id for e in ended],
+        states=[e.ending.state.value for e in ended],
+        failures=[e.ending.failures for e in ended],
+        retry_in=[e.ending.retry_in for e in ended],
+    )
+
+
+def end_attempts(tx: Transaction, ended: list[EndedAttempt], *, now: datetime | None) -> None:
+    tx.run(
+        sql["end_attempts"],
+        now=now,
+        tasks=[e.task.id for e in ended],
+        attempts=[e.attempt for e in ended],
+        outcomes=[e.ending.outcome.value for e in ended],
+        error_classes=[e.ending.error_class for e in ended],
+        error_messages=[e.ending.error_message for e in ended],
+        bodies=[e.body_sha256 for e in ended],
+        results=[e.answer.model_dump_json() if e.answer else None for e in ended],
+    )
+
+
+def clock(tx: Transaction, now: datetime | None) -> datetime:
+    return tx.value(sql["clock"], now=now)
+
+
+def heartbeat(tx: Transaction, tasks: list[UUID], *, lease: timedelta, now: datetime | None) -> dict[UUID, datetime]:
+    return dict(tx.tuples(sql["heartbeat"], tasks=tasks, lease=lease, now=now))
+
+
+def note_heartbeats(tx: Transaction, fences: Sequence[tuple[UUID, int]], *, now: datetime | None) -> None:
+    tx.run(sql["note_heartbeats"], tasks=[task for task, _ in fences], attempts=[attempt for _, attempt in fences], now=now)
+
+
+def expired(tx: Transaction, *, room: int, now: datetime | None) -> list[LatePlace]:
+    return tx.all(LatePlace, sql["expired"], room=room, now=now)
+
+
+def lock_expired(tx: Transaction, tasks: list[UUID], *, now: datetime | None) -> list[LockedTask]:
+    return tx.all(LockedTask, sql["lock_expired"], tasks=tasks, now=now)
+
+
+def mark_timed_out(tx: Transaction, late: Sequence[LockedTask], *, now: datetime | None) -> None:
+    tx.run(sql["mark_timed_out"], tasks=[t.id for t in late], attempts=[t.attempt for t in late], now=now)
+
+
+def expire(tx: Transaction, late: list[tuple[UUID, int, timedelta]], *, now: datetime | None) -> None:
+    """(task, failures, pause) of tasks whose lease ran out with attempts left."""
+    tx.run(sql["expire"], tasks=[id for id, _, _ in late], failures=[f for _, f, _ in late], retry_in=[p for _, _, p in late], now=now)
+
+
+def grant_last_lease(tx: Transaction, tasks: list[UUID], *, lease: timedelta, now: datetime | None) -> None:
+    tx.run(sql["grant_last_lease"], tasks=tasks, lease=lease, now=now)
+
+
+def due(tx: Transaction, *, room: int, now: datetime | None) -> list[LatePlace]:
+    return tx.all(LatePlace, sql["due"], room=room, now=now)
+
+
+def lock_due(tx: Transaction, tasks: list[UUID], *, now: datetime | None) -> list[tuple[UUID, UUID]]:
+    """(task, generation) of those that are still due."""
+    return [(id, generation) for id, generation in tx.tuples(sql["lock_due"], tasks=tasks, now=now)]
+
+
+def ask_cancel(tx: Transaction, task: UUID) -> None:
+    tx.run(sql["ask_cancel"], task=task)
+
+
+def get_task(tx: Transaction, *, org: UUID, task: UUID) -> TaskRow:
+    return tx.get(TaskRow, sql["find_task"], f"There is no task {task} in this org.", org=org, task=task)
+
+
+def page(
+    tx: Transaction, *, org: UUID, before: UUID | None, dag: str | None, job: str | None, state: TaskState | None, limit: int
+) -> list[TaskRow]:
+    return tx.all(TaskRow, sql["page"], org=org, before=before, dag=dag, job=job, state=state.value if state else None, limit=limit)
+
+
+def attempts_of_task(tx: Transaction, task: UUID) -> list[AttemptView]:
+    return tx.all(AttemptView, sql["attempts_of_task"], task=task)
+
+
+def for_payload(tx: Transaction, *, org: UUID, task: UUID) -> TaskFacts:
+    return tx.get(TaskFacts, sql["for_payload"], f"There is no task {task} in this org.", org=org, task=task)
+
+
+def counts(tx: Transaction, generations: list[UUID], *, newest: int) -> list[Count]:
+    return tx.all(Count, sql["counts"], generations=generations, newest=newest)
+
+
+def queue_depth(tx: Transaction) -> dict[str, int]:
+    return dict(tx.tuples(sql["queue_depth"]))
+
+
+def _json(value: dict[str, Any] | None) -> str | None:
+    return None if value is None else orjson.dumps(value).decode()

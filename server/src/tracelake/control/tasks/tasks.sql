@@ -1,0 +1,268 @@
+-- name: lock_lines
+SELECT generation_id FROM line WHERE generation_id = ANY(%(generations)s::uuid[]) ORDER BY generation_id FOR UPDATE
+
+-- name: draw_ordinals
+UPDATE line SET next_ordinal = next_ordinal + %(count)s WHERE generation_id = %(generation)s RETURNING next_ordinal - %(count)s
+
+-- name: add
+INSERT INTO task (id, org_id, dag_id, generation_id, pool_id, trigger_kind, trigger_id, scope, request, ordinal, waits, seq)
+SELECT new.id, %(org)s, new.dag_id, new.generation_id, new.pool_id, new.trigger_kind, new.trigger_id, new.scope, new.request, new.ordinal, new.waits,
+       CASE WHEN new.waits IS NULL THEN nextval('task_seq') END
+FROM unnest(
+    %(ids)s::uuid[], %(dags)s::uuid[], %(generations)s::uuid[], %(pools)s::uuid[], %(trigger_kinds)s::trigger_kind[], %(triggers)s::uuid[],
+    %(scopes)s::jsonb[], %(requests)s::jsonb[], %(ordinals)s::bigint[], %(waits)s::waits[]
+) AS new (id, dag_id, generation_id, pool_id, trigger_kind, trigger_id, scope, request, ordinal, waits)
+
+-- name: admit
+-- The first unfinished tasks of each line, as many as its job has turns, may be claimed. Call it under the lines' locks.
+WITH next AS (
+    SELECT first.id
+    FROM unnest(%(generations)s::uuid[], %(turns)s::integer[]) AS line (generation_id, turns)
+    CROSS JOIN LATERAL (
+        SELECT task.id, task.waits, task.ordinal FROM task
+        WHERE task.generation_id = line.generation_id AND task.ordinal IS NOT NULL AND task.state IN ('queued', 'running')
+        ORDER BY task.ordinal LIMIT line.turns
+    ) AS first
+    WHERE first.waits = 'turn'
+    ORDER BY first.ordinal
+)
+UPDATE task SET seq = nextval('task_seq'), waits = NULL FROM next WHERE task.id = next.id
+RETURNING task.pool_id
+
+-- name: place
+-- Queued tasks that wait for nothing but a turn get their place, or wait for that turn.
+WITH next AS (
+    SELECT ordered.id, CASE WHEN ordered.ordinal IS NULL THEN nextval('task_seq') END AS seq
+    FROM (SELECT task.id, task.ordinal FROM task WHERE task.id = ANY(%(tasks)s::uuid[]) AND task.state = 'queued' ORDER BY task.id) AS ordered
+)
+UPDATE task
+SET seq = next.seq, waits = CASE WHEN next.seq IS NULL THEN 'turn'::waits END
+FROM next WHERE task.id = next.id
+RETURNING task.pool_id
+
+-- name: hold
+UPDATE task SET seq = NULL, waits = 'paused' WHERE id = ANY(%(tasks)s::uuid[]) AND state = 'queued'
+
+-- name: queued_of_generations
+-- By the two partial indexes that hold them: what it costs is the backlog, never the history.
+SELECT id FROM task
+WHERE id IN (
+    SELECT id FROM task
+    WHERE state = 'queued' AND seq IS NOT NULL AND pool_id = ANY(%(pools)s::uuid[]) AND generation_id = ANY(%(generations)s::uuid[])
+    UNION ALL
+    SELECT id FROM task
+    WHERE generation_id = ANY(%(generations)s::uuid[]) AND ordinal IS NOT NULL AND state IN ('queued', 'running') AND waits = 'turn'
+)
+ORDER BY id FOR UPDATE
+
+-- name: paused_of_generations
+SELECT id FROM task WHERE generation_id = ANY(%(generations)s::uuid[]) AND waits = 'paused' ORDER BY id FOR UPDATE
+
+-- name: lock_claim
+-- A statement of its own: the next one then sees what an equal claim has committed meanwhile.
+SELECT pg_advisory_xact_lock(hashtextextended('claim ' || encode(%(claim)s, 'hex'), 0))
+
+-- name: held_by_claim
+SELECT task.id, task.org_id, task.generation_id, task.pool_id, task.attempt, task.trigger_kind, task.trigger_id, task.scope, task.request,
+       task.lease_expires_at, attempt.attempt = task.attempt AND task.state = 'running' AS open
+FROM task_attempt AS attempt
+JOIN task ON task.id = attempt.task_id
+WHERE attempt.claim_sha256 = %(claim)s AND task.org_id = %(org)s
+ORDER BY task.id
+
+-- name: claim
+-- Candidates are read without a lock and then locked by id: what others hold is passed by and stays known, so that the
+-- watermark never overtakes it. One index entry is read for each candidate, however many dead ones lie before it.
+WITH candidate AS MATERIALIZED (
+    SELECT id, seq FROM task
+    WHERE state = 'queued' AND seq IS NOT NULL AND pool_id = %(pool)s AND seq >= %(low)s
+    ORDER BY seq LIMIT %(room)s
+), taken AS (
+    SELECT id FROM task
+    WHERE id = ANY(ARRAY(SELECT id FROM candidate)) AND state = 'queued' AND seq IS NOT NULL
+    FOR UPDATE SKIP LOCKED
+), claimed AS (
+    UPDATE task
+    SET state = 'running', seq = NULL, due_at = NULL, attempt = attempt + 1,
+        lease_expires_at = coalesce(%(now)s::timestamptz, now()) + %(lease)s::interval
+    FROM taken WHERE task.id = taken.id
+    RETURNING task.id, task.org_id, task.generation_id, task.pool_id, task.attempt, task.trigger_kind, task.trigger_id, task.scope, task.request,
+              task.lease_expires_at
+)
+SELECT candidate.seq, claimed.id, claimed.org_id, claimed.generation_id, claimed.pool_id, claimed.attempt, claimed.trigger_kind, claimed.trigger_id,
+       claimed.scope, claimed.request, claimed.lease_expires_at
+FROM candidate LEFT JOIN claimed ON claimed.id = candidate.id
+ORDER BY candidate.seq
+
+-- name: add_attempts
+INSERT INTO task_attempt (task_id, attempt, claim_sha256, token_sha256, worker, started_at, state_revision, deadline_at)
+SELECT new.task_id, new.attempt, %(claim)s, new.token_sha256, %(worker)s, coalesce(%(now)s::timestamptz, now()), new.state_revision,
+       coalesce(%(now)s::timestamptz, now()) + make_interval(secs => new.timeout_seconds)
+FROM unnest(%(tasks)s::uuid[], %(attempts)s::integer[], %(tokens)s::bytea[], %(revisions)s::bigint[], %(timeouts)s::double precision[])
+    AS new (task_id, attempt, token_sha256, state_revision, timeout_seconds)
+
+-- name: close_overtaken
+-- Attempts whose lease ran out and that never reported become final when the next attempt starts.
+UPDATE task_attempt
+SET ended_at = coalesce(%(now)s::timestamptz, now()), outcome = 'timed_out', error_class = 'timed_out', error_message = %(message)s
+FROM unnest(%(tasks)s::uuid[], %(attempts)s::integer[]) AS overtaken (task_id, attempt)
+WHERE task_attempt.task_id = overtaken.task_id AND task_attempt.attempt = overtaken.attempt AND task_attempt.ended_at IS NULL
+RETURNING task_attempt.task_id, task_attempt.attempt, task_attempt.started_at, task_attempt.ended_at
+
+-- name: seen_scopes
+-- Which of these ordered tasks have a scope that a completed task of their generation had already.
+SELECT task.id FROM task
+WHERE task.id = ANY(%(tasks)s::uuid[]) AND EXISTS (
+    SELECT 1 FROM task AS earlier
+    WHERE earlier.generation_id = task.generation_id AND md5(earlier.scope::text) = md5(task.scope::text) AND earlier.scope = task.scope
+      AND earlier.ordinal IS NOT NULL AND earlier.state = 'completed'
+)
+
+-- name: events_of_triggers
+SELECT id, kind, event_time, payload FROM dataset_event WHERE id = ANY(%(events)s::uuid[])
+
+-- name: places
+-- What must be known to lock: read unlocked, checked again after.
+SELECT id, dag_id, generation_id, ordinal FROM task WHERE id = ANY(%(tasks)s::uuid[]) AND org_id = %(org)s
+
+-- name: lock
+SELECT id, org_id, dag_id, generation_id, pool_id, state, ordinal, attempt, failures, trigger_kind, trigger_id, cancel_asked_at
+FROM task WHERE id = ANY(%(tasks)s::uuid[]) AND org_id = %(org)s
+ORDER BY id FOR UPDATE
+
+-- name: attempts
+-- Read after the tasks were locked: a join in the locking statement would show the attempts as they were before the wait.
+SELECT attempt.task_id, attempt.attempt, attempt.token_sha256, attempt.started_at, attempt.state_revision, attempt.timed_out_at, attempt.ended_at,
+       attempt.body_sha256, attempt.result
+FROM unnest(%(tasks)s::uuid[], %(attempts)s::integer[]) AS fence (task_id, attempt)
+JOIN task_attempt AS attempt ON attempt.task_id = fence.task_id AND attempt.attempt = fence.attempt
+
+-- name: move
+UPDATE task
+SET state = moved.state,
+    failures = moved.failures,
+    seq = NULL,
+    waits = CASE WHEN moved.state = 'queued' THEN 'retry'::waits END,
+    due_at = CASE WHEN moved.state = 'queued' THEN coalesce(%(now)s::timestamptz, now()) + moved.retry_in END,
+    lease_expires_at = NULL,
+    finished_at = CASE WHEN moved.state IN ('completed', 'failed', 'canceled') THEN coalesce(%(now)s::timestamptz, now()) END
+FROM unnest(%(tasks)s::uuid[], %(states)s::task_state[], %(failures)s::integer[], %(retry_in)s::interval[]) AS moved (id, state, failures, retry_in)
+WHERE task.id = moved.id
+
+-- name: end_attempts
+UPDATE task_attempt
+SET ended_at = coalesce(%(now)s::timestamptz, now()),
+    outcome = done.outcome, error_class = done.error_class, error_message = done.error_message, body_sha256 = done.body_sha256, result = done.result
+FROM unnest(
+    %(tasks)s::uuid[], %(attempts)s::integer[], %(outcomes)s::attempt_outcome[], %(error_classes)s::text[], %(error_messages)s::text[],
+    %(bodies)s::bytea[], %(results)s::jsonb[]
+) AS done (task_id, attempt, outcome, error_class, error_message, body_sha256, result)
+WHERE task_attempt.task_id = done.task_id AND task_attempt.attempt = done.attempt
+
+-- name: clock
+SELECT coalesce(%(now)s::timestamptz, now())
+
+-- name: heartbeat
+UPDATE task
+SET lease_expires_at = greatest(task.lease_expires_at, least(coalesce(%(now)s::timestamptz, now()) + %(lease)s::interval, attempt.deadline_at))
+FROM task_attempt AS attempt
+WHERE task.id = ANY(%(tasks)s::uuid[]) AND attempt.task_id = task.id AND attempt.attempt = task.attempt
+RETURNING task.id, task.lease_expires_at
+
+-- name: note_heartbeats
+UPDATE task_attempt SET last_heartbeat_at = coalesce(%(now)s::timestamptz, now())
+FROM unnest(%(tasks)s::uuid[], %(attempts)s::integer[]) AS alive (task_id, attempt)
+WHERE task_attempt.task_id = alive.task_id AND task_attempt.attempt = alive.attempt
+
+-- name: expired
+SELECT id, org_id, dag_id, generation_id, ordinal FROM task
+WHERE state = 'running' AND lease_expires_at <= coalesce(%(now)s::timestamptz, now())
+ORDER BY lease_expires_at LIMIT %(room)s
+
+-- name: lock_expired
+SELECT id, org_id, dag_id, generation_id, pool_id, state, ordinal, attempt, failures, trigger_kind, trigger_id, cancel_asked_at
+FROM task
+WHERE id = ANY(%(tasks)s::uuid[]) AND state = 'running' AND lease_expires_at <= coalesce(%(now)s::timestamptz, now())
+ORDER BY id FOR UPDATE SKIP LOCKED
+
+-- name: mark_timed_out
+UPDATE task_attempt SET timed_out_at = coalesce(%(now)s::timestamptz, now())
+FROM unnest(%(tasks)s::uuid[], %(attempts)s::integer[]) AS late (task_id, attempt)
+WHERE task_attempt.task_id = late.task_id AND task_attempt.attempt = late.attempt AND task_attempt.timed_out_at IS NULL
+
+-- name: expire
+-- The attempt stays open: a late report is welcome until somebody else starts.
+UPDATE task
+SET state = 'queued', waits = 'retry', failures = late.failures, lease_expires_at = NULL,
+    due_at = coalesce(%(now)s::timestamptz, now()) + late.retry_in
+FROM unnest(%(tasks)s::uuid[], %(failures)s::integer[], %(retry_in)s::interval[]) AS late (id, failures, retry_in)
+WHERE task.id = late.id
+
+-- name: grant_last_lease
+-- The last permitted attempt stays open for one further lease length.
+UPDATE task SET failures = failures + 1, lease_expires_at = coalesce(%(now)s::timestamptz, now()) + %(lease)s::interval
+WHERE id = ANY(%(tasks)s::uuid[])
+
+-- name: due
+SELECT id, org_id, dag_id, generation_id, ordinal FROM task
+WHERE waits = 'retry' AND due_at <= coalesce(%(now)s::timestamptz, now())
+ORDER BY due_at LIMIT %(room)s
+
+-- name: lock_due
+SELECT id, generation_id FROM task
+WHERE id = ANY(%(tasks)s::uuid[]) AND waits = 'retry' AND due_at <= coalesce(%(now)s::timestamptz, now())
+ORDER BY id FOR UPDATE SKIP LOCKED
+
+-- name: ask_cancel
+UPDATE task SET cancel_asked_at = coalesce(cancel_asked_at, now()) WHERE id = %(task)s
+
+-- name: find_task
+SELECT task.id, dag.name AS dag, job_key.name AS job, task.state, task.waits, task.trigger_kind, task.trigger_id, task.scope, task.attempt, task.failures,
+       task.created_at, task.finished_at, task.due_at, task.cancel_asked_at
+FROM task
+JOIN generation ON generation.id = task.generation_id
+JOIN job_key ON job_key.id = generation.job_key_id
+JOIN dag ON dag.id = job_key.dag_id
+WHERE task.id = %(task)s AND task.org_id = %(org)s
+
+-- name: page
+SELECT task.id, dag.name AS dag, job_key.name AS job, task.state, task.waits, task.trigger_kind, task.trigger_id, task.scope, task.attempt, task.failures,
+       task.created_at, task.finished_at, task.due_at, task.cancel_asked_at
+FROM task
+JOIN generation ON generation.id = task.generation_id
+JOIN job_key ON job_key.id = generation.job_key_id
+JOIN dag ON dag.id = job_key.dag_id
+WHERE task.org_id = %(org)s
+  AND (%(before)s::uuid IS NULL OR task.id < %(before)s)
+  AND (%(dag)s::text IS NULL OR dag.name = %(dag)s)
+  AND (%(job)s::text IS NULL OR job_key.name = %(job)s)
+  AND (%(state)s::task_state IS NULL OR task.state = %(state)s)
+ORDER BY task.id DESC LIMIT %(limit)s
+
+-- name: attempts_of_task
+SELECT attempt, worker, started_at, last_heartbeat_at, timed_out_at, ended_at, outcome, error_class, error_message
+FROM task_attempt WHERE task_id = %(task)s ORDER BY attempt
+
+-- name: for_payload
+SELECT id, org_id, generation_id, pool_id, attempt, state, trigger_kind, trigger_id, scope, request, lease_expires_at
+FROM task WHERE id = %(task)s AND org_id = %(org)s
+
+-- name: counts
+-- Of each job's newest tasks: what a person looks at must not cost more with every task that ever finished.
+SELECT line.generation_id, newest.state, newest.waits, count(*) AS number
+FROM unnest(%(generations)s::uuid[]) AS line (generation_id)
+CROSS JOIN LATERAL (
+    SELECT task.state, task.waits FROM task WHERE task.generation_id = line.generation_id ORDER BY task.trigger_id DESC LIMIT %(newest)s
+) AS newest
+GROUP BY line.generation_id, newest.state, newest.waits
+
+-- name: queue_depth
+SELECT 'queued' AS state, count(*) AS number FROM task WHERE state = 'queued' AND seq IS NOT NULL
+UNION ALL
+SELECT 'running', count(*) FROM task WHERE state = 'running'
+UNION ALL
+SELECT 'waits_turn', count(*) FROM task WHERE ordinal IS NOT NULL AND state IN ('queued', 'running') AND waits = 'turn'
+UNION ALL
+SELECT 'waits_retry', count(*) FROM task WHERE waits = 'retry'
+UNION ALL
+SELECT 'waits_paused', count(*) FROM task WHERE waits = 'paused'

@@ -1,0 +1,25 @@
+"""From a request to a finished task, through the services."""
+
+import pytest
+from support.controls import Desk, succeeded
+
+from tracelake_sdk.events import EventDraft
+from tracelake_sdk.scopes import CursorScope
+from tracelake_sdk.tasks import CompletionResult, TaskState
+
+
+@pytest.mark.proves("T2.1")
+def test_one_event_makes_one_task_for_each_subscribed_job(desk: Desk):
+    desk.deploy()
+    desk.emit(1, 2, 3)
+    [source] = desk.claim()
+    [answer] = desk.complete(succeeded(source, events=[EventDraft(output=0, scope=CursorScope(value=v)) for v in (1, 2, 3)]))
+    assert answer.result is CompletionResult.DONE
+    assert len(answer.event_ids) == 3
+    tasks = desk.claim()
+    assert [t.payload.trigger.scope for t in tasks] == [CursorScope(value=v) for v in (1, 2, 3)]
+    answers = desk.complete(*[succeeded(t) for t in tasks])
+    assert {a.task_state for a in answers} == {TaskState.COMPLETED}
+    assert desk.one("SELECT count(*) FROM run_history") == 4
+    assert desk.one("SELECT count(*) FROM event_ledger") == 3
+    assert desk.claim() == []

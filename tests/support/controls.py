@@ -1,0 +1,137 @@
+"""Control in the test's own process: its services, and its HTTP interface on a free port."""
+
+import base64
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from support.databases import StateDatabase
+from tracelake.control.access.callers import Caller
+from tracelake.control.process import Control, ControlServer
+from tracelake.settings import Settings, read_settings
+from tracelake_sdk.home import HomeFiles
+from tracelake_sdk.tasks import ClaimedTask, ClaimRequest, Completion, CompletionAnswer, OperatorError, Outcome
+
+NOOP = """
+name: {name}
+defaults: {{domain: test, owner: test, max_attempts: {max_attempts}}}
+jobs:
+  - name: start
+    activation: source
+    source: {{kind: manual}}
+    runtime: dispatcher
+    operator: emit
+    config: {{cursor: integer}}
+    outputs: [{{layer: bronze, description: Cursors}}]
+  - name: end
+    activation: reactive
+    inputs: [{{from: {{job: start, output: 0}}}}]
+    execution_strategy: PerUpdate
+    runtime: dispatcher
+    operator: noop
+"""
+
+RANGES = """
+name: {name}
+defaults: {{domain: test, owner: test}}
+jobs:
+  - name: start
+    activation: source
+    source: {{kind: manual}}
+    runtime: dispatcher
+    operator: emit
+    config: {{cursor: integer}}
+    outputs: [{{layer: bronze, description: Cursors}}]
+  - name: join
+    activation: reactive
+    inputs: [{{from: {{job: start, output: 0}}}}]
+    execution_strategy: PerUpdate
+    runtime: dispatcher
+    operator: range_aggregator
+    config: {{cursor: integer, range_size: 10}}
+    outputs: [{{layer: bronze, description: Ranges of ten}}]
+"""
+
+
+def settings_for(database: StateDatabase, home: Path, **sections: Any) -> Settings:
+    return read_settings(home=home, database={"url": database.service_url, "owner_url": database.owner_url, "data_url": database.data_url}, **sections)
+
+
+def fresh_claim_id() -> str:
+    return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode().rstrip("=")
+
+
+class Desk:
+    """A control with its callers and the few steps that most tests take."""
+
+    def __init__(self, control: Control, database: StateDatabase) -> None:
+        self.control = control
+        self.services = control.services
+        self.database = database
+        files = HomeFiles(control.settings.home)
+        self.admin: Caller = self.services.access.authenticate(files.admin_token() or "")
+        self.worker: Caller = self.services.access.authenticate(files.worker_token() or "")
+
+    def deploy(self, definition: str = NOOP, *, name: str = "sample", max_attempts: int = 3) -> str:
+        return self.services.deploys.deploy(self.admin, definition.format(name=name, max_attempts=max_attempts)).dag
+
+    def emit(self, *cursors: int, dag: str = "sample", rewrite: bool = False, key: str | None = None):
+        return self.services.requests.run(self.admin, dag, "start", {"cursors": list(cursors), "rewrite": rewrite}, idempotency_key=key)
+
+    def claim(self, room: int = 100, *, wait_s: float = 0, claim_id: str | None = None, now=None, worker: str = "w1") -> list[ClaimedTask]:
+        request = ClaimRequest(worker=worker, claim_id=claim_id or fresh_claim_id(), runtime="dispatcher", room={"default": room}, wait_s=wait_s)
+        return self.services.claims.claim(self.worker, request, now=now).claimed
+
+    def complete(self, *reports: Completion, now=None) -> list[CompletionAnswer]:
+        return self.services.completions.complete(self.worker, list(reports), now=now)
+
+    def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """As the superuser: what is really there."""
+        with psycopg.connect(self.database.superuser_url, autocommit=True) as connection:
+            cursor = connection.execute(sql, values)  # pyright: ignore[reportArgumentType]
+            return cursor.fetchall() if cursor.description else []
+
+    def one(self, sql: str, *values: Any) -> Any:
+        return self.query(sql, *values)[0][0]
+
+
+def succeeded(task: ClaimedTask, **parts: Any) -> Completion:
+    return Completion(fence=task.fence, outcome=Outcome.SUCCEEDED, **parts)
+
+
+def failed(task: ClaimedTask, *, retry: bool = True, error_class: str = "broken") -> Completion:
+    return Completion(fence=task.fence, outcome=Outcome.FAILED, error=OperatorError(error_class=error_class, message="It broke.", retry=retry))
+
+
+@contextmanager
+def running_control(settings: Settings, database: StateDatabase) -> Iterator[Desk]:
+    control = Control(settings)
+    control.start()
+    try:
+        yield Desk(control, database)
+    finally:
+        control.stop()
+
+
+@contextmanager
+def served(control: Control) -> Iterator[str]:
+    """The URL of this control's HTTP interface."""
+    server = ControlServer(control)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while not server.started:
+        assert thread.is_alive() and time.monotonic() < deadline, "the server did not start"
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{server.port}"
+    finally:
+        server.stop()
+        thread.join(timeout=20)
+        assert not thread.is_alive(), "the server did not stop"
