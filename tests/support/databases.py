@@ -39,7 +39,7 @@ def running_postgres(folder: Path) -> Iterator[EmbeddedPostgres]:
 def fresh_database(postgres: EmbeddedPostgres) -> Iterator[StateDatabase]:
     name = f"test_{next(_numbers)}"
     with psycopg.connect(postgres.url(), autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE {name} TEMPLATE {STATE_DATABASE} STRATEGY file_copy')  # pyright: ignore[reportArgumentType]
+        connection.execute(f'CREATE DATABASE {name} TEMPLATE {STATE_DATABASE} OWNER tracelake_owner STRATEGY file_copy')  # pyright: ignore[reportArgumentType]
     yield StateDatabase(
         name,
         postgres.url(name, "tracelake_service"),

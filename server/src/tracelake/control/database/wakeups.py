@@ -78,7 +78,7 @@ class WakeUps:
     def _listen(self, connection: psycopg.Connection) -> None:
         connection.execute("LISTEN tracelake")
         while not self._stopping.is_set():
-            for notice in connection.notifies(timeout=1):
+            for notice in connection.notifies(timeout=0.25):
                 sender, *topics = notice.payload.split(" ")
                 if sender != self._me:
                     for topic in topics:

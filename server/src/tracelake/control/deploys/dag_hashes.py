@@ -1,4 +1,7 @@
-"""Hashes of a DAG and its jobs: what says that two definitions are the same, and which jobs are to be built anew."""
+"""Hashes of a DAG and its jobs: what says that two definitions are the same, and which jobs are to be built anew.
+
+Values that equal their default are left out, so that a field which a later release adds changes no hash by being there.
+"""
 
 import graphlib
 import hashlib
@@ -14,7 +17,7 @@ _MATERIALIZATION = {"runtime", "operator", "config", "inputs", "execution_strate
 def spec_hash(spec: DagSpec) -> str:
     """Equal for two files exactly when they define the same; the order of jobs, keys and key columns does not count."""
     jobs = sorted((_plain(job) for job in spec.jobs), key=lambda job: job["name"])
-    return _hash(spec.model_dump(mode="json") | {"jobs": jobs})
+    return _hash(spec.model_dump(mode="json", exclude_defaults=True) | {"jobs": jobs})
 
 
 def config_hash(job: JobSpec) -> str:
@@ -39,7 +42,7 @@ def _lineage_read(reads: JobOutput | NamedDataset, hashes: dict[str, str]) -> li
 
 
 def _plain(job: JobSpec) -> dict[str, Any]:
-    return job.model_dump(mode="json") | {"unique_key": sorted(job.unique_key)}
+    return job.model_dump(mode="json", exclude_defaults=True) | {"unique_key": sorted(job.unique_key)}
 
 
 def _hash(value: Any) -> str:
