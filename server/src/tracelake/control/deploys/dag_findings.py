@@ -42,6 +42,9 @@ class Finding:
     what: str
     remedy: str | Suggestion  # spelled only when it is told: looking for what is near takes time
 
+    def error(self) -> DagInvalid:
+        return self.kind.at(self.place.path or "file", self.place.line, self.what, str(self.remedy))
+
 
 @dataclass
 class Findings:
@@ -55,8 +58,7 @@ class Findings:
 
     def raise_first(self) -> None:
         if self.first is not None:
-            place = self.first.place
-            raise self.first.kind.at(place.path or "file", place.line, self.first.what, str(self.first.remedy))
+            raise self.first.error()
 
 
 def quoted(word: str) -> str:

@@ -82,6 +82,9 @@ def check_rules(dag: Deploying) -> None:
     for index, job in enumerate(dag.spec.jobs):
         for rule_of_job in _RULES_OF_A_JOB:
             rule_of_job(dag, job, f"jobs[{index}]")
+    if dag.findings.first is None:  # layers are judged once everything that is read is there, and in no circle
+        for index, job in enumerate(dag.spec.jobs):
+            _layers_climb_in_order(dag, job, f"jobs[{index}]")
 
 
 def _names_stand_once(dag: Deploying) -> None:
@@ -180,8 +183,6 @@ def _layers_climb_in_order(dag: Deploying, job: JobSpec, at: str) -> None:
         height = _HEIGHT[output.layer]
         for number, parent in enumerate(parents):
             path = f"{at}.inputs[{number}].from"
-            if parent is None:
-                continue  # the reference itself is wrong, and that is what is told
             if _HEIGHT[parent] > height:
                 what, remedy = f"a {output.layer} output does not read {parent}", f"Raise outputs[{index}] to {parent}, or read a lower layer"
                 dag.add(DagLayerBackwards, path, what, remedy)
@@ -190,16 +191,13 @@ def _layers_climb_in_order(dag: Deploying, job: JobSpec, at: str) -> None:
         if output.layer is Layer.SILVER and not parents:
             what, remedy = "a silver output reads bronze or silver, but the job has no inputs", "Write `layer: bronze`, or give the job an input"
             dag.add(DagLayerSkipped, f"{at}.outputs[{index}].layer", what, remedy)
-        if output.layer is Layer.GOLD and not {None, Layer.SILVER} & set(parents):
+        if output.layer is Layer.GOLD and Layer.SILVER not in parents:
             what = "a gold output has a silver parent, and no input of this job is silver"
             dag.add(DagGoldWithoutSilver, f"{at}.outputs[{index}].layer", what, "Add a silver input, or lower the layer")
 
 
-def _layer_read(dag: Deploying, reads: JobOutput | NamedDataset) -> Layer | None:
-    if isinstance(reads, NamedDataset):
-        return Layer(dag.datasets[reads.dataset]) if reads.dataset in dag.datasets else None
-    outputs = dag.jobs[reads.job].outputs if reads.job in dag.jobs else ()
-    return outputs[reads.output].layer if reads.output < len(outputs) else None
+def _layer_read(dag: Deploying, reads: JobOutput | NamedDataset) -> Layer:
+    return Layer(dag.datasets[reads.dataset]) if isinstance(reads, NamedDataset) else dag.jobs[reads.job].outputs[reads.output].layer
 
 
 def _updates_fit(dag: Deploying, job: JobSpec, at: str) -> None:
@@ -233,5 +231,5 @@ def _job_reads(job: JobSpec) -> list[JobOutput]:
 
 _RULES: tuple[Callable[[Deploying], None], ...] = (_names_stand_once, _jobs_wait_in_no_circle, _published_outputs_exist)
 _RULES_OF_A_JOB: tuple[Callable[[Deploying, JobSpec, str], None], ...] = (
-    _activation_fits, _inputs_exist, _layers_climb_in_order, _updates_fit, _pool_exists,
+    _activation_fits, _inputs_exist, _updates_fit, _pool_exists,
 )

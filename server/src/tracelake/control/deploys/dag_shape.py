@@ -330,7 +330,7 @@ _JOB = Keys(
         "config": Config(),
         "outputs": ListOf(_OUTPUT, 0, 100),
         "update_strategy": Choice([*UpdateStrategy]),
-        "unique_key": ListOf(Text(), 1, 100),
+        "unique_key": ListOf(Text(), 0, 100),
         "scaling": Keys({}, {"worker_pool": Name("pool name"), "max_concurrency": Whole(1, 10_000), "mode": Text()}),
         **_ATTEMPTS,
     },

@@ -73,19 +73,17 @@ class Node:
 
 
 def read_yaml(text: str, findings: Findings) -> Node:
-    """The file's tree; raises when the rest of the file cannot be read, and otherwise adds to the findings."""
+    """The file's tree; what is wrong with it is added to the findings, or raised where reading on would be no use."""
     _refuse_unreadable(text, findings)
     findings.raise_first()
-    reader = _Reader(text, findings)
     try:
-        return reader.document()
+        return _Reader(text, findings).document()
     except yaml.MarkedYAMLError as error:
         findings.add(
             DagYamlInvalid, _place_of(error, text), f"this is not YAML ({error.problem or 'unreadable'})",
             "Indent with spaces, close every bracket and quote, and quote text that holds `: ` or starts with a special character",
         )
-        findings.raise_first()
-        raise  # never reached: there is at least the finding above
+        return Node(_TOP, Broken.BROKEN)
 
 
 def plain(node: Node) -> Any:

@@ -1,0 +1,347 @@
+"""What a DAG file means: its canonical form, its hashes, and how the one error of a wrong file is chosen."""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracelake.control.deploys.dag_file import parse_dag
+from tracelake.control.deploys.dag_hashes import config_hash, lineage_hashes, spec_hash
+from tracelake_sdk.dag_errors import DagInvalid
+from tracelake_sdk.dags import Activation, DagSpec, JobOutput, JobSpec, Layer, NamedDataset, PublishSpec, SourceKind
+
+EXAMPLE = (Path(__file__).parents[3] / "examples" / "ranges" / "dag.yaml").read_text()
+
+SMALL = """
+name: orders
+defaults: {domain: sales, owner: data-eng, max_attempts: 5}
+jobs:
+  - name: numbers
+    activation: source
+    source: {kind: manual}
+    runtime: dispatcher
+    operator: emit
+    config: {cursor: integer}
+    outputs: [{layer: bronze, owner: somebody}]
+  - name: ranges
+    activation: reactive
+    inputs: [{from: {job: numbers, output: 0}, where: {cursor: {min: 0, below: 1000}}}]
+    runtime: dispatcher
+    operator: range_aggregator
+    config: {cursor: integer, range_size: 100}
+    outputs: [{layer: bronze}]
+    max_attempts: 1
+    scaling: {mode: auto, max_concurrency: 2}
+  - name: joined
+    activation: reactive
+    inputs:
+      - from: {job: ranges, output: 0}
+        where: {partition: ["fr", "de", "fr"]}
+      - {from: {dataset: customers}, trigger: false, where: {partition: de}}
+    execution_strategy: PerUpdate
+    runtime: dispatcher
+    operator: noop
+    outputs: [{layer: silver}]
+publish:
+  numbers: {job: numbers, output_index: 0}
+"""
+
+# The same for a runtime with rows; everything about it is right.
+WITH_ROWS = """
+name: orders
+defaults: {max_attempts: 3, timeout_seconds: 1800, domain: sales, owner: data-eng}
+jobs:
+  - name: ingest_orders
+    activation: source
+    source: {kind: manual}
+    runtime: spark
+    operator: ingest_files
+    config: {path: "${landing}/orders", format: csv, cursor_column: order_id}
+    outputs: [{layer: bronze, description: Orders as they arrived}]
+    update_strategy: append
+    unique_key: [order_id]
+  - name: clean_orders
+    activation: reactive
+    inputs: [{from: {job: ingest_orders, output: 0}}, {from: {dataset: customers}, trigger: false}]
+    execution_strategy: PerPartition
+    runtime: spark
+    operator: sql
+    config: {query: "SELECT 1"}
+    outputs: [{layer: silver, description: One clean row per order}]
+    update_strategy: replace
+    scaling: {worker_pool: default, max_concurrency: 2}
+publish:
+  orders_raw: {job: ingest_orders, output_index: 0}
+  orders: {job: clean_orders, output_index: 0}
+"""
+
+
+def parsed(text: str, **context: Any) -> DagSpec:
+    return parse_dag(text, **({"vars": {}, "datasets": {"customers": "silver"}} | context))
+
+
+def refused(text: str, **context: Any) -> DagInvalid:
+    with pytest.raises(DagInvalid) as caught:
+        parsed(text, **context)
+    return caught.value
+
+
+def test_a_file_becomes_its_canonical_form() -> None:
+    spec = parsed(SMALL)
+    numbers, ranges, joined = spec.jobs
+    assert spec.name == "orders"
+    assert spec.publish == {"numbers": PublishSpec(job="numbers", output_index=0)}
+    assert (numbers.activation, numbers.source and numbers.source.kind, numbers.inputs) == (Activation.SOURCE, SourceKind.MANUAL, ())
+    assert ranges.inputs[0].reads == JobOutput(job="numbers", output=0)
+    assert joined.inputs[1].reads == NamedDataset(dataset="customers")
+    assert [given.trigger for given in joined.inputs] == [True, False]
+    assert spec.job("ranges") is ranges
+    assert DagSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+@pytest.mark.proves("T4.5")
+def test_defaults_are_given_where_nothing_is_said() -> None:
+    numbers, ranges, joined = parsed(SMALL).jobs
+    assert [(job.max_attempts, job.timeout_seconds) for job in (numbers, ranges, joined)] == [(5, 1800), (1, 1800), (5, 1800)]
+    assert [(output.layer, output.domain, output.owner) for job in (numbers, ranges) for output in job.outputs] == [
+        (Layer.BRONZE, "sales", "somebody"), (Layer.BRONZE, "sales", "data-eng"),
+    ]
+    assert (ranges.scaling.worker_pool, ranges.scaling.max_concurrency) == ("default", 2)
+
+
+def test_a_config_is_spelled_in_full() -> None:
+    numbers, ranges, joined = parsed(SMALL).jobs
+    assert numbers.config == {"cursor": "integer"}
+    assert ranges.config == {"cursor": "integer", "range_size": 100, "origin": 0}
+    assert joined.config == {}
+
+
+def test_a_where_names_each_partition_once() -> None:
+    joined = parsed(SMALL).jobs[2]
+    assert [given.where and given.where.partition for given in joined.inputs] == [("de", "fr"), ("de",)]
+
+
+@pytest.mark.proves("T9.3")
+def test_the_example_is_a_chain_of_one_cursor() -> None:
+    spec = parse_dag(EXAMPLE, vars={})
+    assert [job.operator for job in spec.jobs] == ["emit", "range_aggregator", "range_splitter", "noop"]
+    assert {job.config["cursor"] for job in spec.jobs if job.config} == {"integer"}
+    assert all(job.inputs[0].reads == JobOutput(job=parent.name, output=0) for parent, job in zip(spec.jobs, spec.jobs[1:], strict=False))
+
+
+def test_a_file_with_rows_is_right_but_not_run_yet() -> None:
+    error = refused(WITH_ROWS, vars={"landing": "s3://landing"})
+    assert (error.code, error.extra["place"]) == ("runtime_not_available", "jobs[0].runtime")
+
+
+# Hashes
+
+
+def _reordered(text: str) -> str:
+    """The same DAG in flow style, with its keys and its jobs in another order."""
+    rng = random.Random(7)
+
+    def turned(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: turned(value[key]) for key in rng.sample(list(value), k=len(value))}
+        return [turned(item) for item in value] if isinstance(value, list) else value
+
+    dag = parsed(text).model_dump(mode="json", exclude_none=True)
+    return json.dumps(turned(dag | {"jobs": dag["jobs"][::-1]}))
+
+
+@pytest.mark.proves("T7.2")
+@pytest.mark.parametrize("same", [
+    lambda text: "# why\n\n" + text.replace("\n", "   # a remark\n"),
+    lambda text: text.replace("\n", "\r\n"),
+    lambda text: "\ufeff" + text,
+    lambda text: "---\n" + text.lstrip() + "...\n",
+    _reordered,
+    lambda text: text.replace("mode: auto, ", ""),
+    lambda text: text.replace("mode: auto", "mode: manual"),
+    lambda text: text.replace("operator: noop", "operator: noop\n    config: {}\n    max_attempts: 5\n    timeout_seconds: 1800\n    scaling: {worker_pool: default}"),
+    lambda text: text.replace("range_size: 100", "range_size: 100, origin: 0"),
+    lambda text: text.replace("{layer: silver}", '{layer: silver, domain: "sales", owner: data-eng, description: }').replace(", description: ", ""),
+    lambda text: text.replace('["fr", "de", "fr"]', "[de, fr]"),
+    lambda text: text.replace("{job: ranges, output: 0}\n", "{job: ranges, output: 0}\n        trigger: true\n"),
+], ids=["comments", "line ends", "byte order mark", "document marks", "order and style", "no mode", "other mode", "defaults spelled", "origin spelled", "owner spelled",
+        "partitions", "trigger spelled"])
+def test_the_same_definition_has_the_same_hash(same: Callable[[str], str]) -> None:
+    assert same(SMALL) != SMALL
+    assert spec_hash(parsed(same(SMALL))) == spec_hash(parsed(SMALL))
+    assert lineage_hashes(parsed(same(SMALL))) == lineage_hashes(parsed(SMALL))
+
+
+def _changed(**changes: Any) -> DagSpec:
+    """The small DAG with other values in its job `ranges`."""
+    spec = parsed(SMALL)
+    job = JobSpec.model_validate(spec.jobs[1].model_dump() | changes)
+    return spec.model_copy(update={"jobs": (spec.jobs[0], job, spec.jobs[2])})
+
+
+@pytest.mark.proves("T7.2")
+@pytest.mark.parametrize("changes", [
+    {"max_attempts": 2}, {"timeout_seconds": 60}, {"scaling": {"max_concurrency": 3}}, {"scaling": {"worker_pool": "large"}},
+    {"outputs": [{"layer": "bronze", "domain": "sales", "owner": "others"}]}, {"outputs": [{"layer": "bronze", "domain": "sales", "owner": "data-eng", "description": "x"}]},
+], ids=str)
+def test_how_a_job_is_run_and_described_builds_nothing_anew(changes: dict[str, Any]) -> None:
+    changed = _changed(**changes)
+    assert spec_hash(changed) != spec_hash(parsed(SMALL))
+    assert lineage_hashes(changed) == lineage_hashes(parsed(SMALL))
+
+
+@pytest.mark.parametrize("changes", [
+    {"operator": "noop"}, {"runtime": "spark"}, {"config": {"cursor": "integer", "range_size": 200, "origin": 0}}, {"inputs": []},
+    {"inputs": [{"from": {"job": "numbers", "output": 1}}]}, {"inputs": [{"from": {"job": "numbers", "output": 0}, "where": {"cursor": {"min": 1}}}]},
+    {"inputs": [{"from": {"job": "numbers", "output": 0}, "trigger": False}]}, {"inputs": [{"from": {"dataset": "numbers"}}]},
+    {"outputs": []}, {"outputs": [{"layer": "silver", "domain": "sales", "owner": "data-eng"}]},
+    {"update_strategy": "append"}, {"unique_key": ["a"]}, {"execution_strategy": "PerPartition"},
+], ids=str)
+def test_what_decides_a_jobs_rows_builds_it_and_its_readers_anew(changes: dict[str, Any]) -> None:
+    before, after = lineage_hashes(parsed(SMALL)), lineage_hashes(_changed(**changes))
+    assert spec_hash(_changed(**changes)) != spec_hash(parsed(SMALL))
+    assert config_hash(_changed(**changes).jobs[1]) != config_hash(parsed(SMALL).jobs[1])
+    assert config_hash(_changed(**changes).jobs[2]) == config_hash(parsed(SMALL).jobs[2])
+    assert after["ranges"] != before["ranges"]
+    assert after["joined"] != before["joined"], "what reads it is built anew too"
+    assert after["numbers"] == before["numbers"], "what it reads is not"
+
+
+def test_publishing_is_part_of_the_definition_and_builds_nothing() -> None:
+    renamed = parsed(SMALL.replace("numbers: {job", "all_numbers: {job"))
+    assert spec_hash(renamed) != spec_hash(parsed(SMALL))
+    assert lineage_hashes(renamed) == lineage_hashes(parsed(SMALL))
+
+
+def test_the_order_of_key_columns_does_not_count() -> None:
+    assert config_hash(_changed(unique_key=["a", "b"]).jobs[1]) == config_hash(_changed(unique_key=["b", "a"]).jobs[1])
+
+
+def test_hashes_stay_what_they_are() -> None:
+    """Stored hashes are compared with those of later releases: if this fails, every DAG seems changed after an upgrade."""
+    spec = parsed(SMALL)
+    assert spec_hash(spec) == "4895332c6db4b1a9dce57ea6acb1ec886154c9906c5acab3ee455c4a1281c601"
+    assert lineage_hashes(spec)["joined"] == "2b1e5af1f80b13b6ab81cfd52af710f7da0a159779fbf1c8716c65ae1ae39f96"
+
+
+# Which error, and how it reads
+
+
+def test_the_first_mistake_by_line_is_the_one_that_is_told() -> None:
+    wrong = SMALL.replace("max_attempts: 1", "max_attempts: 0").replace("operator: emit", "operatr: emit").replace("publish:", "publlish:")
+    assert refused(wrong).extra["place"] == "jobs[0].operatr"
+    assert refused(wrong.replace("operatr", "operator")).extra["place"] == "jobs[1].max_attempts"
+    assert refused(wrong.replace("operatr", "operator").replace("attempts: 0", "attempts: 1")).extra["place"] == "publlish"
+
+
+def test_two_mistakes_of_one_line_are_told_from_left_to_right() -> None:
+    assert refused(SMALL.replace("cursor: {min: 0", "cursr: {min: 0").replace("job: numbers, output: 0}, ", "job: numbers, output: x}, ")).code == "dag_type_wrong"
+
+
+def test_general_mistakes_come_before_what_is_not_available() -> None:
+    """A job that this release cannot run is told first what is wrong with it anywhere."""
+    for wrong, code in (
+        (WITH_ROWS.replace("PerPartition", "Bulk"), "dag_bulk_refused"),
+        (WITH_ROWS.replace("    unique_key: [order_id]\n", ""), "dag_append_without_unique_key"),
+        (WITH_ROWS.replace("layer: silver", "layer: gold"), "dag_layer_skipped"),
+        (WITH_ROWS.replace("${landing}", "${landng}"), "dag_var_unknown"),
+        (WITH_ROWS.replace("job: clean_orders, output_index: 0", "job: clean_orders, output_index: 1"), "dag_publish_output_missing"),
+    ):
+        assert refused(wrong, vars={"landing": "x"}).code == code
+
+
+@pytest.mark.proves("T2.1")
+@pytest.mark.parametrize("runtime", ["spark", "dispatcher"])
+def test_bulk_is_refused(runtime: str) -> None:
+    error = refused(WITH_ROWS.replace("PerPartition", "Bulk").replace("runtime: spark", f"runtime: {runtime}"), vars={"landing": "x"})
+    assert error.code == "dag_bulk_refused"
+    assert error.extra["remedy"] == "Write PerUpdate or PerPartition."
+
+
+@pytest.mark.proves("T3.11")
+@pytest.mark.parametrize("change", ["operator: python", "operator: sql", "operator: noop\n    config: {query: SELECT 1}", "operator: noop\n    bundle: abc"])
+def test_the_dispatcher_takes_no_code_and_no_rows(change: str) -> None:
+    assert refused(SMALL.replace("operator: noop", change)).code in ("operator_unknown", "dag_key_unknown")
+
+
+def test_a_detail_names_line_place_mistake_and_remedy() -> None:
+    error = refused(SMALL.replace("    activation: reactive", "    activaton: reactive", 1))
+    assert error.detail == "line 13, jobs[1].activaton: there is no key `activaton` here. Did you mean `activation`?"
+    assert error.extra == {"place": "jobs[1].activaton", "line": 13, "remedy": "Did you mean `activation`?"}
+    assert error.status == 422
+
+
+def test_lines_are_counted_alike_with_other_line_ends() -> None:
+    wrong = SMALL.replace("max_attempts: 1", "max_attempts: 0")
+    assert refused(wrong.replace("\n", "\r\n")).extra["line"] == refused(wrong).extra["line"]
+
+
+@pytest.mark.proves("T4.4")
+def test_a_circle_is_named_in_the_direction_of_the_data() -> None:
+    wrong = SMALL.replace("activation: source\n    source: {kind: manual}", "activation: reactive\n    inputs: [{from: {job: joined, output: 0}}]")
+    error = refused(wrong)
+    assert error.code == "dag_cycle"
+    assert "numbers → ranges → joined → numbers" in error.detail
+
+
+def test_a_long_chain_is_no_circle() -> None:
+    jobs = [{"name": "j0", "activation": "source", "source": {"kind": "manual"}, "runtime": "dispatcher", "operator": "noop"}]
+    jobs += [
+        {"name": f"j{n}", "activation": "reactive", "runtime": "dispatcher", "operator": "noop", "inputs": [{"from": {"job": f"j{n - 1}", "output": 0}}]}
+        for n in range(1, 1000)
+    ]
+    for job in jobs:
+        job["outputs"] = [{"layer": "bronze", "domain": "sales", "owner": "data-eng"}]
+    spec = parsed(json.dumps({"name": "chain", "jobs": jobs[::-1]}))
+    assert len(lineage_hashes(spec)) == 1000
+
+
+def test_only_named_datasets_and_pools_can_be_used() -> None:
+    assert refused(SMALL, datasets={}).code == "dag_dataset_unknown"
+    assert refused(SMALL, pools=["large"]).code == "dag_pool_unknown"
+    assert parsed(SMALL, pools=["default", "large"])
+
+
+@pytest.mark.parametrize(("layer", "code"), [("bronze", None), ("silver", None), ("gold", "dag_layer_backwards")])
+def test_silver_reads_bronze_and_silver(layer: str, code: str | None) -> None:
+    if code is None:
+        assert parsed(SMALL, datasets={"customers": layer})
+    else:
+        assert refused(SMALL, datasets={"customers": layer}).code == code
+
+
+def test_gold_reads_silver_and_gold_and_has_a_silver_parent() -> None:
+    gold = SMALL.replace("layer: silver", "layer: gold").replace("{job: ranges, output: 0}\n", "{dataset: revenue}\n")
+    assert parsed(gold, datasets={"customers": "silver", "revenue": "gold"})
+    assert refused(gold, datasets={"customers": "gold", "revenue": "gold"}).code == "dag_gold_without_silver"
+    assert refused(gold, datasets={"customers": "silver", "revenue": "bronze"}).code == "dag_layer_skipped"
+
+
+def test_a_value_that_may_be_a_secret_is_not_repeated() -> None:
+    for secret in ("0777123", "1_000_000_7", "2024-01-10", "99999999999999999999999"):
+        error = refused(WITH_ROWS.replace("format: csv", f"password: {secret}"), vars={"landing": "x"})
+        assert error.extra["place"] == "jobs[0].config.password"
+        assert secret not in error.detail
+
+
+@pytest.mark.parametrize("word", ["yes", "No", "on", "OFF", "2024-01-10", "010", "0x1f", "0o17", "0b1", "1_000", "12:30:45", "1e3", ".5", ".inf", "-.INF", ".NaN", "089", "="])
+def test_words_that_yaml_readers_take_for_different_things_are_to_be_quoted(word: str) -> None:
+    plain = refused(SMALL.replace("owner: data-eng", f"owner: {word}"))
+    assert (plain.code, plain.extra["place"]) == ("dag_scalar_ambiguous", "defaults.owner")
+    assert "Quote it" in plain.extra["remedy"]
+    assert parsed(SMALL.replace("owner: data-eng", f'owner: "{word}"')).jobs[1].outputs[0].owner == word
+
+
+@pytest.mark.parametrize("word", ["true", "False", "5", "-1", "1.5"])
+def test_a_number_or_a_boolean_is_no_text_until_it_is_quoted(word: str) -> None:
+    error = refused(SMALL.replace("owner: data-eng", f"owner: {word}"))
+    assert error.code == "dag_type_wrong"
+    assert "quote it" in error.extra["remedy"]
+
+
+@pytest.mark.parametrize("word", ["y", "n", "none", "nil", "1.2.3", "12a", "v1", "a:b", "+", "e5", "1-2"])
+def test_other_words_are_text(word: str) -> None:
+    assert parsed(SMALL.replace("owner: data-eng", f"owner: {word}")).jobs[1].outputs[0].owner == word
