@@ -102,14 +102,16 @@ def check_variables(node: Node, text: str, look: Look) -> None:
 @dataclass(frozen=True)
 class Text:
     longest: int = 200
+    may_be_empty: bool = False
 
     def check(self, node: Node, look: Look) -> None:
         if not _is(node, look, str, "text"):
             return
         text = str(node.value)
-        if not text.strip() or len(text) > self.longest:
-            what = "the text is empty" if not text.strip() else f"the text is longer than {self.longest} characters"
-            look.findings.add(DagTextInvalid, node.place, what, f"Write 1 to {self.longest} characters")
+        empty = not text.strip() and not self.may_be_empty
+        if empty or len(text) > self.longest:
+            what = "the text is empty" if empty else f"the text is longer than {self.longest:,} characters"
+            look.findings.add(DagTextInvalid, node.place, what, f"Write 1 to {self.longest:,} characters")
         elif "${" in text:
             look.findings.add(DagVarNotAllowed, node.place, "variables are filled in a job's `config` only", "Write the value itself")
 
@@ -320,7 +322,7 @@ _INPUT = Keys(
     needed={"from": From(Keys({"job": Name("job name"), "output": _INDEX}), Keys({"dataset": Name("dataset name")}))},
     optional={"trigger": Flag(), "where": Where()},
 )
-_OUTPUT = Output(Keys({"layer": Choice([*Layer])}, {"description": Text(2000), **_OWNED}))
+_OUTPUT = Output(Keys({"layer": Choice([*Layer])}, {"description": Text(2000, may_be_empty=True), **_OWNED}))
 _JOB = Keys(
     needed={"name": Name("job name"), "activation": Choice([*Activation]), "runtime": Choice([*Runtime]), "operator": Text()},
     optional={
