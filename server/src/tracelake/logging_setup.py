@@ -1,0 +1,62 @@
+"""Logs: one JSON object a line on stderr, times in UTC, and no secret under any name that secrets go by."""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+import structlog
+
+from tracelake_sdk.errors import SettingInvalid
+
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+_SECRET_NAMES = frozenset({"token", "secret", "password", "authorization", "lease_token", "claim_id", "sql"})
+_SECRET_ENDINGS = ("_token", "_secret", "_password")
+_MASK = "***"
+
+
+def configure_logging() -> None:
+    """Call it once, first thing in a process. `TRACELAKE_LOG_LEVEL` chooses from which level on (INFO)."""
+    level = (os.environ.get("TRACELAKE_LOG_LEVEL") or "INFO").upper()
+    if level not in _LEVELS:
+        raise SettingInvalid(f"TRACELAKE_LOG_LEVEL: choose one of {', '.join(_LEVELS)}")
+    before: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
+    ]
+    after: list[structlog.typing.Processor] = [structlog.processors.format_exc_info, mask_secrets, structlog.processors.JSONRenderer(default=str)]
+    structlog.configure(
+        processors=[*before, *after],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level]),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    # What libraries log comes out in the same form.
+    handler = logging.StreamHandler(sys.stderr)
+    formatting = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *after]
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=[structlog.stdlib.add_logger_name, *before], processors=formatting))
+    logging.basicConfig(handlers=[handler], level=level, force=True)
+    for chatty in ("httpx2", "httpcore2"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def mask_secrets(logger: Any, method: str, entry: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """A structlog processor: what stands under a secret's name is masked, at any depth."""
+    return {key: _masked(key, value) for key, value in entry.items()}
+
+
+def _masked(key: str, value: Any) -> Any:
+    name = key.lower()
+    if name in _SECRET_NAMES or name.endswith(_SECRET_ENDINGS):
+        return _MASK
+    return _without_secrets(value)
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _masked(str(key), inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_secrets(inner) for inner in value]
+    return value

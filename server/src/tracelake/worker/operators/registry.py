@@ -1,0 +1,29 @@
+"""Which function runs an operator of runtime `dispatcher`."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tracelake.worker.operators.contract import Operator, OperatorFailed
+from tracelake.worker.operators.emit import emit
+from tracelake.worker.operators.noop import noop
+from tracelake.worker.operators.range_aggregator import range_aggregator
+from tracelake.worker.operators.range_splitter import range_splitter
+from tracelake_sdk.dags import Runtime
+
+OPERATOR_FUNCTIONS: Mapping[tuple[str, str], Operator] = MappingProxyType(
+    {
+        (Runtime.DISPATCHER.value, "emit"): emit,
+        (Runtime.DISPATCHER.value, "noop"): noop,
+        (Runtime.DISPATCHER.value, "range_aggregator"): range_aggregator,
+        (Runtime.DISPATCHER.value, "range_splitter"): range_splitter,
+    }
+)
+
+
+def operator_for(runtime: str, name: str) -> Operator:
+    try:
+        return OPERATOR_FUNCTIONS[runtime, name]
+    except KeyError:
+        # Another worker, of a newer release, may know it.
+        message = f"This worker knows no operator {name!r} of runtime {runtime!r}; run workers of the same release as control."
+        raise OperatorFailed("operator_unknown", message, retry=True) from None

@@ -1,0 +1,88 @@
+"""Asking control until it answers.
+
+Every call of the worker contract may be repeated as it is: the same claim id returns the same tasks, the same report the recorded
+result. So while control is away a worker keeps asking, and what it reported is never in doubt for longer than that.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import structlog
+
+from tracelake_sdk.errors import NotRunning, OutcomeUnknown, TracelakeError, Unavailable
+
+_Answer = TypeVar("_Answer")
+_log = structlog.get_logger()
+
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 5.0
+_LAST_TRIES_PAUSE = 0.2  # once the worker stops
+
+
+@dataclass(frozen=True)
+class Answered(Generic[_Answer]):
+    """`since`: leases in the answer run from then at the earliest, by this machine's own clock."""
+
+    value: _Answer
+    since: float
+
+
+class Persistence:
+    """How long to go on asking: until there is an answer, or a while after the worker was asked to stop."""
+
+    def __init__(self, stopping: threading.Event, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stopping: threading.Event = stopping
+        self._clock: Callable[[], float] = clock
+
+    def ask(self, call: Callable[[], _Answer], *, after_stop: float, broken_for: float = float("inf")) -> Answered[_Answer] | None:
+        """The answer; None when the worker stops before there is one.
+
+        Control's own refusals are raised at once. An unexpected failure inside control is taken for its being away, for
+        at most `broken_for` seconds: it may be this very call that breaks it.
+        """
+        began, tries = self._clock(), 0
+        stop_by: float | None = None
+        while True:
+            try:
+                value = call()
+            except TracelakeError as error:
+                if not _passes(error) or (is_broken(error) and self._clock() - began >= broken_for):
+                    raise
+                tries += 1
+                pause = _pause(tries, error.retry_after)
+                _say(tries, error, pause)
+            else:
+                if tries:
+                    _log.info("control answers again", tries=tries + 1)
+                return Answered(value, began if tries else self._clock())
+            if self._stopping.wait(pause):
+                stop_by = self._clock() + after_stop if stop_by is None else stop_by
+                if self._clock() >= stop_by:
+                    return None
+                time.sleep(min(pause, _LAST_TRIES_PAUSE))
+
+
+def is_broken(error: TracelakeError) -> bool:
+    """Whether control failed in a way that nobody expected."""
+    return type(error) is TracelakeError
+
+
+def _passes(error: TracelakeError) -> bool:
+    """Whether the same call may be answered later."""
+    return is_broken(error) or isinstance(error, (NotRunning, OutcomeUnknown, Unavailable))
+
+
+def _pause(tries: int, asked_for: int | None) -> float:
+    # The first repetition comes at once: most often a kept-alive connection was closed in the moment of its use.
+    doubled = min(_FIRST_PAUSE * 2 ** min(tries - 2, 20), _LONGEST_PAUSE) if tries > 1 else 0
+    return max(doubled, asked_for or 0) * random.uniform(0.5, 1)  # noqa: S311 spreading load, not keeping secrets
+
+
+def _say(tries: int, error: TracelakeError, pause: float) -> None:
+    # The first repetition is everyday life; after that every doubling is enough to read.
+    if tries > 1 and tries & (tries - 1) == 0:
+        _log.warning("control does not answer", code=error.code, detail=error.detail, error_id=error.id, tries=tries, again_in_seconds=round(pause, 2))
