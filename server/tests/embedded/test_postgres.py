@@ -8,8 +8,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -44,6 +46,16 @@ def eventually(holds: Callable[[], object], seconds: float = 30) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+@contextmanager
+def begun(command: Sequence[str | Path], **options: Any) -> Generator[subprocess.Popen[Any]]:
+    """A process that is gone after the block, however the block ends."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.fixture(params=["wheel", "installed"])
@@ -146,11 +158,11 @@ def test_a_killed_postmaster_is_started_again_with_its_data(tmp_path: Path, bina
 def test_a_stale_pid_file_that_names_a_living_stranger_does_not_matter(one_postgres: EmbeddedPostgres) -> None:
     one_postgres.start()
     one_postgres.stop()
-    with subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]) as stranger:
+    # It even stands in the data folder, as a shell may; but it is no Postgres.
+    with begun([sys.executable, "-c", "import signal; signal.pause()"], cwd=one_postgres.folder / "data") as stranger:
         (one_postgres.folder / "data" / "postmaster.pid").write_text(f"{stranger.pid}\n{one_postgres.folder / 'data'}\n1\n1\n\n127.0.0.1\n")
         one_postgres.start()
         assert stranger.poll() is None
-        stranger.kill()
 
 
 def commands_as_a_user() -> Generator[list[str]]:
@@ -187,7 +199,7 @@ def test_it_ends_with_a_launcher_that_is_killed_and_the_next_one_goes_on(open_fo
     environment = os.environ | {"HOME": str(open_folder), "PYTHONDONTWRITEBYTECODE": "1"}
     ports: list[str] = []
     for _ in range(2):
-        with subprocess.Popen([*python, "-c", LAUNCHER, str(home)], stdout=subprocess.PIPE, text=True, env=environment) as launcher:
+        with begun([*python, "-c", LAUNCHER, str(home)], stdout=subprocess.PIPE, text=True, env=environment) as launcher:
             assert launcher.stdout
             pid, port = launcher.stdout.readline().split()
             identity = identity_of(int(pid))
@@ -227,7 +239,7 @@ def test_an_initdb_that_was_interrupted_leaves_a_folder_that_still_starts(tmp_pa
     hanging = tmp_path / "bin" / "initdb"
     hanging.write_text('#!/bin/sh\nmkdir "$2"\necho 18 > "$2/PG_VERSION"\nexec sleep 600\n')
     hanging.chmod(0o755)
-    with subprocess.Popen([sys.executable, "-c", program, str(folder)]) as launcher:
+    with begun([sys.executable, "-c", program, str(folder)]) as launcher:
         assert eventually(lambda: list(folder.glob("data.unfinished-*/PG_VERSION")))
         os.kill(launcher.pid, signal.SIGKILL)
     assert not (folder / "data").exists()

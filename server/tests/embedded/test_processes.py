@@ -6,8 +6,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,12 +34,21 @@ def eventually(holds: Callable[[], object], seconds: float = 30) -> bool:
     return True
 
 
+@contextmanager
+def begun(command: Sequence[str | Path], **options: Any) -> Generator[subprocess.Popen[Any]]:
+    """A process that is gone after the block, however the block ends."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 @pytest.fixture
 def bystander() -> Generator[subprocess.Popen[bytes]]:
     """A process that is none of our business."""
-    with subprocess.Popen(SLEEP) as process:
+    with begun(SLEEP) as process:
         yield process
-        process.kill()
 
 
 def identity_of(pid: int) -> ProcessIdentity:
@@ -56,7 +67,7 @@ def test_a_process_is_known_by_its_pid_and_its_start(bystander: subprocess.Popen
 
 
 def test_a_process_that_ended_but_was_not_waited_for_is_not_alive() -> None:
-    with subprocess.Popen(SLEEP) as process:
+    with begun(SLEEP) as process:
         identity = identity_of(process.pid)
         process.kill()
         assert eventually(lambda: not identity.alive)
@@ -68,14 +79,14 @@ def test_whoever_has_a_recycled_pid_is_left_alone(bystander: subprocess.Popen[by
 
 
 def test_a_deaf_process_is_ended_by_force() -> None:
-    with subprocess.Popen(DEAF, stdout=subprocess.PIPE) as process:
+    with begun(DEAF, stdout=subprocess.PIPE) as process:
         assert process.stdout and process.stdout.readline() == b"deaf\n"
         assert identity_of(process.pid).end(((signal.SIGTERM, 0.2), (signal.SIGKILL, 10)))
         assert process.wait() == -signal.SIGKILL
 
 
 def test_leftovers_are_ended_exactly_and_an_unrelated_process_with_their_pid_survives(tmp_path: Path, bystander: subprocess.Popen[bytes]) -> None:
-    with subprocess.Popen(SLEEP) as leftover:
+    with begun(SLEEP) as leftover:
         state = SystemState(tmp_path / "state.json")
         state.write({"control": identity_of(leftover.pid), "worker": ProcessIdentity(bystander.pid, "another start")}, {"api": 1})
         assert state.end_leftovers(except_for=frozenset()) == ["control"]
@@ -104,7 +115,7 @@ def test_a_child_dies_with_a_parent_that_is_killed(tmp_path: Path, death: signal
         "import sys, signal; from pathlib import Path; from tracelake.embedded.processes import Child;"
         f"c = Child('c', {SLEEP!r}, log=Path(sys.argv[1]), death=signal.Signals({int(death)})); print(c.pid, flush=True); signal.pause()"
     )
-    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "c.log")], stdout=subprocess.PIPE, text=True) as parent:
+    with begun([sys.executable, "-c", program, str(tmp_path / "c.log")], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout
         identity = identity_of(int(parent.stdout.readline()))
         os.kill(parent.pid, signal.SIGKILL)

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -41,6 +41,16 @@ def eventually(holds: Callable[[], object], seconds: float = 60) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+@contextmanager
+def begun(command: Sequence[str | Path], **options: Any) -> Generator[subprocess.Popen[Any]]:
+    """A process that is gone after the block, however the block ends."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def identities(home: Path) -> dict[str, ProcessIdentity]:
@@ -151,7 +161,7 @@ def test_an_up_at_once_after_a_kill_resumes_too(home: Path) -> None:
 def test_leftovers_are_ended_exactly_and_a_stranger_with_a_recycled_pid_survives(home: Path) -> None:
     home.mkdir()
     sleep = [sys.executable, "-c", "import signal; signal.pause()"]
-    with subprocess.Popen(sleep) as leftover, subprocess.Popen(sleep) as stranger:
+    with begun(sleep) as leftover, begun(sleep) as stranger:
         found = ProcessIdentity.find(leftover.pid)
         assert found
         processes = {"control": {"pid": found.pid, "started": found.started}, "worker": {"pid": stranger.pid, "started": "before the last boot"}}
@@ -162,7 +172,6 @@ def test_leftovers_are_ended_exactly_and_a_stranger_with_a_recycled_pid_survives
         system.stop()
         assert leftover.wait(10) == -signal.SIGTERM
         assert stranger.poll() is None
-        stranger.kill()
     assert "ended what a killed system had left running: control" in said
 
 
