@@ -155,5 +155,9 @@ class StartFailed(TracelakeError, code="start_failed", status=503):
     """A part of the system did not start; the detail names its log."""
 
 
+class ServerMissing(TracelakeError, code="server_missing", status=503):
+    """The programs of a Tracelake system are not installed here; install the package `tracelake`."""
+
+
 class JavaMissing(TracelakeError, code="java_missing", status=503):
     """No Java that Spark can use was found; install Java 17, 21 or 25, or set JAVA_HOME to one."""

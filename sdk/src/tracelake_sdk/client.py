@@ -1,0 +1,253 @@
+"""The control plane as Python: one typed, synchronous client for people, services and the command line.
+
+It finds the embedded system by itself. An error of the service arrives as the class that the service raised, and
+every call may be repeated, so that a connection that breaks once is not the caller's concern.
+"""
+
+import ipaddress
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+from urllib.parse import quote
+from uuid import UUID
+
+import httpx2
+from pydantic import TypeAdapter, ValidationError
+
+import tracelake_sdk.dag_errors  # noqa: F401  # pyright: ignore[reportUnusedImport] every class that the service may raise must be known here
+from tracelake_sdk.errors import NotRunning, OutcomeUnknown, SettingInvalid, TracelakeError, Unauthenticated, Unavailable
+from tracelake_sdk.events import DatasetEvent
+from tracelake_sdk.home import HomeFiles, default_home
+from tracelake_sdk.pages import Page
+from tracelake_sdk.runs import Run, RunStatus
+from tracelake_sdk.status import DagStatus, Deployed, WhoAmI
+from tracelake_sdk.tasks import Task, TaskState
+
+Answer = TypeVar("Answer")
+Item = TypeVar("Item")
+
+FINAL = frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED})
+
+_TRIES = 3
+_FIRST_PAUSE = 0.1
+_CONNECT_SECONDS = 5.0
+_WHOLE_PAGE = 500
+
+
+class Client:
+    """Everything a user may ask of one Tracelake system.
+
+    The address is `api_url`, else TRACELAKE_API_URL, else that of the embedded system in TRACELAKE_HOME; the token is
+    `token`, else TRACELAKE_TOKEN, else the first admin's of that home, which is sent to this machine alone.
+    """
+
+    def __init__(self, api_url: str | None = None, token: str | None = None, *, timeout: float = 30.0) -> None:
+        files = HomeFiles(default_home())
+        self.api_url: str = _checked(api_url or os.environ.get("TRACELAKE_API_URL") or _kept(files, HomeFiles.api_url) or _nowhere(files))
+        local = _is_this_machine(self.api_url)
+        token = (token or os.environ.get("TRACELAKE_TOKEN") or (_kept(files, HomeFiles.admin_token) if local else None) or "").strip()
+        if not token:
+            raise Unauthenticated(f"There is no token for {self.api_url}; set TRACELAKE_TOKEN.")
+        if not token.isascii() or not token.isprintable():
+            raise SettingInvalid("TRACELAKE_TOKEN: a token is one line of plain characters")
+        self._http: httpx2.Client = httpx2.Client(
+            base_url=self.api_url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=httpx2.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS)),
+            trust_env=not local,  # a proxy is for other machines
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def me(self) -> WhoAmI:
+        return self._get(WhoAmI, "/v1/me")
+
+    # DAGs
+    def deploy(self, definition: str, *, dry_run: bool = False) -> Deployed:
+        """Activate the DAG of this file's text; the same definition again makes nothing. A dry run only judges it."""
+        return self._post(Deployed, "/v1/dags", {"definition": definition, "dry_run": dry_run})
+
+    def dags(self) -> list[DagStatus]:
+        return self._get(list[DagStatus], "/v1/dags")
+
+    def dag(self, name: str) -> DagStatus:
+        return self._get(DagStatus, f"/v1/dags/{_part(name)}")
+
+    def pause(self, dag: str, job: str | None = None) -> DagStatus:
+        """Hold the tasks of a DAG or of one of its jobs; what runs goes on."""
+        return self._post(DagStatus, f"{_place(dag, job)}/pause")
+
+    def resume(self, dag: str, job: str | None = None) -> DagStatus:
+        """End a pause; jobs that were paused by themselves wait for a resume of their own."""
+        return self._post(DagStatus, f"{_place(dag, job)}/resume")
+
+    # Tasks
+    def run(self, dag: str, job: str, request: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None) -> Task:
+        """Ask a source job for a run, which is one task; the same key with the same request is the same task."""
+        body = {"dag": dag, "job": job, "request": dict(request or {})}
+        return self._post(Task, "/v1/runs", body, {"Idempotency-Key": idempotency_key or str(uuid.uuid4())})
+
+    def task(self, id: UUID | str) -> Task:
+        """A task with its attempts."""
+        return self._get(Task, f"/v1/tasks/{_part(id)}")
+
+    def cancel(self, id: UUID | str) -> Task:
+        """A queued task is canceled at once, a running one is asked to stop; a final one is refused."""
+        return self._post(Task, f"/v1/tasks/{_part(id)}/cancel")
+
+    def follow(self, id: UUID | str, *, every: float = 0.2, patience: float = 30.0) -> Iterator[Task]:
+        """The task now and whenever it was looked at again, up to its final state; a system that restarts has `patience` seconds to answer."""
+        heard = time.monotonic()
+        while True:
+            try:
+                task = self.task(id)
+            except (NotRunning, Unavailable):
+                if time.monotonic() - heard > patience:
+                    raise
+                time.sleep(every)
+                continue
+            heard = time.monotonic()
+            yield task
+            if task.state in FINAL:
+                return
+            time.sleep(every)
+
+    # Lists, newest first
+    def tasks(
+        self, *, dag: str | None = None, job: str | None = None, state: TaskState | None = None, limit: int = 50, token: str | None = None
+    ) -> Page[Task]:
+        return self._get(Page[Task], "/v1/tasks", {"dag": dag, "job": job, "state": state, "limit": limit, "token": token})
+
+    def events(
+        self, *, dag: str | None = None, job: str | None = None, producer: UUID | str | None = None, limit: int = 50, token: str | None = None
+    ) -> Page[DatasetEvent]:
+        """Events with their ledger: what each subscriber made of them. `dag` and `job` name who told them, `producer` the very task."""
+        return self._get(Page[DatasetEvent], "/v1/events", {"dag": dag, "job": job, "producer": producer, "limit": limit, "token": token})
+
+    def runs(
+        self, *, dag: str | None = None, job: str | None = None, status: RunStatus | None = None, limit: int = 50, token: str | None = None
+    ) -> Page[Run]:
+        """The run history: one row for each finished attempt and output."""
+        return self._get(Page[Run], "/v1/runs", {"dag": dag, "job": job, "status": status, "limit": limit, "token": token})
+
+    def iterate_tasks(self, *, dag: str | None = None, job: str | None = None, state: TaskState | None = None) -> Iterator[Task]:
+        return _each(lambda token: self.tasks(dag=dag, job=job, state=state, limit=_WHOLE_PAGE, token=token))
+
+    def iterate_events(self, *, dag: str | None = None, job: str | None = None, producer: UUID | str | None = None) -> Iterator[DatasetEvent]:
+        return _each(lambda token: self.events(dag=dag, job=job, producer=producer, limit=_WHOLE_PAGE, token=token))
+
+    def iterate_runs(self, *, dag: str | None = None, job: str | None = None, status: RunStatus | None = None) -> Iterator[Run]:
+        return _each(lambda token: self.runs(dag=dag, job=job, status=status, limit=_WHOLE_PAGE, token=token))
+
+    # The wire
+    def _get(self, kind: type[Answer], path: str, query: Mapping[str, Any] | None = None) -> Answer:
+        asked = {name: str(value) for name, value in (query or {}).items() if value is not None}
+        return self._read(kind, self._send("GET", path, params=asked))
+
+    def _post(self, kind: type[Answer], path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None) -> Answer:
+        return self._read(kind, self._send("POST", path, json=body, headers=headers))
+
+    def _send(self, method: str, path: str, **parts: Any) -> httpx2.Response:
+        """Every call has its effect once however often it is sent, so one that broke is sent again; what is still unknown then is said so."""
+        broken: httpx2.TransportError | None = None
+        for attempt in range(_TRIES):
+            if attempt:
+                time.sleep(_FIRST_PAUSE * 4 ** (attempt - 1))
+            try:
+                return self._http.request(method, path, **parts)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                if broken is None:
+                    raise NotRunning(f"Nothing answers at {self.api_url}; start a system with `tracelake up`, or set TRACELAKE_API_URL.") from error
+            except httpx2.TransportError as error:
+                broken = error
+                if isinstance(error, httpx2.TimeoutException):
+                    break  # who did not answer in all that time will not answer the next try
+        if method == "GET":
+            raise Unavailable(f"{self.api_url} took the question and gave no answer; try again shortly.") from broken
+        key = cast("Mapping[str, str]", parts.get("headers") or {}).get("Idempotency-Key")
+        again = f"repeat it with the idempotency key {key}" if key else "repeat it, which is safe"
+        raise OutcomeUnknown(f"The connection to {self.api_url} broke after the request was sent: it may or may not have happened; {again}.") from broken
+
+    def _read(self, kind: type[Answer], response: httpx2.Response) -> Answer:
+        if not response.is_success:
+            raise self._error(response)
+        try:
+            return _adapter(kind).validate_json(response.content)
+        except ValidationError as error:
+            raise NotRunning(f"What answers at {self.api_url} is no Tracelake of this release; check TRACELAKE_API_URL.") from error
+
+    def _error(self, response: httpx2.Response) -> TracelakeError:
+        if response.headers.get("content-type", "").startswith("application/problem+json"):
+            try:
+                problem = response.json()
+            except ValueError:
+                problem = None
+            if isinstance(problem, dict):
+                return TracelakeError.of(cast("dict[str, Any]", problem))
+        if response.status_code >= 500:
+            return Unavailable(f"{self.api_url} answered {response.status_code} without a reason; try again shortly.")
+        return NotRunning(f"What answers at {self.api_url} is no Tracelake (HTTP {response.status_code}); check TRACELAKE_API_URL.")
+
+
+def _each(page: Callable[[str | None], Page[Item]]) -> Iterator[Item]:
+    token: str | None = None
+    while True:
+        found = page(token)
+        yield from found.items
+        token = found.next
+        if token is None:
+            return
+
+
+@cache
+def _adapter(kind: type[Answer]) -> TypeAdapter[Answer]:
+    return TypeAdapter(kind)
+
+
+def _part(name: UUID | str) -> str:
+    return quote(str(name), safe="")
+
+
+def _place(dag: str, job: str | None) -> str:
+    return f"/v1/dags/{_part(dag)}" if job is None else f"/v1/dags/{_part(dag)}/jobs/{_part(job)}"
+
+
+def _nowhere(files: HomeFiles) -> str:
+    raise NotRunning(f"No Tracelake system runs in {files.home}; start one with `tracelake up`, or set TRACELAKE_API_URL and TRACELAKE_TOKEN.")
+
+
+def _kept(files: HomeFiles, value: Callable[[HomeFiles], str | None]) -> str | None:
+    try:
+        return value(files)
+    except (OSError, ValueError) as error:
+        raise SettingInvalid(f"TRACELAKE_HOME: {files.home} cannot be read ({type(error).__name__}); choose a home of this user") from error
+
+
+def _checked(api_url: str) -> str:
+    try:
+        address = httpx2.URL(api_url)
+        usable = address.scheme in ("http", "https") and bool(address.host) and 0 < (address.port or 80) < 65536
+    except httpx2.InvalidURL:
+        usable = False
+    if not usable:
+        raise SettingInvalid("TRACELAKE_API_URL: an address is like http://127.0.0.1:8000")
+    return api_url.rstrip("/")
+
+
+def _is_this_machine(api_url: str) -> bool:
+    host = httpx2.URL(api_url).host
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
