@@ -20,7 +20,6 @@ from tracelake.control.tasks.store import NewTask
 from tracelake_sdk.dags import WhereSpec, passes
 from tracelake_sdk.errors import EventConflict, EventInvalid
 from tracelake_sdk.events import EventDraft, EventKind, Told
-from tracelake_sdk.scopes import Scope
 from tracelake_sdk.tasks import TriggerKind, Waits
 
 EVENT = "event"  # the kind under which sameness of events is remembered
@@ -108,22 +107,17 @@ def _subscribe(tx: Transaction, org: UUID, new: list[Telling], routing: Routing)
     for telling in new:
         edges = routing.subscribers[telling.output.dataset_id]
         scope = telling.draft.scope.model_dump(mode="json") if edges else None
-        for generation, job in {edge.generation_id: edge for edge in edges}.items():
-            if _passes_any([edge for edge in edges if edge.generation_id == generation], telling.draft.scope):
-                want = Wanted(new_id(), job, TriggerKind.EVENT, telling.id, scope)
+        for edge in edges:  # one for each generation: a job reads a dataset once
+            if edge.filter is None or passes(WhereSpec.model_validate(edge.filter), telling.draft.scope):
+                want = Wanted(new_id(), edge, TriggerKind.EVENT, telling.id, scope)
                 wanted.append(want)
-                ledger.append(LedgerEntry(telling.id, generation, Told.TASK, want.id))
+                ledger.append(LedgerEntry(telling.id, edge.generation_id, Told.TASK, want.id))
             else:
-                ledger.append(LedgerEntry(telling.id, generation, Told.FILTERED, None))
+                ledger.append(LedgerEntry(telling.id, edge.generation_id, Told.FILTERED, None))
     pools = make_tasks(tx, org, wanted)
     if ledger:
         events.account(tx, ledger)
     return pools
-
-
-def _passes_any(edges: list[Subscriber], scope: Scope) -> bool:
-    """A job that reads one dataset twice hears of an event once, if either edge lets it pass."""
-    return any(edge.filter is None or passes(WhereSpec.model_validate(edge.filter), scope) for edge in edges)
 
 
 @dataclass(frozen=True, slots=True)

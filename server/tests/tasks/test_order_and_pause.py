@@ -1,0 +1,159 @@
+"""Ordered jobs, limited jobs, pause and resume."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from support.controls import NOOP, RANGES, Desk, failed, succeeded
+
+from tracelake_sdk.errors import NotFound
+from tracelake_sdk.events import EventDraft
+from tracelake_sdk.scopes import CursorScope
+
+LONG = timedelta(days=1)
+LIMITED = NOOP + "    scaling: {{max_concurrency: 2}}\n"
+
+
+def tell(desk: Desk, *cursors: int, dag: str = "sample"):
+    desk.emit(*cursors, dag=dag)
+    [source] = [task for task in desk.claim() if task.payload.job.operator == "emit"]
+    desk.complete(succeeded(source, events=[EventDraft(output=0, scope=CursorScope(value=cursor)) for cursor in cursors]))
+
+
+def cursor_of(task) -> int:
+    return task.payload.trigger.scope.value
+
+
+@pytest.mark.proves("T9.1")
+def test_an_ordered_job_gets_its_tasks_one_at_a_time_in_the_order_of_their_events(desk: Desk):
+    desk.deploy(RANGES)
+    tell(desk, 3, 1, 2)
+    seen = []
+    while tasks := desk.claim(room=10):
+        assert len(tasks) == 1
+        assert desk.claim(room=10) == []
+        seen.append(cursor_of(tasks[0]))
+        desk.complete(succeeded(tasks[0], state={"n": len(seen)}))
+    assert seen == [3, 1, 2]
+
+
+@pytest.mark.proves("T9.1")
+def test_a_failing_task_holds_the_later_ones_back_visibly(desk: Desk):
+    desk.deploy(RANGES)
+    tell(desk, 1, 2, 3)
+    now = datetime.now(UTC)
+    [first] = desk.claim()
+    desk.complete(failed(first), now=now)
+    assert desk.claim() == []
+    [status] = desk.services.asking.status(desk.admin, "sample")
+    [join] = [job for job in status.jobs if job.name == "join"]
+    assert join.tasks.waiting == {"retry": 1, "turn": 2}
+    desk.services.reaper.run_once(now=now + LONG)
+    [again] = desk.claim()
+    assert (cursor_of(again), again.fence.attempt) == (1, 2)
+
+
+@pytest.mark.proves("T9.1")
+def test_a_terminal_failure_pauses_an_ordered_job_until_it_is_resumed(desk: Desk):
+    desk.deploy(RANGES)
+    tell(desk, 1, 2, 3)
+    [first] = desk.claim()
+    desk.complete(failed(first, retry=False, error_class="out_of_order"))
+    assert desk.claim() == []
+    tell(desk, 4)
+    [status] = desk.services.asking.status(desk.admin, "sample")
+    [join] = [job for job in status.jobs if job.name == "join"]
+    assert join.paused
+    assert "out_of_order" in (join.pause_reason or "")
+    desk.services.pauses.resume(desk.admin, "sample", "join")
+    seen = []
+    while tasks := desk.claim():
+        seen.append(cursor_of(tasks[0]))
+        desk.complete(succeeded(tasks[0]))
+    assert seen == [2, 3, 4]
+
+
+def test_a_limited_job_never_has_more_tasks_running_than_it_may(desk: Desk):
+    desk.deploy(LIMITED)
+    tell(desk, 1, 2, 3, 4, 5)
+    running = desk.claim()
+    assert [cursor_of(task) for task in running] == [1, 2]
+    assert desk.claim() == []
+    desk.complete(succeeded(running[1]))
+    assert [cursor_of(task) for task in desk.claim()] == [3]
+    desk.complete(failed(running[0], retry=False))
+    assert [cursor_of(task) for task in desk.claim()] == [4]
+    [status] = desk.services.asking.status(desk.admin, "sample")
+    assert not any(job.paused for job in status.jobs)
+
+
+@pytest.mark.parametrize("job", [None, "end"])
+def test_a_pause_holds_what_is_queued_and_what_comes_and_a_resume_lets_it_go_in_order(desk: Desk, job: str | None):
+    desk.deploy()
+    tell(desk, 1, 2)
+    desk.services.pauses.pause(desk.admin, "sample", job)
+    assert desk.claim() == []
+    desk.services.pauses.resume(desk.admin, "sample", job)
+    desk.services.pauses.pause(desk.admin, "sample", "end")
+    tell(desk, 3)
+    assert desk.query("SELECT DISTINCT waits FROM task WHERE state = 'queued'") == [("paused",)]
+    desk.services.pauses.resume(desk.admin, "sample", "end")
+    assert [cursor_of(task) for task in desk.claim()] == [1, 2, 3]
+
+
+def test_a_job_that_is_paused_by_itself_stays_so_when_its_dag_is_resumed(desk: Desk):
+    desk.deploy()
+    tell(desk, 1)
+    desk.services.pauses.pause(desk.admin, "sample", "end")
+    desk.services.pauses.pause(desk.admin, "sample", None)
+    desk.services.pauses.resume(desk.admin, "sample", None)
+    assert desk.claim() == []
+    desk.services.pauses.resume(desk.admin, "sample", "end")
+    assert len(desk.claim()) == 1
+
+
+def test_what_runs_goes_on_and_a_retry_waits_for_the_resume(desk: Desk):
+    desk.deploy()
+    tell(desk, 1)
+    [task] = desk.claim()
+    desk.services.pauses.pause(desk.admin, "sample", None)
+    now = datetime.now(UTC)
+    desk.complete(failed(task), now=now)
+    desk.services.reaper.run_once(now=now + LONG)
+    assert desk.query("SELECT waits FROM task WHERE id = %s", task.fence.task_id) == [("paused",)]
+    desk.services.pauses.resume(desk.admin, "sample", None)
+    assert [again.fence.attempt for again in desk.claim()] == [2]
+
+
+def test_pausing_what_is_not_there_is_not_found(desk: Desk):
+    desk.deploy()
+    for dag, job in (("nothing", None), ("sample", "nothing")):
+        with pytest.raises(NotFound):
+            desk.services.pauses.pause(desk.admin, dag, job)
+
+
+@pytest.mark.proves("T9.1")
+def test_many_workers_at_once_still_get_an_ordered_job_one_by_one(desk: Desk):
+    desk.deploy(RANGES)
+    tell(desk, *range(40))
+    seen: list[int] = []
+    overlap: list[int] = []
+    busy = threading.Semaphore(1)
+
+    def work() -> None:
+        while len(seen) < 40:
+            for task in desk.claim(wait_s=0):
+                if not busy.acquire(blocking=False):
+                    overlap.append(cursor_of(task))
+                    return
+                seen.append(cursor_of(task))
+                busy.release()
+                desk.complete(succeeded(task))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert overlap == []
+    assert seen == list(range(40))
