@@ -252,5 +252,9 @@ class OperatorConfigInvalid(DagInvalid, code="operator_config_invalid", status=4
     """A value of the operator's config cannot be used; the detail says what it takes."""
 
 
+class OperatorScopeMismatch(DagInvalid, code="operator_scope_mismatch", status=422):
+    """The operator works on cursors, or on ranges, and the job that is read tells the other; put the job between that turns one into the other."""
+
+
 class OperatorCursorMismatch(DagInvalid, code="operator_cursor_mismatch", status=422):
     """The job that is read tells cursors of another type; give both the same `cursor`."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, ValidationInfo, field_validator, model_validator
 
@@ -155,6 +155,9 @@ class Count:
         return f"at least {self.least}" if self.most is None else f"{self.least} to {self.most}"
 
 
+ScopeKind = Literal["cursor", "range"]
+
+
 @dataclass(frozen=True)
 class OperatorSpec:
     """What an operator asks of the job that runs it."""
@@ -169,6 +172,8 @@ class OperatorSpec:
     every_input_triggers: bool = False
     keeps_state: bool = False               # operator state moves with each completion
     ordered: bool = False                   # its tasks run one at a time, in event order
+    hears: ScopeKind | None = None          # the only scopes that it can work on; None: any
+    tells: ScopeKind | None = None          # the scopes of its events; None: those that it hears
 
 
 def _by_name(*specs: OperatorSpec) -> Mapping[tuple[str, str], OperatorSpec]:
@@ -179,7 +184,7 @@ OPERATORS: Mapping[tuple[str, str], OperatorSpec] = _by_name(
     # Tells the cursors that its request names.
     OperatorSpec(
         Runtime.DISPATCHER, "emit", EmitConfig, EmitRequest,
-        activations=frozenset({Activation.SOURCE}), inputs=Count(0, 0), outputs=Count(1, 1),
+        activations=frozenset({Activation.SOURCE}), inputs=Count(0, 0), outputs=Count(1, 1), tells="cursor",
     ),
     # Does nothing, durably.
     OperatorSpec(
@@ -190,12 +195,12 @@ OPERATORS: Mapping[tuple[str, str], OperatorSpec] = _by_name(
     OperatorSpec(
         Runtime.DISPATCHER, "range_aggregator", RangeAggregatorConfig, None,
         activations=frozenset({Activation.REACTIVE}), inputs=Count(1, 1), outputs=Count(1, 1),
-        every_input_triggers=True, keeps_state=True, ordered=True,
+        every_input_triggers=True, keeps_state=True, ordered=True, hears="cursor", tells="range",
     ),
     # Cuts ranges into chunks; the inverse.
     OperatorSpec(
         Runtime.DISPATCHER, "range_splitter", RangeSplitterConfig, None,
         activations=frozenset({Activation.REACTIVE}), inputs=Count(1, 1), outputs=Count(1, 1),
-        every_input_triggers=True,
+        every_input_triggers=True, hears="range", tells="range",
     ),
 )

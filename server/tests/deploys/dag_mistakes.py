@@ -318,6 +318,16 @@ def _misconfigure(it: Draft) -> Expected:
     return Expected(code, f"{at}.config.{key}")
 
 
+def _confuse_cursors_and_ranges(it: Draft) -> Expected:
+    at, job = it.job("range_splitter", "range_aggregator")
+    chain = job["name"].rpartition("_")[2]
+    if job["operator"] == "range_splitter":
+        job["inputs"] = [reads(f"source_{chain}")]
+    else:  # one more aggregator, behind the chunks: in its own place it would read itself
+        at = it.add_job(**job | {"name": "again", "inputs": [reads(f"{it.rng.choice(['ranges', 'chunks'])}_{chain}")], "source": None})
+    return Expected("operator_scope_mismatch", f"{at}.inputs[0].from")
+
+
 def _confuse_numbers_and_times(it: Draft) -> Expected:
     _, job = it.job("emit")
     job["config"]["cursor"] = "integer" if job["config"]["cursor"] == "timestamp" else "timestamp"

@@ -17,6 +17,7 @@ from tracelake_sdk.dag_errors import (
     OperatorCursorMismatch,
     OperatorInputsWrong,
     OperatorOutputsWrong,
+    OperatorScopeMismatch,
     OperatorUnknown,
     RuntimeNotAvailable,
 )
@@ -29,6 +30,9 @@ _RUNTIMES = frozenset(runtime for runtime, _ in OPERATORS)
 def check_operators(dag: Deploying) -> tuple[JobSpec, ...]:
     """The jobs with their operators' configs in full, every default spelled out; good when there are no findings."""
     jobs = tuple(_checked(dag, job, f"jobs[{index}]") for index, job in enumerate(dag.spec.jobs))
+    for index, job in enumerate(jobs):
+        for number, parent in _parents(job):
+            _check_scopes(dag, job, dag.jobs[parent], f"jobs[{index}].inputs[{number}].from")
     _compare_cursors(dag, jobs)
     return jobs
 
@@ -116,11 +120,24 @@ def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from _texts(child, f"{path}[{index}]")
 
 
+def _parents(job: JobSpec) -> list[tuple[int, str]]:
+    """The jobs of this DAG whose events start the job, by input."""
+    return [(number, given.reads.job) for number, given in enumerate(job.inputs) if given.trigger and isinstance(given.reads, JobOutput)]
+
+
+def _check_scopes(dag: Deploying, job: JobSpec, parent: JobSpec, at: str) -> None:
+    reader, told = OPERATORS.get((job.runtime, job.operator)), OPERATORS.get((parent.runtime, parent.operator))
+    if reader is not None and told is not None and reader.hears and told.tells and reader.hears != told.tells:
+        what = f"{quoted(reader.name)} works on {reader.hears}s, and {quoted(parent.name)} tells {told.tells}s"
+        between = "Put a `range_aggregator` between the two" if told.tells == "cursor" else "Read single cursors, such as those of an `emit`"
+        dag.add(OperatorScopeMismatch, at, what, between)
+
+
 def _compare_cursors(dag: Deploying, jobs: tuple[JobSpec, ...]) -> None:
     """A job reads cursors of the type that is told to it."""
     told = {job.name: str(job.config.get("cursor")) for job in jobs}
     for index, job in enumerate(jobs):
-        for parent in (given.reads.job for given in job.inputs if isinstance(given.reads, JobOutput)):
+        for _, parent in _parents(job):
             if {told[job.name], told[parent]} == set(CursorType):
                 what = f"this job reads {told[job.name]} cursors, and {quoted(parent)} tells {told[parent]} ones"
                 dag.add(OperatorCursorMismatch, f"jobs[{index}].config.cursor", what, "Give both the same `cursor`")

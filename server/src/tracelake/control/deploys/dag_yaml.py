@@ -114,8 +114,11 @@ def _place_of(error: yaml.MarkedYAMLError, text: str) -> Place:
     mark = error.problem_mark or error.context_mark
     if error.context_mark is not None and mark is not None and (mark.line >= text.count("\n") or "end of stream" in (error.problem or "")):
         mark = error.context_mark
-    # The end of the file is on a line that is not there.
-    return _TOP if mark is None else Place("", min(mark.line + 1, max(len(text.splitlines()), 1)), mark.column + 1)
+    return _TOP if mark is None else Place("", min(mark.line + 1, _last_line(text)), mark.column + 1)
+
+
+def _last_line(text: str) -> int:
+    return max(len(text.splitlines()), 1)
 
 
 class _Reader:
@@ -125,23 +128,29 @@ class _Reader:
         self._events: Iterator[Any] = iter(yaml.parse(text, Loader=yaml.CSafeLoader))
         self._findings = findings
         self._values = 0
+        self._last_line = _last_line(text)
 
     def document(self) -> Node:
         next(self._events)  # the start of the stream
-        if isinstance(next(self._events), yaml.StreamEndEvent):
+        empty = isinstance(next(self._events), yaml.StreamEndEvent)
+        root = Node(_TOP, None) if empty else self._node(next(self._events), "", None, depth=0)
+        if root.value is None:
             self._findings.add(DagEmpty, _TOP, "the file is empty", "Write a DAG with at least `name` and `jobs`")
             self._findings.raise_first()
-        root = self._node(next(self._events), "", None, depth=0)
         next(self._events)  # the end of the document
         after = next(self._events)
         if isinstance(after, yaml.DocumentStartEvent):
-            self._findings.add(DagManyDocuments, _marked("", after), "a second YAML document starts here", "Keep one DAG per file, without `---` inside")
+            self._findings.add(DagManyDocuments, self._at("", after), "a second YAML document starts here", "Keep one DAG per file, without `---` inside")
             self._findings.raise_first()
         return root
 
+    def _at(self, path: str, event: Any) -> Place:
+        # What is missing at the end of the file is said to be on a line after it.
+        return Place(path, min(event.start_mark.line + 1, self._last_line), event.start_mark.column + 1)
+
     def _node(self, event: Any, path: str, key: Place | None, *, depth: int) -> Node:
         """The value that starts with this event, at its key's place when it has a key."""
-        place = _marked(path, event) if key is None else Place(path, key.line, key.column)
+        place = self._at(path, event) if key is None else Place(path, key.line, key.column)
         self._values += 1
         if self._values > MAX_VALUES:
             self._findings.add(DagTooLarge, place, f"the file holds more than {MAX_VALUES:,} values", "Split it into several DAGs")
@@ -183,7 +192,7 @@ class _Reader:
         complete = True
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             key = self._key(event, place, depth)
-            here = _marked(place.path if key is None else _below(place.path, key), event)
+            here = self._at(place.path if key is None else _below(place.path, key), event)
             value = self._node(next(self._events), here.path, here, depth=depth + 1)
             if key is None:
                 complete = False
@@ -198,10 +207,10 @@ class _Reader:
     def _key(self, event: Any, place: Place, depth: int) -> str | None:
         """The key's text; None, with a finding, for what cannot be a key."""
         if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.value == "<<":
-            here = _marked(place.path, event)
+            here = self._at(place.path, event)
             self._findings.add(DagMergeRefused, here, "a merge key (`<<`) is not accepted", "Write the keys out, or use `defaults`")
             return None
-        here = _marked(place.path, event)
+        here = self._at(place.path, event)
         key = self._node(event, place.path, here, depth=depth + 1).value
         if isinstance(key, str):
             return key
@@ -248,10 +257,6 @@ def _meant_elsewhere(text: str) -> str | None:
         if pattern.match(text):
             return _MEANT.get(tag.rpartition(":")[2], "a special word")
     return "a number" if _NUMBER_ELSEWHERE.fullmatch(text) else None
-
-
-def _marked(path: str, event: Any) -> Place:
-    return Place(path, event.start_mark.line + 1, event.start_mark.column + 1)
 
 
 def _below(path: str, key: str) -> str:
