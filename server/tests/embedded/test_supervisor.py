@@ -1,6 +1,5 @@
 """`tracelaked up`: one at a time, back after any kill, and nothing left behind."""
 
-import importlib.util
 import json
 import os
 import signal
@@ -336,7 +335,6 @@ def test_the_pause_before_a_restart_doubles_up_to_half_a_minute_and_falls_back_a
     assert ended + 0.4 <= part.starts[-1] <= ended + 0.6
 
 
-@pytest.mark.skipif(importlib.util.find_spec("tracelake.control.process") is None or importlib.util.find_spec("tracelake.worker") is None, reason="control and worker are not part of this build")
 class TestTheWholeSystem:
     """With the real control and worker."""
 
@@ -362,3 +360,13 @@ class TestTheWholeSystem:
         with up(home, program=("-m", "tracelake.main", "up")):
             assert (files.api_url(), files.admin_token()) == before
             assert api_answers(home)
+
+    def test_a_control_that_was_killed_answers_again_at_the_same_address(self, home: Path) -> None:
+        with up(home, program=("-m", "tracelake.main", "up")):
+            before, address = identities(home), HomeFiles(home).api_url()
+            os.kill(before["control"].pid, signal.SIGKILL)
+            assert eventually(lambda: identities(home)["control"] != before["control"] and api_answers(home))
+            assert HomeFiles(home).api_url() == address
+            assert {name: identity for name, identity in identities(home).items() if name != "control"} == {
+                name: identity for name, identity in before.items() if name != "control"
+            }
