@@ -1,12 +1,15 @@
 """What is found wrong with a DAG file: everything is looked at, the first by line is told."""
 
 import difflib
+import json
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from tracelake_sdk.dag_errors import DagInvalid
 
 _LONGEST_WORD = 80
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,7 @@ class Place:
 
     def key(self, name: str) -> "Place":
         """The place of a key that is not there: what it belongs to is there."""
-        return Place(f"{self.path}.{name}" if self.path else name, self.line, self.column)
+        return Place(path_below(self.path, name), self.line, self.column)
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,13 @@ class Findings:
     def raise_first(self) -> None:
         if self.first is not None:
             raise self.first.error()
+
+
+def path_below(path: str, key: str) -> str:
+    """The path of a key in what stands at the path; a key that is no plain word is spelled in brackets."""
+    if not _PLAIN_KEY.fullmatch(key):
+        return f"{path}[{json.dumps(key[:_LONGEST_WORD])}]"
+    return f"{path}.{key}" if path else key
 
 
 def quoted(word: str) -> str:

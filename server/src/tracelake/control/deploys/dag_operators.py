@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tracelake.control.deploys.dag_findings import Suggestion, one_of, quoted
+from tracelake.control.deploys.dag_findings import Suggestion, one_of, path_below, quoted
 from tracelake.control.deploys.dag_rules import Deploying
 from tracelake_sdk.dag_errors import (
     DagKeyMissing,
@@ -98,15 +98,15 @@ def _tell_config(dag: Deploying, operator: OperatorSpec, at: str, key: str, prob
     match problem["type"]:
         case "extra_forbidden":
             known = f"The config of {quoted(operator.name)} has the keys {one_of(fields)}" if fields else f"{quoted(operator.name)} has no config; remove it"
-            dag.add(DagKeyUnknown, f"{at}.{key}", f"{quoted(operator.name)} has no {quoted(key)}", Suggestion(key, fields, otherwise=known))
+            dag.add(DagKeyUnknown, path_below(at, key), f"{quoted(operator.name)} has no {quoted(key)}", Suggestion(key, fields, otherwise=known))
         case "missing":
-            dag.add(DagKeyMissing, f"{at}.{key}", f"{quoted(operator.name)} needs `{key}`", takes)
+            dag.add(DagKeyMissing, path_below(at, key), f"{quoted(operator.name)} needs `{key}`", takes)
         case "enum" if isinstance(problem["input"], str):
-            dag.add(DagValueUnknown, f"{at}.{key}", f"{quoted(problem['input'])} is not known here", takes)
+            dag.add(DagValueUnknown, path_below(at, key), f"{quoted(problem['input'])} is not known here", takes)
         case "value_error":
-            dag.add(OperatorConfigInvalid, f"{at}.{key}", str(problem["ctx"]["error"]), takes)
+            dag.add(OperatorConfigInvalid, path_below(at, key), str(problem["ctx"]["error"]), takes)
         case _:
-            dag.add(OperatorConfigInvalid, f"{at}.{key}", "this value cannot be used here", takes)
+            dag.add(OperatorConfigInvalid, path_below(at, key), "this value cannot be used here", takes)
 
 
 def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -114,7 +114,7 @@ def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
         yield path, value
     elif isinstance(value, dict):
         for key, child in value.items():
-            yield from _texts(child, f"{path}.{key}")
+            yield from _texts(child, path_below(path, key))
     elif isinstance(value, list):
         for index, child in enumerate(value):
             yield from _texts(child, f"{path}[{index}]")

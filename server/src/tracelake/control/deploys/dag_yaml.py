@@ -4,7 +4,6 @@ Only what every YAML reader understands alike is accepted: no anchors, aliases, 
 that are text and stand once, and no plain word that one version of YAML reads as text and another as something else.
 """
 
-import json
 import math
 import re
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import Any, Literal
 import yaml
 from yaml.resolver import Resolver
 
-from tracelake.control.deploys.dag_findings import Findings, Place, quoted
+from tracelake.control.deploys.dag_findings import Findings, Place, path_below, quoted
 from tracelake_sdk.dag_errors import (
     DagAliasRefused,
     DagEmpty,
@@ -41,7 +40,6 @@ _TOP = Place("", 1, 1)
 # What a YAML stream may hold, and of that what a text may hold: no control character but the ends of lines and the tab.
 _NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NOT_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 _WORDS: dict[str, bool | None] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
@@ -192,7 +190,7 @@ class _Reader:
         complete = True
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             key = self._key(event, place, depth)
-            here = self._at(place.path if key is None else _below(place.path, key), event)
+            here = self._at(place.path if key is None else path_below(place.path, key), event)
             value = self._node(next(self._events), here.path, here, depth=depth + 1)
             if key is None:
                 complete = False
@@ -257,9 +255,3 @@ def _meant_elsewhere(text: str) -> str | None:
         if pattern.match(text):
             return _MEANT.get(tag.rpartition(":")[2], "a special word")
     return "a number" if _NUMBER_ELSEWHERE.fullmatch(text) else None
-
-
-def _below(path: str, key: str) -> str:
-    if not _PLAIN_KEY.fullmatch(key):
-        return f"{path}[{json.dumps(key[:80], ensure_ascii=True)}]"
-    return f"{path}.{key}" if path else key

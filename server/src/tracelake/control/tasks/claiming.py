@@ -5,7 +5,7 @@ import hashlib
 import hmac
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -18,7 +18,7 @@ from tracelake.control.run_history.store import FinishedAttempt
 from tracelake.control.tasks import store
 from tracelake.control.tasks.judgement import lease_token_sha256
 from tracelake.control.tasks.payloads import PayloadMaker
-from tracelake.control.tasks.store import NewAttempt, TaskFacts
+from tracelake.control.tasks.store import Candidate, NewAttempt, TaskFacts
 from tracelake.control.tasks.waiting import WaitingRoom
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.runs import RunStatus
@@ -55,14 +55,12 @@ class Watermarks:
                 self._low[pool] = low
 
 
-def next_low(candidates: Iterable[store.Claimed]) -> int | None:
+def next_low(candidates: Sequence[Candidate], taken: Collection[UUID]) -> int | None:
     """After a look: the first candidate that somebody else holds, else just past the last one. Pure."""
-    last = None
     for candidate in candidates:
-        if candidate.id is None:
+        if candidate.id not in taken:
             return candidate.seq
-        last = candidate.seq
-    return None if last is None else last + 1
+    return candidates[-1].seq + 1 if candidates else None
 
 
 @dataclass(frozen=True)
@@ -129,17 +127,18 @@ class Claims:
         return found
 
     def _take(self, tx: Transaction, pool: UUID, room: int, now: datetime | None) -> tuple[list[TaskFacts], int | None]:
-        """Candidates from the watermark on; where others hold all of one look, the next look goes behind them."""
-        low = self.watermarks.low(pool)
-        candidates = store.claim(tx, pool=pool, low=low, room=room, lease=self.lease, now=now)
-        learned = next_low(candidates)
-        taken = _taken(candidates)
-        while len(candidates) == room and len(taken) < room:
-            candidates = store.claim(tx, pool=pool, low=candidates[-1].seq + 1, room=room - len(taken), lease=self.lease, now=now)
-            if not candidates:
+        """Candidates from the watermark on; where others hold some of a full look, the next look goes behind it."""
+        low, learned, found = self.watermarks.low(pool), None, list[TaskFacts]()
+        while len(found) < room:
+            wanted = room - len(found)
+            candidates = store.candidates(tx, pool=pool, low=low, room=wanted)
+            taken = store.claim(tx, [candidate.id for candidate in candidates], lease=self.lease, now=now) if candidates else {}
+            found += [taken[candidate.id] for candidate in candidates if candidate.id in taken]
+            learned = next_low(candidates, taken) if learned is None else learned
+            if len(candidates) < wanted:
                 break
-            taken += _taken(candidates)
-        return taken, learned
+            low = candidates[-1].seq + 1
+        return found, learned
 
     def _start_attempts(
         self, tx: Transaction, request: ClaimRequest, claim_sha256: bytes, facts: list[TaskFacts], maker: PayloadMaker, now: datetime | None
@@ -165,14 +164,6 @@ class Claims:
             worker=request.worker,
             now=now,
         )
-
-
-def _taken(candidates: list[store.Claimed]) -> list[TaskFacts]:
-    return [
-        TaskFacts(c.id, c.org_id, c.generation_id, c.pool_id, c.attempt, c.trigger_kind, c.trigger_id, c.scope, c.request, c.lease_expires_at)
-        for c in candidates
-        if c.id and c.org_id and c.generation_id and c.pool_id and c.attempt and c.trigger_kind and c.trigger_id
-    ]
 
 
 def _lease_token(request: ClaimRequest, fact: TaskFacts) -> str:

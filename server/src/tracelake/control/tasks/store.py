@@ -50,20 +50,11 @@ class LatePlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
-    """A claimed task, or with `id` None a candidate that somebody else holds."""
+class Candidate:
+    """A task in the queue, which somebody else may hold already."""
 
+    id: UUID
     seq: int
-    id: UUID | None
-    org_id: UUID | None
-    generation_id: UUID | None
-    pool_id: UUID | None
-    attempt: int | None
-    trigger_kind: str | None
-    trigger_id: UUID | None
-    scope: dict[str, Any] | None
-    request: dict[str, Any] | None
-    lease_expires_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +206,13 @@ def held_by_claim(tx: Transaction, *, org: UUID, claim: bytes) -> list[TaskFacts
     return tx.all(TaskFacts, sql["held_by_claim"], org=org, claim=claim)
 
 
-def claim(tx: Transaction, *, pool: UUID, low: int, room: int, lease: timedelta, now: datetime | None) -> list[Claimed]:
-    return tx.all(Claimed, sql["claim"], pool=pool, low=low, room=room, lease=lease, now=now)
+def candidates(tx: Transaction, *, pool: UUID, low: int, room: int) -> list[Candidate]:
+    return tx.all(Candidate, sql["candidates"], pool=pool, low=low, room=room)
+
+
+def claim(tx: Transaction, tasks: list[UUID], *, lease: timedelta, now: datetime | None) -> dict[UUID, TaskFacts]:
+    """Those of the tasks that nobody else holds, now running."""
+    return {fact.id: fact for fact in tx.all(TaskFacts, sql["claim"], tasks=tasks, lease=lease, now=now)}
 
 
 def add_attempts(tx: Transaction, attempts: list[NewAttempt], *, claim: bytes, worker: str, now: datetime | None) -> None:

@@ -70,29 +70,25 @@ JOIN task ON task.id = attempt.task_id
 WHERE attempt.claim_sha256 = %(claim)s AND task.org_id = %(org)s
 ORDER BY task.id
 
+-- name: candidates
+-- Read without a lock: what others hold is seen and stays known, so that the watermark never overtakes it. One index
+-- entry is read for each candidate, however many dead ones lie before it.
+SELECT id, seq FROM task
+WHERE state = 'queued' AND seq IS NOT NULL AND pool_id = %(pool)s AND seq >= %(low)s
+ORDER BY seq LIMIT %(room)s
+
 -- name: claim
--- Candidates are read without a lock and then locked by id: what others hold is passed by and stays known, so that the
--- watermark never overtakes it. One index entry is read for each candidate, however many dead ones lie before it.
-WITH candidate AS MATERIALIZED (
-    SELECT id, seq FROM task
-    WHERE state = 'queued' AND seq IS NOT NULL AND pool_id = %(pool)s AND seq >= %(low)s
-    ORDER BY seq LIMIT %(room)s
-), taken AS (
-    SELECT id FROM task
-    WHERE id = ANY(ARRAY(SELECT id FROM candidate)) AND state = 'queued' AND seq IS NOT NULL
-    FOR UPDATE SKIP LOCKED
-), claimed AS (
-    UPDATE task
-    SET state = 'running', seq = NULL, due_at = NULL, attempt = attempt + 1,
-        lease_expires_at = coalesce(%(now)s::timestamptz, now()) + %(lease)s::interval
-    FROM taken WHERE task.id = taken.id
-    RETURNING task.id, task.org_id, task.generation_id, task.pool_id, task.attempt, task.trigger_kind, task.trigger_id, task.scope, task.request,
-              task.lease_expires_at
+-- SKIP LOCKED: workers pass each other instead of waiting in line. `waits IS NULL` says that it still has its place;
+-- said by `seq`, the planner would read the whole queue's index for it.
+WITH taken AS (
+    SELECT id FROM task WHERE id = ANY(%(tasks)s::uuid[]) AND state = 'queued' AND waits IS NULL FOR UPDATE SKIP LOCKED
 )
-SELECT candidate.seq, claimed.id, claimed.org_id, claimed.generation_id, claimed.pool_id, claimed.attempt, claimed.trigger_kind, claimed.trigger_id,
-       claimed.scope, claimed.request, claimed.lease_expires_at
-FROM candidate LEFT JOIN claimed ON claimed.id = candidate.id
-ORDER BY candidate.seq
+UPDATE task
+SET state = 'running', seq = NULL, due_at = NULL, attempt = attempt + 1,
+    lease_expires_at = coalesce(%(now)s::timestamptz, now()) + %(lease)s::interval
+FROM taken WHERE task.id = taken.id
+RETURNING task.id, task.org_id, task.generation_id, task.pool_id, task.attempt, task.trigger_kind, task.trigger_id, task.scope, task.request,
+          task.lease_expires_at
 
 -- name: add_attempts
 INSERT INTO task_attempt (task_id, attempt, claim_sha256, token_sha256, worker, started_at, state_revision, deadline_at)

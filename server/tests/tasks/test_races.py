@@ -1,0 +1,198 @@
+"""Two at once: completions of one attempt, equal claims, batches in opposite order, cancel against complete."""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+from support.controls import RANGES, Desk, failed, fresh_claim_id, running_control, settings_for, succeeded
+from support.sizes import seeded, size
+
+from tracelake_sdk.errors import AlreadyFinal
+from tracelake_sdk.events import EventDraft
+from tracelake_sdk.scopes import CursorScope
+from tracelake_sdk.tasks import CompletionAnswer
+
+LONG = timedelta(days=1)
+
+
+def told(*cursors: int) -> list[EventDraft]:
+    return [EventDraft(output=0, scope=CursorScope(value=cursor)) for cursor in cursors]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.001)
+
+
+def waiting_for_locks(desk: Desk) -> int:
+    return desk.one("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+
+
+@pytest.mark.proves("T2.5")
+def test_two_completions_of_one_attempt_that_race_have_one_effect(desk: Desk):
+    desk.deploy()
+    rng = seeded()
+    tries = size(50, 2000)
+    with ThreadPoolExecutor(2) as pool, psycopg.connect(desk.database.superuser_url) as blocker:
+        for number in range(tries):
+            desk.emit(number)
+            [task] = [task for task in desk.claim() if task.payload.job.operator == "emit"]
+            same = rng.random() < 0.5
+            first = succeeded(task, events=told(number, number + 1_000_000))
+            second = first if same else succeeded(task, events=told(number))
+            # Both are in flight: the test holds the task's row until both are seen waiting for a lock.
+            with blocker.transaction():
+                blocker.execute("SELECT 1 FROM task WHERE id = %s FOR UPDATE", [task.fence.task_id])
+                answers = [pool.submit(desk.complete, report) for report in (first, second)]
+                wait_until(lambda: waiting_for_locks(desk) == 2)
+            results: list[CompletionAnswer] = [answer.result()[0] for answer in answers]
+            if same:
+                assert results[0] == results[1]
+                assert results[0].status == 200
+                wanted = 2
+            else:
+                assert sorted(result.status for result in results) == [200, 409]
+                wanted = 2 if results[0].status == 200 else 1
+            assert desk.one("SELECT count(*) FROM dataset_event WHERE producer_task_id = %s", task.fence.task_id) == wanted
+            assert desk.one("SELECT count(*) FROM run_history WHERE task_id = %s", task.fence.task_id) == 1
+    assert desk.one("SELECT count(*) FROM event_ledger") == desk.one("SELECT count(*) FROM task WHERE trigger_kind = 'event'")
+    assert desk.one("SELECT count(*) FROM event_ledger") == desk.one("SELECT count(*) FROM dataset_event")
+
+
+@pytest.mark.proves("T3.2")
+@pytest.mark.proves("T1.4")
+def test_an_equal_claim_at_another_control_process_returns_the_same_tasks(desk: Desk, tmp_path):
+    desk.deploy()
+    settings = settings_for(desk.database, desk.control.settings.home, tasks={"housekeeping_seconds": 60})
+    with running_control(settings, desk.database) as other, ThreadPoolExecutor(2) as pool:
+        for number in range(size(10, 100)):
+            claim_id = fresh_claim_id()
+            # The first still waits when the second comes; then the work arrives.
+            waiting = [pool.submit(place.claim, 5, wait_s=20, claim_id=claim_id) for place in (desk, other)]
+            wait_until(lambda: desk.control.waiting.number_waiting == 1 and other.control.waiting.number_waiting == 1)
+            desk.emit(number)
+            one, two = (claim.result() for claim in waiting)
+            assert [task.fence for task in one] == [task.fence for task in two]
+            assert len(one) == 1
+            assert [task.fence for task in other.claim(claim_id=claim_id)] == [one[0].fence]
+            [answer] = other.complete(succeeded(one[0]))
+            assert answer.status == 200
+            assert desk.claim(claim_id=claim_id) == []  # what it held is done, and it takes nothing new
+    assert desk.one("SELECT count(*) FROM task_attempt") == size(10, 100)
+
+
+@pytest.mark.proves("T1.4")
+def test_batches_over_the_same_lines_in_opposite_order_never_deadlock(desk: Desk, tmp_path):
+    desk.deploy(RANGES, name="one")
+    desk.deploy(RANGES, name="two")
+    rounds = size(25, 500)
+    batch = 20
+    settings = settings_for(desk.database, desk.control.settings.home, tasks={"housekeeping_seconds": 60})
+    with ExitStack() as stack:
+        other = stack.enter_context(running_control(settings, desk.database))
+        pool = stack.enter_context(ThreadPoolExecutor(4))
+        tries = 0
+        for number in range(rounds):
+            for dag in ("one", "two"):
+                for _ in range(batch // 2):
+                    desk.emit(number, dag=dag)
+            sources = [task for task in desk.claim() if task.payload.job.operator == "emit"]
+            assert len(sources) == batch
+            # Every report locks two lines; half of them arrive in the opposite order at the other process.
+            rng = seeded()
+            rng.shuffle(sources)
+            halves = sources[: batch // 2], sources[batch // 2 :]
+            reports = [[succeeded(task, events=told(number)) for task in half] for half in (halves[0], halves[1][::-1])]
+            heads = [task for task in desk.claim() if task.payload.job.operator == "range_aggregator"]
+            done = [
+                pool.submit(desk.complete, *reports[0]),
+                pool.submit(other.complete, *reports[1]),
+                pool.submit(other.complete, *[succeeded(task) for task in heads[::-1]]),
+                pool.submit(other.services.reaper.run_once),
+            ]
+            for answer in done[:3]:
+                assert all(item.status == 200 for item in answer.result())
+            done[3].result()
+            tries += 2 * batch
+    assert tries >= size(1000, 20_000)
+
+
+@pytest.mark.proves("T3.6")
+def test_cancel_against_complete_has_one_winner_and_no_deadlock(desk: Desk):
+    desk.deploy(RANGES)
+    tries = size(100, 2000)
+    canceled = 0
+    with ThreadPoolExecutor(3) as pool:
+        for number in range(tries):
+            task_id = desk.emit(number)
+            [task] = [task for task in desk.claim() if task.fence.task_id == task_id]
+            start = threading.Barrier(2)
+
+            def cancel(task_id=task_id, start=start) -> str:
+                start.wait()
+                try:
+                    return desk.services.cancels.cancel(desk.admin, task_id).value
+                except AlreadyFinal:
+                    return "too late"
+
+            def complete(task=task, start=start, number=number) -> CompletionAnswer:
+                start.wait()
+                return desk.complete(succeeded(task, events=told(number)))[0]
+
+            stop, answer = pool.submit(cancel), pool.submit(complete)
+            result, stopped = answer.result(), stop.result()
+            assert result.status == 200
+            events = desk.one("SELECT count(*) FROM dataset_event WHERE producer_task_id = %s", task_id)
+            if stopped == "too late":
+                assert (result.result.value, events) == ("done", 1)
+            else:
+                canceled += 1
+                assert (result.result.value, events) == ("canceled", 0)
+            assert desk.one("SELECT count(*) FROM run_history WHERE task_id = %s", task_id) == 1
+    assert desk.one("SELECT count(*) FROM task WHERE state = 'canceled'") == canceled
+
+
+@pytest.mark.proves("T1.4")
+def test_many_claimers_at_once_take_every_task_exactly_once(desk: Desk, tmp_path):
+    desk.deploy()
+    number = size(300, 5000)
+    for start in range(0, number, 100):
+        desk.emit(*range(start, start + 100))
+    for source in desk.claim():
+        cursors = source.payload.trigger.payload["cursors"]
+        desk.complete(succeeded(source, events=told(*cursors)))
+    settings = settings_for(desk.database, desk.control.settings.home, tasks={"housekeeping_seconds": 60})
+    with running_control(settings, desk.database) as other, ThreadPoolExecutor(6) as pool:
+
+        def take(place: Desk) -> list[tuple[object, int]]:
+            mine: list[tuple[object, int]] = []
+            while tasks := place.claim(room=7):
+                mine += [(task.fence.task_id, task.fence.attempt) for task in tasks]
+            return mine
+
+        taken = [pair for result in [pool.submit(take, place) for place in (desk, other) * 3] for pair in result.result()]
+        taken += take(desk)  # rows that another claimer held in the moment of the last look
+    assert len(taken) == len(set(taken)) == number
+
+
+def test_a_reaper_and_a_late_report_settle_it_between_them(desk: Desk):
+    desk.deploy(max_attempts=1)
+    with ThreadPoolExecutor(2) as pool:
+        for number in range(size(50, 1000)):
+            desk.emit(number)
+            [task] = desk.claim()
+            late = datetime.now(UTC) + LONG
+            desk.services.reaper.run_once(now=late)
+            reap = pool.submit(desk.services.reaper.run_once, now=late + LONG)
+            [answer] = pool.submit(desk.complete, failed(task)).result()
+            reap.result()
+            assert answer.status in {200, 409}
+            assert desk.one("SELECT state FROM task WHERE id = %s", task.fence.task_id) == "failed"
+            assert desk.one("SELECT count(*) FROM run_history WHERE task_id = %s", task.fence.task_id) == 1
