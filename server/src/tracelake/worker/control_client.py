@@ -15,7 +15,7 @@ _Answer = TypeVar("_Answer", bound=BaseModel)
 
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 60.0   # beyond what a poll itself waits
-_IDLE_SECONDS = 4.0      # an idle connection is given up before control does so
+_IDLE_SECONDS = 30.0     # an idle connection is given up before control does so
 _AWAY = frozenset({429, 502, 503, 504})
 
 

@@ -14,8 +14,8 @@ import structlog
 
 from tracelake.worker.control_client import ControlClient
 from tracelake.worker.leases import Leases, Standing
-from tracelake.worker.operators.contract import OperatorFailed, OperatorResult
-from tracelake.worker.operators.registry import operator_for
+from tracelake.worker.operators.contract import Operator, OperatorFailed, OperatorResult
+from tracelake.worker.operators.registry import OPERATOR_FUNCTIONS, operator_for
 from tracelake.worker.persistence import Persistence, is_broken
 from tracelake.worker.variables import fill
 from tracelake_sdk.dags import DEFAULT_POOL, Runtime
@@ -52,6 +52,7 @@ class DispatcherWorker:
         poll_seconds: float,
         variables: Mapping[str, str] | None = None,
         watch: Callable[[str], None] = lambda moment: None,
+        operators: Mapping[tuple[str, str], Operator] = OPERATOR_FUNCTIONS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._control: ControlClient = control
@@ -60,10 +61,11 @@ class DispatcherWorker:
         self._poll_seconds: float = poll_seconds
         self._variables: Mapping[str, str] = variables or {}
         self._watch: Callable[[str], None] = watch
+        self._operators: Mapping[tuple[str, str], Operator] = operators
         self._clock: Callable[[], float] = clock
         self._stopping: threading.Event = threading.Event()
         self._persistence: Persistence = Persistence(self._stopping, clock=clock)
-        self._leases: Leases = Leases(control, name, clock=clock)
+        self.leases: Leases = Leases(control, name, clock=clock)
         self._claimed: list[ClaimedTask] = []
         self._pause: float = 0
         self._polling: bool = False
@@ -78,14 +80,14 @@ class DispatcherWorker:
         self._stopping.set()
 
     def run(self) -> None:
-        self._leases.start()
+        self.leases.start()
         try:
             while not self._stopping.is_set():
                 if not self.run_once():
                     self._stopping.wait(self._pause)
             self.give_back()
         finally:
-            self._leases.close()
+            self.leases.close()
             self._control.close()
 
     def run_once(self) -> int:
@@ -125,7 +127,7 @@ class DispatcherWorker:
 
     def _take(self, claimed: list[ClaimedTask], since: float) -> None:
         if claimed:
-            self._leases.hold(claimed, since=since)
+            self.leases.hold(claimed, since=since)
             self._watch("worker_claimed")
 
     def _claim_request(self, wait_s: float) -> ClaimRequest:
@@ -141,7 +143,7 @@ class DispatcherWorker:
         for task in batch:
             report = self._run(task)
             if report is None:
-                self._leases.release([task.fence.task_id])
+                self.leases.release([task.fence.task_id])
                 continue
             if events + len(report.events) > MAX_EVENTS and portion:
                 yield portion
@@ -154,7 +156,7 @@ class DispatcherWorker:
     def _run(self, task: ClaimedTask) -> Completion | None:
         """One attempt's report; None for one that is no longer ours to report."""
         fence = task.fence
-        match self._leases.standing(fence.task_id):
+        match self.leases.standing(fence.task_id):
             case Standing.LOST:
                 _log.info("lost", task_id=str(fence.task_id), attempt=fence.attempt)
                 return None
@@ -180,7 +182,7 @@ class DispatcherWorker:
         return Completion(fence=task.fence, outcome=Outcome.SUCCEEDED, events=result.events, state=result.state)
 
     def _operate(self, payload: TaskPayload) -> OperatorResult:
-        operator = operator_for(payload.job.runtime, payload.job.operator)
+        operator = operator_for(payload, self._operators)
         filled = fill(payload.job.config, self._variables)
         if filled != payload.job.config:
             payload = payload.model_copy(update={"job": payload.job.model_copy(update={"config": filled})})
@@ -193,7 +195,7 @@ class DispatcherWorker:
         claim = self._claim_request(0) if claims_next and not self._stopping.is_set() else None
         self._watch("worker_completing")
         refused: list[Completion] = []
-        for report, answer in self._complete(reports, claim, broken_for=self._leases.longest):
+        for report, answer in self._complete(reports, claim, broken_for=self.leases.longest):
             if answer.result is CompletionResult.REFUSED:
                 _log.error("refused", task_id=str(answer.task_id), attempt=report.fence.attempt, code=answer.code, detail=answer.detail)
                 refused += _as_failure(report, answer.code or "refused", answer.detail or "Control refused the report.", retry=False)
@@ -205,7 +207,7 @@ class DispatcherWorker:
 
     def _as_it_stands(self, report: Completion) -> Completion:
         """A cancel that came while the operator ran replaces what it found out. What is lost is reported all the same: a slow worker is welcome."""
-        if self._leases.standing(report.fence.task_id) is Standing.CANCELED:
+        if self.leases.standing(report.fence.task_id) is Standing.CANCELED:
             return Completion(fence=report.fence, outcome=Outcome.CANCELED)
         return report
 
@@ -222,7 +224,7 @@ class DispatcherWorker:
             half = len(reports) // 2
             return self._complete(reports[:half], None, broken_for=0) + self._complete(reports[half:], None, broken_for=0)
         # Before the next tasks are taken: one of them may be a next attempt of these.
-        self._leases.release(report.fence.task_id for report in reports)
+        self.leases.release(report.fence.task_id for report in reports)
         if answered is None:
             _log.warning("stopped without an answer to the last reports", tasks=len(reports))
             return []
@@ -237,7 +239,7 @@ class DispatcherWorker:
         failure = _as_failure(report, error.code, error.detail, retry=is_broken(error))
         if failure:
             return self._complete(failure, None, broken_for=0)
-        self._leases.release([report.fence.task_id])  # its lease runs out, and control goes on from there
+        self.leases.release([report.fence.task_id])  # its lease runs out, and control goes on from there
         return []
 
 

@@ -1,5 +1,6 @@
 """The worker process: built from its settings, run until a signal asks it to stop."""
 
+import gc
 import secrets
 import signal
 import threading
@@ -27,6 +28,7 @@ def run(settings: Settings) -> None:
     configure_logging()
     name = settings.worker.name or f"worker-{secrets.token_hex(4)}"
     worker = build(settings, name)
+    gc.freeze()  # what was built at the start lives as long as the process; looking through it would delay an operator by milliseconds
     ended = threading.Event()
     failures: list[Exception] = []
 

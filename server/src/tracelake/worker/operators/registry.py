@@ -9,6 +9,7 @@ from tracelake.worker.operators.noop import noop
 from tracelake.worker.operators.range_aggregator import range_aggregator
 from tracelake.worker.operators.range_splitter import range_splitter
 from tracelake_sdk.dags import Runtime
+from tracelake_sdk.tasks import TaskPayload
 
 OPERATOR_FUNCTIONS: Mapping[tuple[str, str], Operator] = MappingProxyType(
     {
@@ -20,10 +21,11 @@ OPERATOR_FUNCTIONS: Mapping[tuple[str, str], Operator] = MappingProxyType(
 )
 
 
-def operator_for(runtime: str, name: str) -> Operator:
+def operator_for(payload: TaskPayload, operators: Mapping[tuple[str, str], Operator]) -> Operator:
+    job = payload.job
     try:
-        return OPERATOR_FUNCTIONS[runtime, name]
+        return operators[job.runtime, job.operator]
     except KeyError:
         # Another worker, of a newer release, may know it.
-        message = f"This worker knows no operator {name!r} of runtime {runtime!r}; run workers of the same release as control."
+        message = f"This worker knows no operator {job.operator!r} of runtime {job.runtime!r}; run workers of the same release as control."
         raise OperatorFailed("operator_unknown", message, retry=True) from None

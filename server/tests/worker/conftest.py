@@ -1,0 +1,39 @@
+"""Workers in the test's own process, against a real control over HTTP."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+from support.controls import Desk
+
+from tracelake.worker.control_client import ControlClient
+from tracelake.worker.dispatching import DispatcherWorker
+from tracelake.worker.operators.contract import Operator
+from tracelake.worker.operators.registry import OPERATOR_FUNCTIONS
+from tracelake_sdk.home import HomeFiles
+
+from .hiring import Hire
+
+
+@pytest.fixture
+def hire(desk: Desk, api_url: str) -> Iterator[Hire]:
+    """Makes a worker; `watch` may do things at its named moments, `noop` replaces what that operator does."""
+    clients: list[ControlClient] = []
+
+    def made(
+        *,
+        name: str = "w1",
+        prefetch: int = 100,
+        watch: Callable[[str], None] = lambda moment: None,
+        noop: Operator | None = None,
+        url: str = api_url,
+        token: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> DispatcherWorker:
+        clients.append(ControlClient(url, token or HomeFiles(desk.control.settings.home).worker_token() or ""))
+        operators: Mapping[tuple[str, str], Operator] = OPERATOR_FUNCTIONS if noop is None else {**OPERATOR_FUNCTIONS, ("dispatcher", "noop"): noop}
+        return DispatcherWorker(clients[-1], name=name, prefetch=prefetch, poll_seconds=0, watch=watch, operators=operators, clock=clock)
+
+    yield made
+    for client in clients:
+        client.close()

@@ -1,0 +1,173 @@
+"""The client over real sockets: what broke is told apart, and what may be repeated is repeated as it was."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import pytest
+from structlog.testing import capture_logs
+
+from tracelake.worker.control_client import ControlClient
+from tracelake.worker.persistence import Persistence
+from tracelake_sdk.errors import NotRunning, OutcomeUnknown, StaleAttempt, TracelakeError, Unauthenticated, Unavailable
+from tracelake_sdk.tasks import ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest
+
+from .answering import answer, free_url, speaking
+
+NOTHING = answer(200, ClaimAnswer(claimed=[]).model_dump_json().encode())
+CLAIM = ClaimRequest(worker="w1", claim_id="c" * 43, runtime="dispatcher", room={"default": 10})
+
+
+Connect = Callable[..., ControlClient]
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Clients whose connections end with the test."""
+    clients: list[ControlClient] = []
+
+    def client(url: str, token: str = "t") -> ControlClient:
+        clients.append(ControlClient(url, token))
+        return clients[-1]
+
+    yield client
+    for made in clients:
+        made.close()
+
+
+def problem(error: TracelakeError) -> bytes:
+    return answer(error.status, json.dumps(error.problem()).encode(), "application/problem+json")
+
+
+def test_a_claim_is_sent_as_its_model_with_the_token_in_its_header(connect: Connect):
+    with speaking(NOTHING) as control:
+        assert connect(control.url + "/", "sesame").claim(CLAIM) == ClaimAnswer(claimed=[])
+    [request] = control.requests
+    assert request.startswith(b"POST /internal/task-claim HTTP/1.1\r\n")
+    assert b"\r\nauthorization: Bearer sesame\r\n" in request.lower().replace(b"bearer", b"Bearer")
+    assert ClaimRequest.model_validate_json(control.bodies[0]) == CLAIM
+
+
+def test_a_thread_keeps_its_connection(connect: Connect):
+    with speaking(NOTHING) as control:
+        client = connect(control.url)
+        for _ in range(3):
+            client.claim(CLAIM)
+        threads = threading.active_count()
+        client.claim(CLAIM)
+        assert threading.active_count() == threads  # the speaker has one thread a connection
+
+
+def test_an_error_of_control_is_raised_as_the_class_it_was(connect: Connect):
+    with speaking(problem(StaleAttempt("Too late.", id="abc")), problem(Unauthenticated())) as control:
+        client = connect(control.url)
+        with pytest.raises(StaleAttempt, match="Too late") as caught:
+            client.claim(CLAIM)
+        assert caught.value.id == "abc"
+        with pytest.raises(Unauthenticated):
+            client.fetch(uuid4())
+
+
+def test_nothing_was_sent_where_nobody_listens(connect: Connect):
+    with pytest.raises(NotRunning):
+        connect(free_url()).claim(CLAIM)
+
+
+@pytest.mark.parametrize("said", [b"", NOTHING[:-5], NOTHING[:20]], ids=["nothing", "half a body", "half a head"])
+def test_a_connection_that_breaks_leaves_the_outcome_unknown(said: bytes, connect: Connect):
+    with speaking(said) as control, pytest.raises(OutcomeUnknown):
+        connect(control.url).claim(CLAIM)
+
+
+def test_an_answer_of_somebody_in_between_is_not_taken_for_controls(connect: Connect):
+    with speaking(answer(502, b"<html>", "text/html"), answer(500, b"{", "application/problem+json"), answer(200, b'{"claimed": 5}')) as control:
+        client = connect(control.url)
+        with pytest.raises(Unavailable):
+            client.claim(CLAIM)
+        with pytest.raises(TracelakeError, match="500"):
+            client.claim(CLAIM)
+        with pytest.raises(TracelakeError, match="claimed"):
+            client.claim(CLAIM)
+
+
+def test_a_claim_is_repeated_word_for_word_until_it_is_answered(connect: Connect):
+    with speaking(b"", problem(Unavailable()), problem(TracelakeError()), NOTHING[:-1], NOTHING) as control:
+        client = connect(control.url)
+        answered = Persistence(threading.Event()).ask(lambda: client.claim(CLAIM), after_stop=0)
+    assert answered is not None and answered.value == ClaimAnswer(claimed=[])
+    assert len(control.bodies) == 5
+    assert len(set(control.bodies)) == 1
+
+
+def test_a_refusal_is_not_repeated(connect: Connect):
+    with speaking(problem(Unauthenticated())) as control:
+        client = connect(control.url)
+        with pytest.raises(Unauthenticated):
+            Persistence(threading.Event()).ask(lambda: client.claim(CLAIM), after_stop=0)
+    assert len(control.requests) == 1
+
+
+def test_the_lease_of_a_repeated_claim_counts_from_its_first_try(connect: Connect):
+    ticks = iter(range(100))
+    with speaking(NOTHING, b"", NOTHING) as control:
+        client = connect(control.url)
+        persistence = Persistence(threading.Event(), clock=lambda: next(ticks))
+        first = persistence.ask(lambda: client.claim(CLAIM), after_stop=0)
+        again = persistence.ask(lambda: client.claim(CLAIM), after_stop=0)
+    assert first is not None and first.since == 1    # begun at 0, answered at 1
+    assert again is not None and again.since == 2    # begun at 2
+
+
+def test_asking_ends_when_the_worker_stops(connect: Connect):
+    stopping = threading.Event()
+    client = connect(free_url())
+    asked = threading.Event()
+
+    def call() -> ClaimAnswer:
+        asked.set()
+        return client.claim(CLAIM)
+
+    answers: list[object] = []
+    thread = threading.Thread(target=lambda: answers.append(Persistence(stopping).ask(call, after_stop=0)))
+    thread.start()
+    assert asked.wait(10)
+    stopping.set()
+    thread.join(10)
+    assert answers == [None]
+
+
+def test_last_reports_are_tried_for_a_while_after_the_stop(connect: Connect):
+    stopping = threading.Event()
+    stopping.set()
+    with speaking(b"", b"", b"", NOTHING) as control:
+        client = connect(control.url)
+        assert Persistence(stopping).ask(lambda: client.claim(CLAIM), after_stop=30) is not None
+    assert len(control.requests) == 4
+
+
+def test_a_call_that_breaks_control_is_given_up_after_a_while(connect: Connect):
+    with speaking(problem(TracelakeError(id="x"))) as control:
+        client = connect(control.url)
+        began = time.monotonic()
+        with pytest.raises(TracelakeError) as caught:
+            Persistence(threading.Event()).ask(lambda: client.claim(CLAIM), after_stop=0, broken_for=0.2)
+        assert time.monotonic() - began >= 0.2
+    assert caught.value.id == "x"
+    assert len(control.requests) > 1
+
+
+def test_absence_is_told_rarely_and_never_with_a_secret(connect: Connect):
+    with speaking(*[problem(Unavailable("Away."))] * 5, NOTHING) as control, capture_logs() as logs:
+        client = connect(control.url, "sesame")
+        Persistence(threading.Event()).ask(lambda: client.claim(CLAIM), after_stop=0)
+    assert [entry["tries"] for entry in logs] == [2, 4, 6]
+    assert "sesame" not in repr(logs)
+    assert CLAIM.claim_id not in repr(logs)
+
+
+def test_a_heartbeat_is_read_as_its_model(connect: Connect):
+    told = HeartbeatAnswer(expires_at={}, cancel=[uuid4()], lost=[])
+    with speaking(answer(200, told.model_dump_json().encode())) as control:
+        assert connect(control.url).heartbeat(HeartbeatRequest(worker="w", fences=[])) == told

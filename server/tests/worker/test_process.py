@@ -1,0 +1,144 @@
+"""The worker as a process: it starts from its settings, dies where it is told to, and stops when it is asked to."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from support.controls import Desk, running_control, served, settings_for
+from support.databases import StateDatabase
+
+from tracelake.settings import read_settings
+from tracelake.worker.process import build
+from tracelake_sdk.errors import NotRunning, SettingInvalid
+from tracelake_sdk.home import HomeFiles
+
+from .answering import free_url
+from .test_dispatching import CHAIN, RANGES, STATES
+
+# A killed worker's tasks come back within a second.
+BRISK = {"lease_seconds": 1, "housekeeping_seconds": 0.05, "backoff_seconds": 0.05}
+
+
+class Workers:
+    """Worker processes against one control, each ended by its pid when the test ends."""
+
+    def __init__(self, desk: Desk, url: str, folder: Path, ending: ExitStack) -> None:
+        self.desk, self.url, self._folder, self._ending = desk, url, folder, ending
+        self._number = 0
+
+    def start(self, **environment: str) -> "subprocess.Popen[bytes]":
+        self._number += 1
+        token = HomeFiles(self.desk.control.settings.home).worker_token() or ""
+        log = self._ending.enter_context((self._folder / f"worker-{self._number}.log").open("wb"))
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("TRACELAKE")}
+        given = {"TRACELAKE_HOME": str(self._folder / "empty"), "TRACELAKE__WORKER__API_URL": self.url, "TRACELAKE__WORKER__TOKEN": token, **environment}
+        process = subprocess.Popen([sys.executable, "-m", "tracelake.main", "worker"], env=kept | given, stdout=log, stderr=log, cwd=self._folder)
+        self._ending.callback(process.wait, 10)
+        self._ending.callback(process.kill)
+        return process
+
+    def log(self, number: int = 1) -> str:
+        return (self._folder / f"worker-{number}.log").read_text()
+
+
+@pytest.fixture
+def workers(database: StateDatabase, tmp_path: Path) -> Iterator[Workers]:
+    with ExitStack() as ending:
+        desk = ending.enter_context(running_control(settings_for(database, tmp_path / "home", tasks=BRISK), database))
+        url = ending.enter_context(served(desk.control))
+        yield Workers(desk, url, tmp_path, ending)
+
+
+def until(fact: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not fact():
+        assert time.monotonic() < deadline, "it did not become true in time"
+        time.sleep(0.02)
+
+
+def polls(desk: Desk) -> bool:
+    return desk.services.waiting.number_waiting > 0
+
+
+@pytest.mark.proves("T9.1")
+@pytest.mark.proves("G1.6")
+@pytest.mark.parametrize("moment", ["worker_claimed*2", "worker_ran*2", "worker_completing*3", "worker_completed*2"])
+def test_a_worker_that_is_killed_leaves_nothing_undone_and_nothing_done_twice(moment: str, workers: Workers):
+    desk = workers.desk
+    desk.deploy(CHAIN)
+    desk.emit(3, 10, 25, 47)
+    first = workers.start(TRACELAKE__CHAOS__KILL_AT=moment)
+    assert first.wait(60) == -signal.SIGKILL
+    workers.start()
+    until(lambda: dict(desk.query(STATES)) == {"completed": 1 + 4 + 4 + 8})
+    tens = [(start, start + 10) for start in range(0, 40, 10)]
+    fives = [(start, start + 5) for start in range(0, 40, 5)]
+    assert desk.query(RANGES) == sorted(tens + fives, key=lambda told: (told[1], told[0]))
+    assert desk.one("SELECT count(*) FROM event_ledger") == 4 + 4 + 8
+    assert desk.one("SELECT count(*) FROM task_attempt WHERE ended_at IS NULL") == 0
+    assert desk.one("SELECT count(*) FROM task_attempt") == desk.one("SELECT count(*) FROM run_history")
+
+
+@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
+def test_a_polling_worker_stops_at_once_when_it_is_asked_to(asked: signal.Signals, workers: Workers):
+    worker = workers.start()
+    until(lambda: polls(workers.desk))
+    began = time.monotonic()
+    worker.send_signal(asked)
+    assert worker.wait(20) == 0
+    assert time.monotonic() - began < 10  # its poll would have gone on for 20 seconds
+    assert [json.loads(line)["event"] for line in workers.log().splitlines()] == ["started", "stopped"]
+
+
+def test_a_worker_that_stops_leaves_its_tasks_to_others_without_a_failure(workers: Workers):
+    desk = workers.desk
+    desk.deploy()
+    desk.emit(*range(2000))
+    worker = workers.start(TRACELAKE__WORKER__PREFETCH="10")
+    until(lambda: desk.one("SELECT count(*) FROM task WHERE state = 'completed'") > 20)
+    worker.terminate()
+    assert worker.wait(20) == 0
+    assert desk.one("SELECT count(*) FROM task WHERE state = 'running'") == 0
+    assert desk.one("SELECT max(failures) FROM task") == 0
+    workers.start()
+    until(lambda: dict(desk.query(STATES)) == {"completed": 2001})
+    assert set(desk.query("SELECT DISTINCT outcome::text FROM task_attempt")) <= {("succeeded",), ("given_back",)}
+
+
+def test_a_worker_outlives_the_absence_of_control(workers: Workers):
+    desk = workers.desk
+    worker = workers.start(TRACELAKE__WORKER__API_URL=free_url(), TRACELAKE_LOG_LEVEL="warning")
+    until(lambda: "control does not answer" in workers.log())
+    assert worker.poll() is None
+    worker.terminate()
+    assert worker.wait(20) == 0
+    entry = json.loads(workers.log().splitlines()[0])
+    assert (entry["level"], entry["code"]) == ("warning", "not_running")
+    assert desk.worker.name not in workers.log()
+
+
+def test_a_worker_with_a_wrong_token_ends_with_an_error(workers: Workers):
+    worker = workers.start(TRACELAKE__WORKER__TOKEN="no-such-token")
+    assert worker.wait(30) == 1
+    assert "error [unauthenticated]" in workers.log()
+    assert "no-such-token" not in workers.log()
+
+
+def test_the_home_of_a_running_system_is_enough_to_find_it(tmp_path: Path):
+    files = HomeFiles(tmp_path)
+    with pytest.raises(NotRunning, match="tracelake up"):
+        build(read_settings(home=tmp_path), "w")
+    files.running.write_text(json.dumps({"api_url": "http://127.0.0.1:1", "pid": 1}))
+    with pytest.raises(SettingInvalid, match="TRACELAKE__WORKER__TOKEN"):
+        build(read_settings(home=tmp_path), "w")
+    files.credentials.write_text(json.dumps({"worker_token": "t"}))
+    build(read_settings(home=tmp_path), "w")
+    with pytest.raises(SettingInvalid, match="TRACELAKE__WORKER__API_URL"):
+        build(read_settings(home=tmp_path, worker={"api_url": "localhost:80"}), "w")
