@@ -156,28 +156,24 @@ class _Reader:
         if depth > MAX_DEPTH:
             self._findings.add(DagTooDeep, place, f"this is nested more than {MAX_DEPTH} levels deep", "Flatten it")
             self._findings.raise_first()
-        refused = self._refuse_references(event, place)
+        self._refuse_references(event, place)
         match event:
             case yaml.AliasEvent():
-                node = Node(place, Broken.BROKEN)
+                return Node(place, Broken.BROKEN)
             case yaml.SequenceStartEvent():
-                node = self._list(place, depth)
+                return self._list(place, depth)
             case yaml.MappingStartEvent():
-                node = self._mapping(place, depth)
+                return self._mapping(place, depth)
             case _:
-                node = Node(place, self._scalar(event, place))
-        return Node(place, Broken.BROKEN) if refused else node
+                return Node(place, self._scalar(event, place))
 
-    def _refuse_references(self, event: Any, place: Place) -> bool:
+    def _refuse_references(self, event: Any, place: Place) -> None:
         if event.anchor is not None:
             sign, word = ("*", "alias") if isinstance(event, yaml.AliasEvent) else ("&", "anchor")
             self._findings.add(DagAliasRefused, place, f"`{sign}` makes this an {word}", "Write the value out wherever it is needed")
-            return True
         if getattr(event, "tag", None) is not None:
             tag = quoted(event.tag.replace("tag:yaml.org,2002:", "!!"))
             self._findings.add(DagTagRefused, place, f"the tag {tag} is not accepted", "Remove the tag and write a plain value")
-            return True
-        return False
 
     def _list(self, place: Place, depth: int) -> Node:
         items: list[Node] = []
