@@ -171,8 +171,8 @@ class _Reader:
         if event.anchor is not None:
             sign, word = ("*", "alias") if isinstance(event, yaml.AliasEvent) else ("&", "anchor")
             self._findings.add(DagAliasRefused, place, f"`{sign}` makes this an {word}", "Write the value out wherever it is needed")
-        if getattr(event, "tag", None) is not None:
-            tag = quoted(event.tag.replace("tag:yaml.org,2002:", "!!"))
+        if tag := getattr(event, "tag", None):
+            tag = quoted(tag.replace("tag:yaml.org,2002:", "!!"))
             self._findings.add(DagTagRefused, place, f"the tag {tag} is not accepted", "Remove the tag and write a plain value")
 
     def _list(self, place: Place, depth: int) -> Node:
