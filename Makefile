@@ -33,6 +33,7 @@ check: setup ## Lint, types, import contracts, and whether generated pages are f
 	@.venv/bin/lint-imports
 	@$(PY) tools/guarantees.py --check
 	@$(PY) tools/licences.py --check
+	@$(PY) tools/payload_schema.py --check
 
 bench: setup ## Run the benchmark (one row with ROW=tasks)
 	@$(PY) -m bench $(ROW)
@@ -40,6 +41,7 @@ bench: setup ## Run the benchmark (one row with ROW=tasks)
 docs: setup ## Write the generated pages anew
 	@$(PY) tools/guarantees.py
 	@$(PY) tools/licences.py
+	@$(PY) tools/payload_schema.py
 
 lock: setup ## Resolve the dependencies into requirements.lock and tools/build.lock (newer ones with UPGRADE=1)
 	@tools/lock $(if $(UPGRADE),--upgrade)

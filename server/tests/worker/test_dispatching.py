@@ -12,7 +12,7 @@ from tracelake.worker.operators.contract import OperatorFailed, OperatorResult
 from tracelake_sdk.errors import Unauthenticated
 from tracelake_sdk.events import EventDraft
 from tracelake_sdk.scopes import CursorScope, FullScope
-from tracelake_sdk.tasks import TaskPayload
+from tracelake_sdk.tasks import TaskPayload, TaskState
 
 from .answering import relaying
 from .hiring import Hire, run_until_idle
@@ -159,6 +159,31 @@ def test_a_cancel_while_the_operator_runs_replaces_its_result(desk: Desk, hire: 
     run_until_idle(worker)
     assert dict(desk.query(STATES)) == {"canceled": 1}
     assert desk.one("SELECT count(*) FROM dataset_event") == 0
+
+
+@pytest.mark.proves("T3.6")
+def test_a_canceled_task_hears_that_its_attempt_has_stopped(desk: Desk, hire: Hire):
+    task = end_task(desk)
+
+    def cancel() -> None:
+        desk.services.reaper.run_once(now=later())  # nobody runs it by the database's clock, so the cancel ends it at once
+        assert desk.services.cancels.cancel(desk.admin, task) is TaskState.CANCELED
+        worker.leases.run_once()
+
+    worker: DispatcherWorker = hire(watch=at("worker_ran", cancel))
+    with capture_logs() as logs:
+        run_until_idle(worker)
+    assert "not taken" not in {entry["event"] for entry in logs}
+
+
+def test_what_was_reported_is_held_no_longer(desk: Desk, hire: Hire):
+    desk.deploy()
+    desk.emit(*range(5))
+    worker = hire()
+    worker.run_once()
+    assert worker.leases.longest == 30  # of the five that came with the answer
+    run_until_idle(worker)
+    assert worker.leases.longest == 0
 
 
 @pytest.mark.proves("T3.6")

@@ -119,7 +119,7 @@ def test_a_rewritten_cursor_rewrites_its_range_if_that_was_told():
     assert result.state is None
 
 
-@pytest.mark.parametrize("cursor", [25, 21, -1, -100])
+@pytest.mark.parametrize("cursor", [25, 21, 20, -1, -100])
 def test_a_rewritten_cursor_of_a_range_that_was_not_told_tells_nothing(cursor: int):
     line = Line(TENS)
     for earlier in (3, 25):
