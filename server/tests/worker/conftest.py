@@ -2,9 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
-from support.controls import Desk
+from support.controls import Desk, running_control, served, settings_for
+from support.databases import StateDatabase
 
 from tracelake.worker.control_client import ControlClient
 from tracelake.worker.dispatching import DispatcherWorker
@@ -13,6 +16,7 @@ from tracelake.worker.operators.registry import OPERATOR_FUNCTIONS
 from tracelake_sdk.home import HomeFiles
 
 from .hiring import Hire
+from .processes import BRISK, Workers
 
 
 @pytest.fixture
@@ -37,3 +41,11 @@ def hire(desk: Desk, api_url: str) -> Iterator[Hire]:
     yield made
     for client in clients:
         client.close()
+
+
+@pytest.fixture
+def workers(database: StateDatabase, tmp_path: Path) -> Iterator[Workers]:
+    with ExitStack() as ending:
+        desk = ending.enter_context(running_control(settings_for(database, tmp_path / "home", tasks=BRISK), database))
+        url = ending.enter_context(served(desk.control))
+        yield Workers(desk, url, tmp_path, ending)

@@ -1,18 +1,11 @@
 """The worker as a process: it starts from its settings, dies where it is told to, and stops when it is asked to."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from support.controls import Desk, running_control, served, settings_for
-from support.databases import StateDatabase
 
 from tracelake.settings import read_settings
 from tracelake.worker.process import build
@@ -20,51 +13,8 @@ from tracelake_sdk.errors import NotRunning, SettingInvalid
 from tracelake_sdk.home import HomeFiles
 
 from .answering import free_url
+from .processes import Workers, polls, until
 from .test_dispatching import CHAIN, RANGES, STATES
-
-# A killed worker's tasks come back within a second.
-BRISK = {"lease_seconds": 1, "housekeeping_seconds": 0.05, "backoff_seconds": 0.05}
-
-
-class Workers:
-    """Worker processes against one control, each ended by its pid when the test ends."""
-
-    def __init__(self, desk: Desk, url: str, folder: Path, ending: ExitStack) -> None:
-        self.desk, self.url, self._folder, self._ending = desk, url, folder, ending
-        self._number = 0
-
-    def start(self, **environment: str) -> "subprocess.Popen[bytes]":
-        self._number += 1
-        token = HomeFiles(self.desk.control.settings.home).worker_token() or ""
-        log = self._ending.enter_context((self._folder / f"worker-{self._number}.log").open("wb"))
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("TRACELAKE")}
-        given = {"TRACELAKE_HOME": str(self._folder / "empty"), "TRACELAKE__WORKER__API_URL": self.url, "TRACELAKE__WORKER__TOKEN": token, **environment}
-        process = subprocess.Popen([sys.executable, "-m", "tracelake.main", "worker"], env=kept | given, stdout=log, stderr=log, cwd=self._folder)
-        self._ending.callback(process.wait, 10)
-        self._ending.callback(process.kill)
-        return process
-
-    def log(self, number: int = 1) -> str:
-        return (self._folder / f"worker-{number}.log").read_text()
-
-
-@pytest.fixture
-def workers(database: StateDatabase, tmp_path: Path) -> Iterator[Workers]:
-    with ExitStack() as ending:
-        desk = ending.enter_context(running_control(settings_for(database, tmp_path / "home", tasks=BRISK), database))
-        url = ending.enter_context(served(desk.control))
-        yield Workers(desk, url, tmp_path, ending)
-
-
-def until(fact: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not fact():
-        assert time.monotonic() < deadline, "it did not become true in time"
-        time.sleep(0.02)
-
-
-def polls(desk: Desk) -> bool:
-    return desk.services.waiting.number_waiting > 0
 
 
 @pytest.mark.proves("T9.1")
