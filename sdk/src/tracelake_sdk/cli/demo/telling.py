@@ -1,0 +1,65 @@
+"""How the demo speaks: numbered headings, sentences, pictures with numbers, and commands that stand on lines of their own."""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from tracelake_sdk.cli.demo.ledger_walk import Walk
+from tracelake_sdk.cli.printing import console, counted
+
+_INDENT = 3
+
+
+class Teller:
+    """Sentences are wrapped on a terminal and left whole elsewhere; commands are never broken."""
+
+    def __init__(self) -> None:
+        self._screen: Console = console()
+        self._chapter: int = 0
+
+    def title(self, text: str) -> None:
+        self._screen.print(Text(text, "bold"))
+
+    def chapter(self, text: str) -> None:
+        self._chapter += 1
+        self._screen.print()
+        self._screen.print(Text.assemble((f"{self._chapter}", "cyan"), "  ", (text, "bold")), soft_wrap=True)
+
+    def say(self, *sentences: str) -> None:
+        text = Text(" ".join(sentences))
+        if self._screen.is_terminal:
+            self._screen.print(Padding(text, (0, _INDENT, 0, _INDENT)))
+        else:
+            self._screen.print(Text(" " * _INDENT) + text, soft_wrap=True)
+
+    def command(self, *commands: str) -> None:
+        for command in commands:
+            self._screen.print(Text.assemble(" " * _INDENT, (command, "green")), soft_wrap=True)
+
+    def picture(self, rows: Sequence[tuple[str, str, str]]) -> None:
+        """The jobs as a tree: the lines that lead to each, its name, and what there is to say of it."""
+        width = max(len(lines) + len(name) for lines, name, _ in rows)
+        self._screen.print()
+        for lines, name, words in rows:
+            gap = " " * (width - len(lines) - len(name) + 3)
+            self._screen.print(Text.assemble(" " * (_INDENT + 2), (lines, "dim"), (name, "bold"), gap, words), soft_wrap=True)
+        self._screen.print()
+
+    def numbers(self, walk: Walk) -> None:
+        """The picture of the DAG with what happened at each job."""
+        tasks = [counted(len(step.tasks), "task") for step in walk.steps]
+        events = [f"told {counted(len(step.events), 'event')}" if step.events else "" for step in walk.steps]
+        width = max(len(words) for words in tasks)
+        self.picture([(step.lines, step.job, f"{one:>{width}}   {other}".rstrip()) for step, one, other in zip(walk.steps, tasks, events, strict=True)])
+
+    @contextmanager
+    def busy(self, words: str) -> Generator[Callable[[str], None]]:
+        """Shows what is being waited for, on a terminal alone; what is yielded changes the words."""
+        if not self._screen.is_terminal:
+            yield lambda words: None
+            return
+        with self._screen.status(Text(words)) as shown:
+            yield lambda words: shown.update(Text(words))

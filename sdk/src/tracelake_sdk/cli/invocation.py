@@ -1,0 +1,64 @@
+"""How this very program is called again, so that every command that is printed can be pasted as it is."""
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from tracelake_sdk.errors import ServerMissing
+
+_MENTIONED = re.compile(r"`(tracelaked?)(?=[ `])")
+
+
+def program() -> str:
+    """`tracelake` where the path leads to this program, else the path by which it was called."""
+    called = sys.argv[0]
+    if Path(called).name == "__main__.py":
+        return shlex.join([sys.executable, "-m", "tracelake_sdk.cli"])
+    return shlex.quote(_by_name(Path(called)))
+
+
+def again(*words: str) -> str:
+    """A command of this program; it names the home where that is not the usual one."""
+    return f"{_home()}{program()} {shlex.join(words)}"
+
+
+def pasteable(text: str) -> str:
+    """The same text, with the commands that it mentions spelt so that they run here."""
+
+    def spelt(mention: re.Match[str]) -> str:
+        if mention[1] == "tracelake":
+            return f"`{_home()}{program()}"
+        try:
+            return f"`{_home()}{shlex.quote(_by_name(server_program()))}"
+        except ServerMissing:
+            return mention[0]
+
+    return _MENTIONED.sub(spelt, text)
+
+
+def server_program() -> Path:
+    """`tracelaked`: of this environment, else of the path; raises ServerMissing."""
+    beside = Path(sys.executable).with_name("tracelaked")
+    if beside.is_file() and os.access(beside, os.X_OK):
+        return beside
+    if found := shutil.which("tracelaked"):
+        return Path(found)
+    raise ServerMissing(f"The programs of a Tracelake system are not installed here; install the package `tracelake` into {sys.prefix}.")
+
+
+def _home() -> str:
+    home = os.environ.get("TRACELAKE_HOME")
+    return f"TRACELAKE_HOME={shlex.quote(home)} " if home else ""
+
+
+def _by_name(file: Path) -> str:
+    """The name alone where the path leads to this file."""
+    on_path = shutil.which(file.name)
+    try:
+        same = on_path is not None and file.samefile(on_path)
+    except OSError:
+        same = False
+    return file.name if same else str(file)

@@ -1,0 +1,109 @@
+"""What people and programs read: tables that cut nothing, sentences, and one JSON document."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, spell_cursor
+
+STATE_STYLES = {
+    "queued": "yellow", "waiting": "yellow", "running": "cyan", "committing": "cyan", "completed": "green", "failed": "bold red", "canceled": "magenta",
+    "SUCCESS": "green", "FAILED": "red", "BLOCKED": "red", "succeeded": "green", "timed_out": "red",
+}  # fmt: skip
+_FOLDED = 24  # columns that a text that may take several lines has at least
+_GAP = 1      # right of each column, beside the line between two
+
+Cell = str | Text
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table; one that `folds` may take several lines on a narrow terminal, all others are never cut."""
+
+    name: str
+    right: bool = False
+    folds: bool = False
+
+
+def console() -> Console:
+    """Standard output; colours only on a terminal, and what comes from outside is never read as markup."""
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def say(text: Cell = "", *, to: Console | None = None) -> None:
+    """One sentence, broken by the terminal alone."""
+    (to or console()).print(text if isinstance(text, Text) else clean(text), soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """The one document of this answer."""
+    sys.stdout.write(json.dumps(to_jsonable_python(value), indent=2, ensure_ascii=False) + "\n")
+
+
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, to: Console | None = None) -> None:
+    screen = to or console()
+    cells = [[cell if isinstance(cell, Text) else Text(clean(cell)) for cell in row] for row in rows]
+    widths = [max([len(column.name), *(row[place].cell_len for row in cells)]) for place, column in enumerate(columns)]
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for column, width in zip(columns, widths, strict=True):
+        folds = column.folds and screen.is_terminal
+        least = min(width, _FOLDED) if folds else width
+        table.add_column(
+            column.name, justify="right" if column.right else "left", no_wrap=not folds, overflow="fold" if folds else "crop", min_width=least
+        )
+    for row in cells:
+        table.add_row(*row)
+    # A terminal breaks a line that is too long and copies it whole; a table that is squeezed would cut ids in two.
+    narrow = sum(min(width, _FOLDED) if column.folds and screen.is_terminal else width for column, width in zip(columns, widths, strict=True))
+    screen.width = max(screen.width, narrow + (_GAP + 1) * len(columns)) if screen.is_terminal else sum(widths) + (_GAP + 1) * len(columns)
+    for line in screen.render_lines(table, pad=False):
+        row = Text.assemble(*((segment.text, segment.style or "") for segment in line))
+        row.rstrip()
+        screen.print(row, soft_wrap=True)
+
+
+def state(name: str) -> Text:
+    return Text(name, STATE_STYLES.get(name, ""))
+
+
+def clean(text: str) -> str:
+    """Without characters that would move the cursor or recolour the terminal."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else letter.encode("unicode_escape").decode() for letter in text)
+
+
+def instant(at: datetime | None) -> str:
+    return "" if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+def duration(start: datetime, end: datetime) -> str:
+    seconds = (end - start).total_seconds()
+    return f"{seconds:.3f} s" if seconds < 60 else f"{seconds / 60:.1f} min"
+
+
+def scope_words(scope: FullScope | PartitionScope | CursorScope | RangeScope | None) -> str:
+    """`5`, `[0, 100)`, `partition de`, `everything`; nothing for a task without a scope."""
+    match scope:
+        case None:
+            return ""
+        case FullScope():
+            return "everything"
+        case PartitionScope(key=key):
+            return f"partition {key}"
+        case CursorScope(value=value):
+            return str(spell_cursor(value))
+        case RangeScope(start=start, end=end):
+            return f"[{spell_cursor(start)}, {spell_cursor(end)})"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 task`, `2 tasks`, `1,200 tasks`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,109 @@
+"""`up`, `doctor` and `version`: the system on this machine."""
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+from typing import Any, TypedDict, cast
+
+import typer
+from rich.text import Text
+
+from tracelake_sdk.cli.invocation import pasteable, server_program
+from tracelake_sdk.cli.printing import clean, print_json, say
+from tracelake_sdk.client import Client
+from tracelake_sdk.errors import Forbidden, NotRunning, ServerMissing, TracelakeError, Unauthenticated
+
+_SECONDS = 120
+_MARK = 8  # columns
+_MARKS: dict[bool | None, tuple[str, str]] = {True: (f"{'ok':<{_MARK}}", "green"), False: (f"{'FAILED':<{_MARK}}", "bold red"), None: (f"{'-':<{_MARK}}", "dim")}
+
+
+class Check(TypedDict):
+    """One question and its answer; `ok` is None where what it asks about is not there, which is never a pass."""
+
+    name: str
+    ok: bool | None
+    detail: str
+    remedy: str
+
+
+def up() -> None:
+    """Become `tracelaked up`."""
+    program = str(server_program())
+    sys.stdout.flush()
+    os.execv(program, [program, "up"])  # noqa: S606  it replaces this process, so that signals and exit code are its own
+
+
+def doctor(*, as_json: bool) -> None:
+    checks = [Check({**check, "detail": pasteable(check["detail"]), "remedy": pasteable(check["remedy"])}) for check in (*_machine(), *_service())]
+    if as_json:
+        print_json(checks)
+    else:
+        width = max(len(check["name"]) for check in checks)
+        for check in checks:
+            say(Text.assemble(_MARKS[check["ok"]], f"{check['name']:<{width}}  {clean(check['detail'])}"))
+            if check["remedy"]:
+                say(f"{'':<{_MARK + width + 2}}→ {check['remedy']}")
+    if any(check["ok"] is False for check in checks):
+        raise typer.Exit(1)
+
+
+def _machine() -> list[Check]:
+    """What the server's own doctor says, where the server is installed."""
+    try:
+        program = server_program()
+    except ServerMissing:
+        return [Check(name="server", ok=None, detail="the package `tracelake` is not installed", remedy="install it to run a system on this machine")]
+    try:
+        answer = subprocess.run([program, "doctor", "-o", "json"], capture_output=True, text=True, check=False, timeout=_SECONDS)
+    except subprocess.TimeoutExpired:
+        return [Check(name="server", ok=False, detail=f"`tracelaked doctor` did not answer in {_SECONDS} seconds", remedy="run it by hand")]
+    try:
+        return cast("list[Check]", json.loads(answer.stdout))
+    except ValueError:
+        said = answer.stderr.strip().splitlines()
+        return [Check(name="server", ok=False, detail=said[-1] if said else "`tracelaked doctor` ended without a word", remedy="correct what it names")]
+
+
+def _service() -> list[Check]:
+    """Whether the service answers this very client, and whom it takes it for."""
+    try:
+        client = Client()
+    except NotRunning as error:
+        return [Check(name="api", ok=None, detail=error.detail, remedy=""), _not_asked("token")]
+    except TracelakeError as error:
+        return [Check(name="api", ok=False, detail=error.detail, remedy="correct the setting"), _not_asked("token")]
+    answers = Check(name="api", ok=True, detail=f"{client.api_url} answers", remedy="")
+    with client:
+        try:
+            me = client.me()
+        except (Unauthenticated, Forbidden) as error:
+            return [answers, Check(name="token", ok=False, detail=error.detail, remedy="set TRACELAKE_TOKEN to a valid token")]
+        except NotRunning as error:
+            return [Check(name="api", ok=False, detail=error.detail, remedy="start a system with `tracelake up`, or correct TRACELAKE_API_URL"), _not_asked("token")]
+        except TracelakeError as error:
+            return [Check(name="api", ok=False, detail=error.detail, remedy="try again, then look into its log"), _not_asked("token")]
+    who = f"{me.name} ({me.kind}) of org {me.org} with roles {', '.join(me.roles) or 'none'}"
+    return [answers, Check(name="token", ok=True, detail=who, remedy="")]
+
+
+def _not_asked(name: str) -> Check:
+    return Check(name=name, ok=None, detail="no system answers", remedy="")
+
+
+def version(*, as_json: bool) -> None:
+    found: dict[str, Any] = {name: _version_of(name) for name in ("tracelake-sdk", "tracelake", "tracelake-spark")}
+    if as_json:
+        print_json(found)
+    else:
+        for name, number in found.items():
+            say(f"{name} {number or 'is not installed'}")
+
+
+def _version_of(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
