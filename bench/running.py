@@ -44,7 +44,7 @@ def run_row(row: Row, stage: Stage, *, n: int, runs: int, say: Callable[[str], N
     """Interleaved, and each round begins with another one, so that no one always comes after the same."""
     found: dict[str, list[Measured]] = {}
     say(f"{row.name}: starting")
-    with row.contenders(stage) as contenders:
+    with row.contenders(stage, n) as contenders:
         for number in range(runs):
             turn = number % len(contenders)
             for contender in contenders[turn:] + contenders[:turn]:

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,7 +119,7 @@ class System:
 
 
 @contextmanager
-def running_system(postgres: Postgres, folder: Path, database: str, *, commands: Commands | None = None, extra: Mapping[str, str] | None = None) -> Iterator[System]:
+def running_system(postgres: Postgres, folder: Path, database: str, *, commands: Commands | None = None, extra: Mapping[str, str] | None = None) -> Generator[System]:
     """Starts control, then the worker, and ends both by their ids."""
     commands = commands or Commands()
     home = folder / database

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from typing import LiteralString
 
 import procrastinate
 import psycopg
@@ -62,8 +63,8 @@ class Finished:
     def _events(self) -> int:
         return self._value("SELECT coalesce(pg_sequence_last_value('procrastinate_events_id_seq'), 0)")
 
-    def _value(self, query: str) -> int:
-        row = self._connection.execute(query).fetchone()  # pyright: ignore[reportArgumentType]
+    def _value(self, query: LiteralString) -> int:
+        row = self._connection.execute(query).fetchone()
         return row[0] if row else 0
 
     async def wait_for(self, jobs: int) -> None:

@@ -1,5 +1,7 @@
 """Control, noting when the commits of accepted requests and of completions returned to it."""
 
+from unittest.mock import patch
+
 from bench.programs.stamps import Stamps
 from tracelake.control import process
 from tracelake.settings import read_settings
@@ -15,8 +17,8 @@ def main() -> None:
             stamps.note(moment)
 
     # In the place of the chaos suite's watch, which the benchmark never needs: everything else is the process as it ships.
-    process.watch_for = lambda kill_at: watch
-    process.run(read_settings())
+    with patch.object(process, "watch_for", return_value=watch):
+        process.run(read_settings())
 
 
 if __name__ == "__main__":

@@ -1,20 +1,21 @@
 """The worker, noting when each operator starts."""
 
 from collections.abc import Mapping
+from unittest.mock import patch
 
 from bench.programs.stamps import Stamps
 from tracelake.settings import read_settings
 from tracelake.worker import dispatching, process
 from tracelake.worker.operators.contract import Operator, OperatorResult
+from tracelake.worker.operators.registry import operator_for
 from tracelake_sdk.tasks import TaskPayload
 
 
 def main() -> None:
     stamps = Stamps("worker")
-    find = dispatching.operator_for
 
     def find_and_note(payload: TaskPayload, operators: Mapping[tuple[str, str], Operator]) -> Operator:
-        operator = find(payload, operators)
+        operator = operator_for(payload, operators)
 
         def noted(payload: TaskPayload) -> OperatorResult:
             stamps.note(payload.job.operator)
@@ -22,8 +23,9 @@ def main() -> None:
 
         return noted
 
-    dispatching.operator_for = find_and_note
-    process.run(read_settings())
+    # The one function that hands an operator out; everything else is the process as it ships.
+    with patch.object(dispatching, "operator_for", find_and_note):
+        process.run(read_settings())
 
 
 if __name__ == "__main__":

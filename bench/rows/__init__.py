@@ -14,4 +14,4 @@ class Row:
     what: str                    # one line: what is measured
     figures: tuple[Figure, ...]
     sizes: Mapping[str, int]     # n by size: `small` for every day, `full`
-    contenders: Callable[[Stage], AbstractContextManager[list[Contender]]]  # ours first
+    contenders: Callable[[Stage, int], AbstractContextManager[list[Contender]]]  # ours first; the int is n

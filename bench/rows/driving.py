@@ -1,8 +1,9 @@
 """Ours as a contender where a source is asked for a run and everything behind it has to complete."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 
 from bench.contenders import OURS, Contender, Stage, our_version
 from bench.figures import Measured
@@ -57,7 +58,7 @@ def drive(system: System, cursors: int, *, tasks_a_cursor: int = 1, at_once: int
 
 
 @contextmanager
-def ours(stage: Stage, *, steps: int = 1) -> Iterator[tuple[System, Contender]]:
+def ours(stage: Stage, *, steps: int = 1) -> Generator[tuple[System, Contender]]:
     """A warm system with the DAG of `steps`; the contender tells n cursors."""
     database = stage.database("tracelake")
     with running_system(stage.postgres, stage.folder, database) as system:
@@ -78,8 +79,6 @@ def peers(stage: Stage, row: str) -> list[Contender]:
         url = stage.postgres.fresh(database)
         log = stage.folder / f"{database}.log"
 
-        def run(n: int, peer=peer, url=url, log=log) -> Measured:
-            return peer.run(row, n, database_url=url, log=log)
-
+        run = partial(peer.run, row, database_url=url, log=log)
         found.append(Contender(peer.name, peer.version, run, database))
     return found

@@ -1,6 +1,6 @@
 """`fan-out`: one task whose completion makes a thousand, until the last of them is complete."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from bench import limits
@@ -11,7 +11,7 @@ from bench.rows.driving import drive, ours, peers
 
 
 @contextmanager
-def contenders(stage: Stage) -> Iterator[list[Contender]]:
+def contenders(stage: Stage, n: int) -> Generator[list[Contender]]:
     with ours(stage) as (system, _):
         own = Contender(OURS, our_version(), lambda n: Measured(n, drive(system, n, at_once=n)), system.database)
         yield [own, *peers(stage, "fan-out"), *([limits.fan_out(stage)] if stage.limits else [])]

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import psutil
@@ -20,7 +20,7 @@ _SETTLE_SECONDS = 5
 
 
 @contextmanager
-def contenders(stage: Stage) -> Iterator[list[Contender]]:
+def contenders(stage: Stage, n: int) -> Generator[list[Contender]]:
     home = stage.folder / "idle"
     home.mkdir()
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("TRACELAKE")}
@@ -31,7 +31,7 @@ def contenders(stage: Stage) -> Iterator[list[Contender]]:
             if supervisor.exit_code is not None or time.monotonic() > deadline:
                 raise BenchFailed(f"the embedded system did not come up; its log is {supervisor.log}")
             time.sleep(0.1)
-        time.sleep(_SETTLE_SECONDS)  # what the start leaves behind, a checkpoint above all, is not idling
+        time.sleep(min(_SETTLE_SECONDS, n))  # what the start leaves behind, a checkpoint above all, is not idling
         yield [Contender(OURS, our_version(), lambda n: measure(supervisor.pid, n))]
 
 

@@ -7,7 +7,7 @@ long poll. The peers and the limit have only the second, and are compared with b
 import random
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,7 +23,7 @@ _LONGEST_WAIT = 30.0
 
 
 @contextmanager
-def contenders(stage: Stage) -> Iterator[list[Contender]]:
+def contenders(stage: Stage, n: int) -> Generator[list[Contender]]:
     database = stage.database("tracelake")
     folder = stage.folder / f"{database}-stamps"
     folder.mkdir()

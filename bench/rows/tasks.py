@@ -1,6 +1,6 @@
 """`tasks`: how many no-op tasks a second go from request to completion, with fence, ledger and history intact."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from bench import limits
@@ -11,7 +11,7 @@ from bench.rows.driving import ours, peers
 
 
 @contextmanager
-def contenders(stage: Stage) -> Iterator[list[Contender]]:
+def contenders(stage: Stage, n: int) -> Generator[list[Contender]]:
     with ours(stage) as (_, own):
         raw = [limits.batches(stage, 100), limits.batches(stage, 1)] if stage.limits else []
         yield [own, *peers(stage, "tasks"), *raw]
