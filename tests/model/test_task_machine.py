@@ -62,7 +62,7 @@ class TaskMachine(RuleBasedStateMachine):
     @rule()
     def ask_for_a_run(self):
         if len(self.tasks) < 6:
-            id = self.desk.emit(len(self.tasks))
+            id = self.desk.ask()
             self.tasks[id] = Modelled(id)
 
     @rule(seconds=st.sampled_from([1, 20, 31, 400]))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import psycopg
 
@@ -18,7 +19,8 @@ from tracelake.settings import Settings, read_settings
 from tracelake_sdk.home import HomeFiles
 from tracelake_sdk.tasks import ClaimedTask, ClaimRequest, Completion, CompletionAnswer, OperatorError, Outcome
 
-NOOP = """
+# `start` makes tasks that run side by side; tests report for it whatever events they want told.
+_SOURCE = """
 name: {name}
 defaults: {{domain: test, owner: test, max_attempts: {max_attempts}}}
 jobs:
@@ -26,9 +28,11 @@ jobs:
     activation: source
     source: {{kind: manual}}
     runtime: dispatcher
-    operator: emit
-    config: {{cursor: integer}}
-    outputs: [{{layer: bronze, description: Cursors}}]
+    operator: noop
+    outputs: [{{layer: bronze, description: Whatever is told}}]
+"""
+_EMIT = _SOURCE.replace("operator: noop", "operator: emit\n    config: {{cursor: integer}}")
+_END = """
   - name: end
     activation: reactive
     inputs: [{{from: {{job: start, output: 0}}}}]
@@ -36,18 +40,7 @@ jobs:
     runtime: dispatcher
     operator: noop
 """
-
-RANGES = """
-name: {name}
-defaults: {{domain: test, owner: test}}
-jobs:
-  - name: start
-    activation: source
-    source: {{kind: manual}}
-    runtime: dispatcher
-    operator: emit
-    config: {{cursor: integer}}
-    outputs: [{{layer: bronze, description: Cursors}}]
+_JOIN = """
   - name: join
     activation: reactive
     inputs: [{{from: {{job: start, output: 0}}}}]
@@ -57,6 +50,9 @@ jobs:
     config: {{cursor: integer, range_size: 10}}
     outputs: [{{layer: bronze, description: Ranges of ten}}]
 """
+NOOP = _SOURCE + _END
+RANGES = _SOURCE + _JOIN
+EMIT = _EMIT + _END
 
 
 def settings_for(database: StateDatabase, home: Path, **sections: Any) -> Settings:
@@ -81,8 +77,9 @@ class Desk:
     def deploy(self, definition: str = NOOP, *, name: str = "sample", max_attempts: int = 3) -> str:
         return self.services.deploys.deploy(self.admin, definition.format(name=name, max_attempts=max_attempts)).dag
 
-    def emit(self, *cursors: int, dag: str = "sample", rewrite: bool = False, key: str | None = None):
-        return self.services.requests.run(self.admin, dag, "start", {"cursors": list(cursors), "rewrite": rewrite}, idempotency_key=key)
+    def ask(self, dag: str = "sample", *, key: str | None = None, **request: Any) -> UUID:
+        """One run of the source."""
+        return self.services.requests.run(self.admin, dag, "start", request, idempotency_key=key)
 
     def claim(self, room: int = 100, *, wait_s: float = 0, claim_id: str | None = None, now=None, worker: str = "w1") -> list[ClaimedTask]:
         request = ClaimRequest(worker=worker, claim_id=claim_id or fresh_claim_id(), runtime="dispatcher", room={"default": room}, wait_s=wait_s)

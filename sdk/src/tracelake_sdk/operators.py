@@ -185,6 +185,7 @@ OPERATORS: Mapping[tuple[str, str], OperatorSpec] = _by_name(
     OperatorSpec(
         Runtime.DISPATCHER, "emit", EmitConfig, EmitRequest,
         activations=frozenset({Activation.SOURCE}), inputs=Count(0, 0), outputs=Count(1, 1), tells="cursor",
+        ordered=True,  # two requests are told in the order in which they came, whoever runs them
     ),
     # Does nothing, durably.
     OperatorSpec(

@@ -49,10 +49,10 @@ def migrate(arguments: argparse.Namespace) -> int:
     from tracelake.embedded.supervisor import run_migrations
     from tracelake.settings import read_settings
 
-    owner_url = read_settings().database.owner_url
-    if owner_url is None:
+    database = read_settings().database
+    if database.owner_url is None:
         raise SettingInvalid("TRACELAKE__DATABASE__OWNER_URL: set it to the role that owns the schema; the embedded Postgres is migrated by `tracelaked up`")
-    applied = run_migrations(owner_url.get_secret_value())
+    applied = run_migrations(database.owner_url.get_secret_value(), database.url.get_secret_value() if database.url else None)
     for name in applied:
         _say(f"applied {name}")
     _say(f"{len(applied)} migrations applied; the schema is up to date")

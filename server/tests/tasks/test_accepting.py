@@ -3,7 +3,7 @@
 import uuid
 
 import pytest
-from support.controls import NOOP, Desk, succeeded
+from support.controls import EMIT, NOOP, Desk, succeeded
 
 from tracelake.control.database.transactions import Transaction
 from tracelake.control.events import store as events
@@ -31,8 +31,8 @@ def unaccounted(desk: Desk) -> int:
 
 
 def tell(desk: Desk, *cursors: int):
-    desk.emit(*cursors)
-    [source] = [task for task in desk.claim() if task.payload.job.operator == "emit"]
+    desk.ask()
+    [source] = [task for task in desk.claim() if task.payload.job.name == "start"]
     return desk.complete(succeeded(source, events=[EventDraft(output=0, scope=CursorScope(value=cursor)) for cursor in cursors]))
 
 
@@ -69,17 +69,17 @@ def test_a_consumer_in_another_dag_hears_what_is_told_after_its_deploy(desk: Des
 
 @pytest.mark.proves("T2.4")
 def test_the_same_request_key_returns_the_first_task_and_other_content_is_a_conflict(desk: Desk):
-    desk.deploy()
-    first = desk.emit(1, 2, key="monday")
-    assert desk.emit(1, 2, key="monday") == first
+    desk.deploy(EMIT)
+    first = desk.ask(key="monday", cursors=[1, 2])
+    assert desk.ask(key="monday", cursors=[1, 2]) == first
     assert desk.one("SELECT count(*) FROM task") == 1
     with pytest.raises(IdempotencyConflict):
-        desk.emit(3, key="monday")
-    assert desk.emit(1, 2) != first
+        desk.ask(key="monday", cursors=[3])
+    assert desk.ask(cursors=[1, 2]) != first
 
 
 def test_a_request_is_checked_before_it_becomes_a_task(desk: Desk):
-    desk.deploy()
+    desk.deploy(EMIT)
     run = desk.services.requests.run
     with pytest.raises(JobNotRunnable):
         run(desk.admin, "sample", "end", {}, idempotency_key=None)
@@ -93,7 +93,7 @@ def test_a_request_is_checked_before_it_becomes_a_task(desk: Desk):
 
 def test_a_failure_in_the_middle_of_accepting_leaves_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch):
     desk.deploy()
-    desk.emit(1)
+    desk.ask()
     [source] = desk.claim()
 
     def broken(tx: Transaction, entries: object) -> None:

@@ -20,7 +20,7 @@ def beat(desk: Desk, *tasks):
 
 def test_a_queued_task_is_canceled_at_once_and_never_claimed(desk: Desk):
     desk.deploy()
-    task = desk.emit(1)
+    task = desk.ask()
     assert desk.services.cancels.cancel(desk.admin, task) is TaskState.CANCELED
     assert desk.claim() == []
     assert desk.one("SELECT count(*) FROM run_history") == 0
@@ -29,7 +29,7 @@ def test_a_queued_task_is_canceled_at_once_and_never_claimed(desk: Desk):
 
 def test_a_running_task_hears_of_it_by_heartbeat_and_reports_it(desk: Desk):
     desk.deploy()
-    desk.emit(1)
+    desk.ask()
     [task] = desk.claim()
     assert desk.services.cancels.cancel(desk.admin, task.fence.task_id) is TaskState.RUNNING
     answer = beat(desk, task)
@@ -45,7 +45,7 @@ def test_a_running_task_hears_of_it_by_heartbeat_and_reports_it(desk: Desk):
 @pytest.mark.parametrize("outcome", ["succeeded", "failed"])
 def test_whatever_is_reported_after_a_cancel_ends_as_canceled_and_changes_no_data(desk: Desk, outcome: str):
     desk.deploy()
-    desk.emit(1)
+    desk.ask()
     [task] = desk.claim()
     desk.services.cancels.cancel(desk.admin, task.fence.task_id)
     report = succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=1))]) if outcome == "succeeded" else failed(task)
@@ -56,7 +56,7 @@ def test_whatever_is_reported_after_a_cancel_ends_as_canceled_and_changes_no_dat
 
 def test_the_end_of_the_lease_cancels_a_task_that_was_asked_to_stop(desk: Desk):
     desk.deploy()
-    desk.emit(1)
+    desk.ask()
     [task] = desk.claim()
     desk.services.cancels.cancel(desk.admin, task.fence.task_id)
     desk.services.reaper.run_once(now=datetime.now(UTC) + LONG)
@@ -71,7 +71,7 @@ def test_the_end_of_the_lease_cancels_a_task_that_was_asked_to_stop(desk: Desk):
 
 def test_an_attempt_that_was_still_welcome_is_closed_by_a_cancel(desk: Desk):
     desk.deploy()
-    desk.emit(1)
+    desk.ask()
     [task] = desk.claim()
     desk.services.reaper.run_once(now=datetime.now(UTC) + LONG)  # queued again, the attempt still open
     assert desk.services.cancels.cancel(desk.admin, task.fence.task_id) is TaskState.CANCELED
@@ -87,7 +87,7 @@ def test_an_attempt_that_was_still_welcome_is_closed_by_a_cancel(desk: Desk):
 
 def test_canceled_is_no_way_out_of_a_task_that_nobody_canceled(desk: Desk):
     desk.deploy()
-    desk.emit(1)
+    desk.ask()
     [task] = desk.claim()
     [answer] = desk.complete(Completion(fence=task.fence, outcome=Outcome.CANCELED))
     assert (answer.result, answer.status, answer.code) == (CompletionResult.REFUSED, 409, "illegal_transition")
@@ -96,18 +96,18 @@ def test_canceled_is_no_way_out_of_a_task_that_nobody_canceled(desk: Desk):
 
 def test_a_final_task_cannot_be_canceled_and_a_canceled_one_is_told_again(desk: Desk):
     desk.deploy()
-    desk.emit(1)
+    desk.ask()
     [task] = desk.claim()
     desk.complete(succeeded(task))
     with pytest.raises(AlreadyFinal):
         desk.services.cancels.cancel(desk.admin, task.fence.task_id)
-    other = desk.emit(2)
+    other = desk.ask()
     assert [desk.services.cancels.cancel(desk.admin, other) for _ in range(2)] == [TaskState.CANCELED] * 2
 
 
 def test_a_worker_may_not_cancel_and_an_unknown_task_is_not_found(desk: Desk):
     desk.deploy()
-    task = desk.emit(1)
+    task = desk.ask()
     with pytest.raises(Forbidden):
         desk.services.cancels.cancel(desk.worker, task)
     with pytest.raises(NotFound):
@@ -116,7 +116,7 @@ def test_a_worker_may_not_cancel_and_an_unknown_task_is_not_found(desk: Desk):
 
 def test_canceling_the_task_at_the_head_of_a_line_lets_the_next_one_go(desk: Desk):
     desk.deploy(RANGES)
-    desk.emit(1)
+    desk.ask()
     [source] = desk.claim()
     desk.complete(succeeded(source, events=[EventDraft(output=0, scope=CursorScope(value=v)) for v in (1, 2, 3)]))
     ids = [id for (id,) in desk.query("SELECT id FROM task WHERE ordinal IS NOT NULL ORDER BY ordinal")]

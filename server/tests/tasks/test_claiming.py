@@ -8,7 +8,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from support.controls import Desk, failed, fresh_claim_id, succeeded
+from support.controls import EMIT, Desk, failed, fresh_claim_id, succeeded
 
 from tracelake.control.database.transactions import Database
 from tracelake.control.tasks.claiming import Claims, Watermarks, next_low
@@ -46,8 +46,8 @@ def ids(tasks) -> list:
 
 @pytest.mark.proves("T3.2")
 def test_a_claim_hands_out_attempt_lease_and_payload(desk: Desk):
-    desk.deploy()
-    task_id = desk.emit(5)
+    desk.deploy(EMIT)
+    task_id = desk.ask(cursors=[5])
     before = desk.services.claims.fetch(desk.worker, task_id)
     assert (before.attempt, before.state, before.slot, before.status) == (None, None, None, TaskState.QUEUED)
     [task] = desk.claim()
@@ -63,7 +63,7 @@ def test_a_claim_hands_out_attempt_lease_and_payload(desk: Desk):
 @pytest.mark.proves("T3.2")
 def test_fetching_changes_nothing(desk: Desk):
     desk.deploy()
-    task_id = desk.emit(5)
+    task_id = desk.ask()
     before = desk.query("SELECT * FROM task")
     desk.services.claims.fetch(desk.worker, task_id)
     assert desk.query("SELECT * FROM task") == before
@@ -72,9 +72,9 @@ def test_fetching_changes_nothing(desk: Desk):
 def test_a_transaction_that_drew_an_earlier_number_and_commits_late_is_found(desk: Desk, clock: Clock):
     desk.deploy()
     with psycopg.connect(desk.database.superuser_url) as late:
-        earlier = desk.emit(1)
+        earlier = desk.ask()
         late.execute("UPDATE task SET seq = nextval('task_seq') WHERE id = %s", [earlier])  # its row is not visible to others yet
-        others = [desk.emit(n) for n in range(2, 6)]
+        others = [desk.ask() for n in range(2, 6)]
         # While it is in flight the row is still seen with its old number, and locked: it is passed by and remembered.
         assert ids(desk.claim()) == others
         late.commit()
@@ -83,7 +83,7 @@ def test_a_transaction_that_drew_an_earlier_number_and_commits_late_is_found(des
 
 def test_a_row_inserted_with_an_earlier_number_is_found_by_the_look_without_the_hint(desk: Desk, clock: Clock):
     desk.deploy()
-    template = desk.emit(0)
+    template = desk.ask()
     [first] = desk.claim()
     desk.complete(succeeded(first))
     with psycopg.connect(desk.database.superuser_url) as late:
@@ -93,7 +93,7 @@ def test_a_row_inserted_with_an_earlier_number_is_found_by_the_look_without_the_
             " FROM task WHERE id = %s",
             [template],
         )
-        others = [desk.emit(n) for n in range(1, 4)]
+        others = [desk.ask() for n in range(1, 4)]
         assert ids(desk.claim()) == others  # the watermark is now past the number that the open transaction drew
         late.commit()
     assert desk.claim() == []  # by the hint alone it would be lost for good
@@ -103,7 +103,7 @@ def test_a_row_inserted_with_an_earlier_number_is_found_by_the_look_without_the_
 
 def test_a_row_that_a_killed_claimer_held_is_not_overtaken(desk: Desk, clock: Clock):
     desk.deploy()
-    tasks = [desk.emit(n) for n in range(4)]
+    tasks = [desk.ask() for n in range(4)]
     claimer = psycopg.connect(desk.database.superuser_url)
     claimer.execute("SELECT 1 FROM task WHERE id = %s FOR UPDATE", [tasks[1]])
     pid = claimer.info.backend_pid
@@ -116,9 +116,9 @@ def test_a_row_that_a_killed_claimer_held_is_not_overtaken(desk: Desk, clock: Cl
 
 def test_a_retry_that_becomes_due_is_claimed(desk: Desk, clock: Clock):
     desk.deploy()
-    first = desk.emit(0)
+    first = desk.ask()
     [task] = desk.claim()
-    [desk.emit(n) for n in range(1, 5)]
+    [desk.ask() for n in range(1, 5)]
     desk.claim()
     desk.complete(failed(task))
     desk.services.reaper.run_once(now=datetime.now(UTC) + LONG)
@@ -138,7 +138,7 @@ def test_the_watermark_stops_at_the_first_row_that_somebody_holds():
 @pytest.mark.parametrize("with_watermark", [True, False])
 def test_a_claim_reads_at_most_twice_its_batch_however_many_dead_rows_lie_before_it(desk: Desk, clock: Clock, with_watermark: bool):
     desk.deploy()
-    template = desk.emit(0)
+    template = desk.ask()
     with psycopg.connect(desk.database.superuser_url, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO task (id, org_id, dag_id, generation_id, pool_id, trigger_kind, trigger_id, request, seq)"
@@ -146,7 +146,7 @@ def test_a_claim_reads_at_most_twice_its_batch_however_many_dead_rows_lie_before
             " FROM task, generate_series(1, 100000) WHERE id = %s",
             [template],
         )
-        last = [desk.emit(n) for n in range(50)]
+        last = [desk.ask() for n in range(50)]
         # An older snapshot is held while all but the last become dead: neither vacuum nor the index may forget them.
         with psycopg.connect(desk.database.superuser_url) as reader:
             reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -183,13 +183,13 @@ def test_a_long_poll_wakes_up_for_an_event_in_its_own_process(desk: Desk):
         claim = pool.submit(desk.claim, wait_s=60)
         while desk.control.waiting.number_waiting == 0:
             threading.Event().wait(0.005)
-        task = desk.emit(1)
+        task = desk.ask()
         assert ids(claim.result(timeout=30)) == [task]
 
 
 def test_a_wake_up_that_one_worker_cannot_use_up_is_passed_on(desk: Desk):
     desk.deploy()
-    desk.emit(0)
+    desk.ask()
     [source] = desk.claim()
     with ThreadPoolExecutor(4) as pool:
         claims = [pool.submit(desk.claim, 1, wait_s=60) for _ in range(4)]

@@ -18,7 +18,7 @@ def told(*cursors: int) -> list[EventDraft]:
 
 def one_running(desk: Desk, **deploy) -> ClaimedTask:
     desk.deploy(**deploy)
-    desk.emit(1)
+    desk.ask()
     [task] = desk.claim()
     return task
 
@@ -123,7 +123,7 @@ def test_within_the_further_lease_the_last_attempt_may_still_report(desk: Desk):
 @pytest.mark.proves("T3.5")
 def test_failures_are_retried_until_max_attempts_and_each_attempt_keeps_its_row(desk: Desk):
     desk.deploy(max_attempts=3)
-    desk.emit(1)
+    desk.ask()
     now = datetime.now(UTC)
     for attempt in (1, 2, 3):
         [task] = desk.claim(now=now, worker=f"w{attempt}")
@@ -196,7 +196,7 @@ def test_a_rewrite_without_a_revision_is_refused(desk: Desk):
 def test_each_item_of_a_batch_has_its_own_result(desk: Desk):
     desk.deploy()
     for cursor in range(4):
-        desk.emit(cursor)
+        desk.ask()
     tasks = desk.claim()
     forged = Completion(fence=tasks[1].fence.model_copy(update={"lease_token": "x" * 43}), outcome=Outcome.SUCCEEDED)
     answers = desk.complete(succeeded(tasks[0]), forged, failed(tasks[2]), succeeded(tasks[3]), succeeded(tasks[0]))
@@ -217,7 +217,7 @@ def test_a_task_given_back_is_claimable_at_once_and_has_not_failed(desk: Desk):
 
 def test_operator_state_moves_by_compare_and_swap(desk: Desk):
     desk.deploy(RANGES)
-    desk.emit(5)
+    desk.ask()
     [source] = desk.claim()
     desk.complete(succeeded(source, events=told(5)))
     [join] = desk.claim()
@@ -241,7 +241,7 @@ def test_operator_state_moves_by_compare_and_swap(desk: Desk):
 @pytest.mark.proves("G1.6")
 def test_every_attempt_has_exactly_one_run_row(desk: Desk):
     desk.deploy(max_attempts=5)
-    desk.emit(1)
+    desk.ask()
     now = datetime.now(UTC)
     for ending in ("timeout", "failed", "given_back", "done"):
         now += LONG

@@ -4,7 +4,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from support.controls import NOOP, RANGES, Desk, failed, succeeded
+from support.controls import EMIT, NOOP, RANGES, Desk, failed, succeeded
 
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.events import EventDraft
@@ -15,8 +15,8 @@ LIMITED = NOOP + "    scaling: {{max_concurrency: 2}}\n"
 
 
 def tell(desk: Desk, *cursors: int, dag: str = "sample"):
-    desk.emit(*cursors, dag=dag)
-    [source] = [task for task in desk.claim() if task.payload.job.operator == "emit"]
+    desk.ask(dag)
+    [source] = [task for task in desk.claim() if task.payload.job.name == "start"]
     desk.complete(succeeded(source, events=[EventDraft(output=0, scope=CursorScope(value=cursor)) for cursor in cursors]))
 
 
@@ -157,3 +157,14 @@ def test_many_workers_at_once_still_get_an_ordered_job_one_by_one(desk: Desk):
         thread.join()
     assert overlap == []
     assert seen == list(range(40))
+
+
+@pytest.mark.proves("T9.3")
+def test_two_requests_of_a_source_with_a_cursor_are_told_in_the_order_in_which_they_came(desk: Desk):
+    desk.deploy(EMIT)
+    first, second = desk.ask(cursors=[1]), desk.ask(cursors=[2])
+    [task] = desk.claim()
+    assert task.fence.task_id == first
+    assert desk.claim() == []
+    desk.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=1))]))
+    assert second in [task.fence.task_id for task in desk.claim()]

@@ -42,8 +42,8 @@ def test_two_completions_of_one_attempt_that_race_have_one_effect(desk: Desk):
     tries = size(50, 2000)
     with ThreadPoolExecutor(2) as pool, psycopg.connect(desk.database.superuser_url) as blocker:
         for number in range(tries):
-            desk.emit(number)
-            [task] = [task for task in desk.claim() if task.payload.job.operator == "emit"]
+            desk.ask()
+            [task] = [task for task in desk.claim() if task.payload.job.name == "start"]
             same = rng.random() < 0.5
             first = succeeded(task, events=told(number, number + 1_000_000))
             second = first if same else succeeded(task, events=told(number))
@@ -77,7 +77,7 @@ def test_an_equal_claim_at_another_control_process_returns_the_same_tasks(desk: 
             # The first still waits when the second comes; then the work arrives.
             waiting = [pool.submit(place.claim, 5, wait_s=20, claim_id=claim_id) for place in (desk, other)]
             wait_until(lambda: desk.control.waiting.number_waiting == 1 and other.control.waiting.number_waiting == 1)
-            desk.emit(number)
+            desk.ask()
             one, two = (claim.result() for claim in waiting)
             assert [task.fence for task in one] == [task.fence for task in two]
             assert len(one) == 1
@@ -102,15 +102,15 @@ def test_batches_over_the_same_lines_in_opposite_order_never_deadlock(desk: Desk
         for number in range(rounds):
             for dag in ("one", "two"):
                 for _ in range(batch // 2):
-                    desk.emit(number, dag=dag)
-            sources = [task for task in desk.claim() if task.payload.job.operator == "emit"]
+                    desk.ask(dag)
+            sources = [task for task in desk.claim() if task.payload.job.name == "start"]
             assert len(sources) == batch
             # Every report locks two lines; half of them arrive in the opposite order at the other process.
             rng = seeded()
             rng.shuffle(sources)
             halves = sources[: batch // 2], sources[batch // 2 :]
             reports = [[succeeded(task, events=told(number)) for task in half] for half in (halves[0], halves[1][::-1])]
-            heads = [task for task in desk.claim() if task.payload.job.operator == "range_aggregator"]
+            heads = [task for task in desk.claim() if task.payload.job.name == "join"]
             done = [
                 pool.submit(desk.complete, *reports[0]),
                 pool.submit(other.complete, *reports[1]),
@@ -131,7 +131,7 @@ def test_cancel_against_complete_has_one_winner_and_no_deadlock(desk: Desk):
     canceled = 0
     with ThreadPoolExecutor(3) as pool:
         for number in range(tries):
-            task_id = desk.emit(number)
+            task_id = desk.ask()
             [task] = [task for task in desk.claim() if task.fence.task_id == task_id]
             start = threading.Barrier(2)
 
@@ -163,11 +163,9 @@ def test_cancel_against_complete_has_one_winner_and_no_deadlock(desk: Desk):
 def test_many_claimers_at_once_take_every_task_exactly_once(desk: Desk, tmp_path):
     desk.deploy()
     number = size(300, 5000)
-    for start in range(0, number, 100):
-        desk.emit(*range(start, start + 100))
-    for source in desk.claim():
-        cursors = source.payload.trigger.payload["cursors"]
-        desk.complete(succeeded(source, events=told(*cursors)))
+    desk.ask()
+    [source] = desk.claim()
+    desk.complete(succeeded(source, events=told(*range(number))))
     settings = settings_for(desk.database, desk.control.settings.home, tasks={"housekeeping_seconds": 60})
     with running_control(settings, desk.database) as other, ThreadPoolExecutor(6) as pool:
 
@@ -186,7 +184,7 @@ def test_a_reaper_and_a_late_report_settle_it_between_them(desk: Desk):
     desk.deploy(max_attempts=1)
     with ThreadPoolExecutor(2) as pool:
         for number in range(size(50, 1000)):
-            desk.emit(number)
+            desk.ask()
             [task] = desk.claim()
             late = datetime.now(UTC) + LONG
             desk.services.reaper.run_once(now=late)

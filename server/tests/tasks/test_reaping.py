@@ -18,7 +18,7 @@ def beat(desk: Desk, *tasks, now=None):
 def running(desk: Desk, number: int = 1, **deploy):
     desk.deploy(**deploy)
     for cursor in range(number):
-        desk.emit(cursor)
+        desk.ask()
     return desk.claim()
 
 

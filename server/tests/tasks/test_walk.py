@@ -11,7 +11,7 @@ from tracelake_sdk.tasks import CompletionResult, TaskState
 @pytest.mark.proves("T2.1")
 def test_one_event_makes_one_task_for_each_subscribed_job(desk: Desk):
     desk.deploy()
-    desk.emit(1, 2, 3)
+    desk.ask()
     [source] = desk.claim()
     [answer] = desk.complete(succeeded(source, events=[EventDraft(output=0, scope=CursorScope(value=v)) for v in (1, 2, 3)]))
     assert answer.result is CompletionResult.DONE

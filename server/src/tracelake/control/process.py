@@ -6,7 +6,6 @@ from datetime import timedelta
 from types import FrameType
 from uuid import UUID
 
-import psycopg
 import structlog
 import uvicorn
 
@@ -61,9 +60,7 @@ class Control:
     def start(self) -> None:
         """Refuses a database that lacks a migration; on the very first start makes the org, its admin and its worker."""
         settings = self.settings
-        with psycopg.connect(self.database.url) as connection:
-            connection.execute("SET ROLE tracelake_execute")
-            migrations.check(connection)
+        migrations.check(self.database.url)
         self.database.__enter__()
         access = settings.access
         with self.database.transaction("first_start") as tx:

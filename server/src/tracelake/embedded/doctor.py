@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from psycopg.sql import SQL, Identifier
 
 from tracelake.control.database.migrations import check
-from tracelake.control.database.roles import EXECUTE, SERVICE
+from tracelake.control.database.roles import SERVICE
 from tracelake.embedded.binaries import find_binaries
 from tracelake.embedded.leftovers import SystemState
 from tracelake.embedded.postgres import DATA_DATABASE, STATE_DATABASE, EmbeddedPostgres
@@ -153,9 +152,7 @@ def _migrated(database: _Database) -> Check:
     if database.url is None:
         return Check("migrations", None, database.detail)
     try:
-        with psycopg.connect(database.url, connect_timeout=5) as connection:
-            connection.execute(SQL("SET ROLE {}").format(Identifier(EXECUTE)))
-            check(connection)
+        check(database.url)
     except TracelakeError as error:
         return Check("migrations", False, error.detail, "run `tracelaked migrate` with TRACELAKE__DATABASE__OWNER_URL set")
     except psycopg.Error as error:

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 
 import psycopg
 import structlog
+from psycopg.conninfo import conninfo_to_dict
 
 from tracelake.control.database import migrations
 from tracelake.control.database.roles import OWNER, SERVICE
@@ -45,10 +46,11 @@ class Commands:
     worker: tuple[str, ...] = (sys.executable, "-m", "tracelake.main", "worker")
 
 
-def run_migrations(owner_url: str) -> list[str]:
-    """Apply what this release brings and the database lacks, and name it."""
+def run_migrations(owner_url: str, service_url: str | None = None) -> list[str]:
+    """Apply what this release brings and the database lacks, and name it; `service_url` tells the service's login role."""
+    service = conninfo_to_dict(service_url).get("user") if service_url else None
     try:
-        return migrations.migrate(owner_url)
+        return migrations.migrate(owner_url, service=str(service or SERVICE))
     except psycopg.OperationalError as error:
         raise StartFailed(f"the database does not answer: {' '.join(str(error).split())}") from None
 
@@ -58,7 +60,7 @@ class Supervisor:
 
     def __init__(
         self, settings: Settings, *, say: Callable[[str], None], on_ready: Callable[[str], None] = lambda api_url: None,
-        commands: Commands | None = None, migrate: Callable[[str], list[str]] = run_migrations, binaries: PostgresBinaries | None = None, durable: bool = True,
+        commands: Commands | None = None, migrate: Callable[[str, str | None], list[str]] = run_migrations, binaries: PostgresBinaries | None = None, durable: bool = True,
     ) -> None:
         self._settings = settings
         self._home = settings.home.absolute()
@@ -162,11 +164,11 @@ class Supervisor:
         prepare_databases(self._postgres.url(), self._postgres.passwords)
 
     def _run_migrations(self) -> None:
-        given = self._settings.database.owner_url
+        given = self._settings.database
         if self._postgres:
-            applied = self._migrate(self._postgres.url(STATE_DATABASE, OWNER))
-        elif given:
-            applied = self._migrate(given.get_secret_value())
+            applied = self._migrate(self._postgres.url(STATE_DATABASE, OWNER), None)
+        elif given.owner_url:
+            applied = self._migrate(given.owner_url.get_secret_value(), given.url.get_secret_value() if given.url else None)
         else:
             return  # somebody else migrates; control checks at its start
         if applied:

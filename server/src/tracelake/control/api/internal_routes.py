@@ -3,16 +3,19 @@
 These routes read and write bytes themselves: a batch is parsed once, in the model that names it.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Annotated
 from uuid import UUID
 
+import anyio
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
 from tracelake.control.access.callers import Caller
 from tracelake.control.api.context import Services, Serving, Worker, services_of, worker_of
+from tracelake.control.tasks.waiting import Poll
 from tracelake_sdk.tasks import ClaimAnswer, ClaimRequest, CompleteAnswer, CompleteRequest, HeartbeatAnswer, HeartbeatRequest, TaskPayload
 
 router = APIRouter(prefix="/internal", tags=["internal"])
@@ -22,14 +25,30 @@ def _takes(model: type[BaseModel]) -> dict[str, object]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}
 
 
-async def _in_thread(request: Request, step: Callable[[Services, Caller], BaseModel], *, waits: bool = False) -> Response:
-    """Runs one step beside the event loop; a poll that waits does so in the polls' own bounded threads."""
-    services = services_of(request)
+async def _in_thread(request: Request, step: Callable[[Services, Caller], BaseModel]) -> Response:
+    """Runs one step beside the event loop, in the framework's threads."""
+    return await _answer(request, step, limiter=None)
 
+
+async def _in_polls_thread(request: Request, poll: Poll, step: Callable[[Services, Caller], BaseModel]) -> Response:
+    """Runs a step that waits in the polls' own bounded threads, and ends its wait when the caller hangs up."""
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        poll.hang_up()
+
+    watching = asyncio.create_task(watch())
+    try:
+        return await _answer(request, step, limiter=request.app.state.polls)
+    finally:
+        watching.cancel()
+
+
+async def _answer(request: Request, step: Callable[[Services, Caller], BaseModel], limiter: anyio.CapacityLimiter | None) -> Response:
     def whole() -> bytes:
-        return step(services, worker_of(request)).model_dump_json().encode()
+        return step(services_of(request), worker_of(request)).model_dump_json().encode()
 
-    limiter = request.app.state.polls if waits else None
     return Response(await anyio.to_thread.run_sync(whole, limiter=limiter), media_type="application/json")
 
 
@@ -41,25 +60,24 @@ def _may_wait(request: Request) -> bool:
 @router.post("/task-claim", response_model=ClaimAnswer, openapi_extra=_takes(ClaimRequest))
 async def task_claim(request: Request) -> Response:
     wanted = ClaimRequest.model_validate_json(await request.body())
-    waits = wanted.wait_s > 0 and _may_wait(request)
-    if not waits:
-        wanted = wanted.model_copy(update={"wait_s": 0})
-    return await _in_thread(request, lambda services, worker: services.claims.claim(worker, wanted), waits=waits)
+    if wanted.wait_s > 0 and _may_wait(request):
+        poll = Poll()
+        return await _in_polls_thread(request, poll, lambda services, worker: services.claims.claim(worker, wanted, poll=poll))
+    at_once = wanted.model_copy(update={"wait_s": 0})
+    return await _in_thread(request, lambda services, worker: services.claims.claim(worker, at_once))
 
 
 @router.post("/task-complete", response_model=CompleteAnswer, openapi_extra=_takes(CompleteRequest))
 async def task_complete(request: Request) -> Response:
+    """A claim in it never waits: the results are not kept from the worker."""
     reports = CompleteRequest.model_validate_json(await request.body())
-    waits = reports.claim is not None and reports.claim.wait_s > 0 and _may_wait(request)
 
     def step(services: Services, worker: Caller) -> CompleteAnswer:
         results = services.completions.complete(worker, reports.items)
-        if reports.claim is None:
-            return CompleteAnswer.model_construct(results=results, claimed=[])
-        wanted = reports.claim if waits else reports.claim.model_copy(update={"wait_s": 0})
-        return CompleteAnswer.model_construct(results=results, claimed=services.claims.claim(worker, wanted).claimed)
+        claimed = services.claims.claim(worker, reports.claim.model_copy(update={"wait_s": 0})).claimed if reports.claim else []
+        return CompleteAnswer.model_construct(results=results, claimed=claimed)
 
-    return await _in_thread(request, step, waits=waits)
+    return await _in_thread(request, step)
 
 
 @router.post("/heartbeat", response_model=HeartbeatAnswer, openapi_extra=_takes(HeartbeatRequest))

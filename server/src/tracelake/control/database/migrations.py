@@ -9,9 +9,9 @@ from importlib.resources import files
 from typing import Any, LiteralString, cast
 
 import psycopg
-from psycopg import Connection
+from psycopg import Connection, errors
 
-from tracelake.control.database.roles import prepare_roles
+from tracelake.control.database.roles import SERVICE, prepare_roles
 from tracelake_sdk.errors import MigrationRefused
 
 CORE = "core"    # access, outbox, idempotency: what every service needs
@@ -43,11 +43,11 @@ def shipped(sets: tuple[str, ...] = ALL_SETS) -> list[Migration]:
     ]
 
 
-def migrate(owner_url: str, *, sets: tuple[str, ...] = ALL_SETS) -> list[str]:
-    """Applies what is missing, as the role that owns the schema, and names what it applied."""
+def migrate(owner_url: str, *, service: str = SERVICE, sets: tuple[str, ...] = ALL_SETS) -> list[str]:
+    """Applies what is missing, as the role that owns the schema, and names what it applied; `service` is the service's login role."""
     with psycopg.connect(owner_url, autocommit=True, application_name="tracelake-migrate") as connection:
         connection.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
-        prepare_roles(connection)
+        prepare_roles(connection, service=service)
         connection.execute(_BOOK)
         applied = _applied(connection)
         done: list[str] = []
@@ -65,11 +65,14 @@ def migrate(owner_url: str, *, sets: tuple[str, ...] = ALL_SETS) -> list[str]:
         return done
 
 
-def check(connection: Connection[Any], *, sets: tuple[str, ...] = ALL_SETS) -> None:
+def check(service_url: str, *, sets: tuple[str, ...] = ALL_SETS) -> None:
     """Raises MigrationRefused where the database lacks a migration of this release or has another text of one."""
-    if connection.execute("SELECT to_regclass('schema_migration')").fetchone() == (None,):
-        raise MigrationRefused("The database has no Tracelake schema yet; run `tracelaked migrate` with the owner's URL.")
-    applied = _applied(connection)
+    with psycopg.connect(service_url, application_name="tracelake-check") as connection:
+        try:
+            connection.execute("SET ROLE tracelake_execute")
+            applied = _applied(connection)
+        except (errors.UndefinedTable, errors.InsufficientPrivilege, errors.InvalidParameterValue):
+            raise MigrationRefused("The database has no Tracelake schema yet; run `tracelaked migrate` with the owner's URL.") from None
     for migration in shipped(sets):
         found = applied.get((migration.set, migration.name))
         if found is None:

@@ -19,7 +19,7 @@ from tracelake.control.tasks import store
 from tracelake.control.tasks.judgement import lease_token_sha256
 from tracelake.control.tasks.payloads import PayloadMaker
 from tracelake.control.tasks.store import Candidate, NewAttempt, TaskFacts
-from tracelake.control.tasks.waiting import WaitingRoom
+from tracelake.control.tasks.waiting import Poll, WaitingRoom
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.tasks import MAX_BATCH, ClaimAnswer, ClaimedTask, ClaimRequest, Fence, TaskPayload
@@ -71,8 +71,9 @@ class Claims:
     watermarks: Watermarks = field(default_factory=Watermarks)
     clock: Callable[[], float] = time.monotonic
 
-    def claim(self, caller: Caller, request: ClaimRequest, *, now: datetime | None = None) -> ClaimAnswer:
-        """What the worker gets, at once or within `wait_s`."""
+    def claim(self, caller: Caller, request: ClaimRequest, *, poll: Poll | None = None, now: datetime | None = None) -> ClaimAnswer:
+        """What the worker gets, at once or within `wait_s`; one that hung up gets nothing, so that nothing waits for its lease."""
+        poll = poll or Poll()
         deadline = self.clock() + request.wait_s
         pool_ids = self._pools(caller, request)
         while True:
@@ -81,7 +82,9 @@ class Claims:
             left = deadline - self.clock()
             if claimed or left <= 0 or self.waiting.closed:
                 return ClaimAnswer.model_construct(claimed=claimed)
-            self.waiting.wait(list(pool_ids), seen, left)
+            self.waiting.wait(poll, list(pool_ids), seen, left)
+            if poll.gone:
+                return ClaimAnswer.model_construct(claimed=[])
 
     def claim_now(self, caller: Caller, request: ClaimRequest, pool_ids: dict[UUID, int], *, now: datetime | None = None) -> list[ClaimedTask]:
         """One transaction; a claim that is repeated returns what it holds."""

@@ -10,6 +10,18 @@ from collections.abc import Sequence
 from uuid import UUID
 
 
+class Poll:
+    """One caller's wait, which ends early when the caller hangs up."""
+
+    def __init__(self) -> None:
+        self.bell: threading.Event = threading.Event()
+        self.gone: bool = False
+
+    def hang_up(self) -> None:
+        self.gone = True
+        self.bell.set()
+
+
 class WaitingRoom:
     """Who waits here holds a thread and nothing else; how many threads there are is the caller's bound."""
 
@@ -23,22 +35,21 @@ class WaitingRoom:
         with self._lock:
             return [self._counters.get(pool, 0) for pool in pools]
 
-    def wait(self, pools: Sequence[UUID], seen: list[int], seconds: float) -> None:
-        """Returns when one of the pools was woken since `seen`, or after `seconds`."""
-        bell = threading.Event()
+    def wait(self, poll: Poll, pools: Sequence[UUID], seen: list[int], seconds: float) -> None:
+        """Returns when one of the pools was woken since `seen`, when the caller hung up, or after `seconds`."""
         with self._lock:
-            if self._closed or [self._counters.get(pool, 0) for pool in pools] != seen:
+            poll.bell.clear()
+            if poll.gone or self._closed or [self._counters.get(pool, 0) for pool in pools] != seen:
                 return
             for pool in pools:
-                self._waiting.setdefault(pool, deque()).append(bell)
-        rang = bell.wait(seconds)
+                self._waiting.setdefault(pool, deque()).append(poll.bell)
+        rang = poll.bell.wait(seconds)
         with self._lock:
             for pool in pools:
-                queue = self._waiting[pool]
-                if bell in queue:
-                    queue.remove(bell)
-        if not rang and bell.is_set():
-            # Rung in the moment of giving up: the wake-up was meant for somebody who still waits.
+                if poll.bell in self._waiting[pool]:
+                    self._waiting[pool].remove(poll.bell)
+        if poll.gone or (not rang and poll.bell.is_set()):
+            # It will not look any more: the wake-up was meant for somebody who does.
             for pool in pools:
                 self.wake(pool)
 
