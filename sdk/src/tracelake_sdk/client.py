@@ -59,6 +59,7 @@ class Client:
             headers={"Authorization": f"Bearer {token}"},
             timeout=httpx2.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS)),
             trust_env=not local,  # a proxy is for other machines
+            verify=httpx2.URL(self.api_url).scheme != "http",  # plain http has nothing to verify, and reading certificates takes its time
         )
 
     def __enter__(self) -> Self:

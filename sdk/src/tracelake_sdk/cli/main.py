@@ -31,7 +31,7 @@ class OutputFormat(StrEnum):
 
 Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="For people, or as one JSON document.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would do and change nothing.")]
-Anything = Annotated[str | None, typer.Argument(metavar="[DAG[/JOB]]", help="Only of this DAG or job.")]
+Anything = Annotated[str | None, typer.Argument(metavar="DAG[/JOB]", help="Only of this DAG or job.")]
 Chosen = Annotated[str, typer.Argument(metavar="DAG[/JOB]", help="A DAG, or one job of it.")]
 TaskId = Annotated[UUID, typer.Argument(metavar="ID", help="The id of the task.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many, the newest first.")]
@@ -101,7 +101,7 @@ def run(
 
 @app.command()
 def status(
-    dag: Annotated[str | None, typer.Argument(metavar="[DAG]", help="Only this DAG.")] = None, output: Output = Shown
+    dag: Annotated[str | None, typer.Argument(metavar="DAG", help="Only this DAG.")] = None, output: Output = Shown
 ) -> None:
     """Draw DAGs with the tasks of each job, what waits and why."""
     from tracelake_sdk.cli import dags

@@ -46,17 +46,21 @@ class OwnSystem:
                 raise StartFailed(f"The system did not start in {_START_SECONDS:.0f} seconds; its logs are in {self.files.home / 'logs'}.")
             time.sleep(0.05)
 
-    def worker(self) -> int | None:
-        """The process id of its worker; None while there is none."""
-        pid = _read(self.files.home / "state.json").get("processes", {}).get("worker", {}).get("pid")
-        return pid if isinstance(pid, int) and _parent_of(pid) == self.process.pid else None
-
-    def kill_worker(self) -> int | None:
-        """`kill -9`, the moment at which nobody can tidy up; None where there was nobody to kill."""
-        pid = self.worker()
-        if pid is not None:
-            os.kill(pid, signal.SIGKILL)
+    def kill_worker(self) -> int:
+        """`kill -9`, when nobody can tidy up; returns which process it was."""
+        pid = self.worker_after(None)
+        os.kill(pid, signal.SIGKILL)
         return pid
+
+    def worker_after(self, gone: int | None) -> int:
+        """The process id of its worker, once that is another than the one that is gone."""
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            pid = _read(self.files.home / "state.json").get("processes", {}).get("worker", {}).get("pid")
+            if isinstance(pid, int) and pid != gone and _parent_of(pid) == self.process.pid:
+                return pid
+            time.sleep(0.05)
+        raise StartFailed(f"The system has no worker; its logs are in {self.files.home / 'logs'}.")
 
     def wait(self) -> None:
         """Until it ends by itself, or somebody at the terminal ends it."""
