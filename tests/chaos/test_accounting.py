@@ -44,9 +44,8 @@ def quiet(database: StateDatabase, tmp_path: Path) -> Iterator[Desk]:
     settings = settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 60, "backoff_seconds": 0}, webhook={"url": "http://127.0.0.1:9/"})
     with running_control(settings, database) as desk:
         desk.deploy()
-        canceled = desk.emit(7)
-        desk.services.cancels.cancel(desk.admin, canceled)
-        desk.emit(1, 2)
+        desk.services.cancels.cancel(desk.admin, desk.ask())
+        desk.ask()
         [source] = desk.claim()
         desk.complete(succeeded(source, events=[EventDraft(output=0, scope=CursorScope(value=cursor)) for cursor in (1, 2)]))
         good, bad = desk.claim()
