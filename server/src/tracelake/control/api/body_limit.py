@@ -1,13 +1,7 @@
 """A bound on request bodies, counted as they arrive, so that none is believed about its own length."""
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from tracelake.control.api.problems import answer
-from tracelake_sdk.errors import TooLarge
-
-
-class _TooMuch(Exception):
-    """More than the bound has arrived."""
 
 
 class BodyLimit:
@@ -16,9 +10,6 @@ class BodyLimit:
         self._most: int = most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         arrived = 0
 
         async def counted() -> Message:
@@ -26,10 +17,8 @@ class BodyLimit:
             message = await receive()
             arrived += len(message.get("body", b""))
             if arrived > self._most:
-                raise _TooMuch
+                # The framework's own class: any other it would take for a body that cannot be parsed.
+                raise HTTPException(413, f"The request is larger than {self._most // 2**20} MiB; send it in smaller parts.")
             return message
 
-        try:
-            await self._app(scope, counted, send)
-        except _TooMuch:
-            await answer(TooLarge(f"The request is larger than {self._most // 2**20} MiB; send it in smaller parts."))(scope, receive, send)
+        await self._app(scope, counted, send)

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
-from tracelake_sdk.errors import Malformed, NotFound, TracelakeError
+from tracelake_sdk.errors import Malformed, NotFound, TooLarge, TracelakeError
 
 _log = structlog.get_logger()
 
@@ -47,10 +47,14 @@ def _malformed(request: Request, error: Exception) -> JSONResponse:
 def _framework(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
-    if error.status_code == 404:
-        return answer(NotFound(f"There is no {request.method} {request.url.path}; /docs lists what there is."))
-    problem = Malformed(str(error.detail))
-    return JSONResponse(problem.problem() | {"status": error.status_code}, status_code=error.status_code, media_type="application/problem+json")
+    match error.status_code:
+        case 404:
+            return answer(NotFound(f"There is no {request.method} {request.url.path}; /docs lists what there is."))
+        case 413:
+            return answer(TooLarge(str(error.detail)))
+        case status:
+            problem = Malformed(str(error.detail)).problem() | {"status": status}
+            return JSONResponse(problem, status_code=status, media_type="application/problem+json")
 
 
 def _unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -1,0 +1,189 @@
+"""Who calls: tokens, JWTs, orgs."""
+
+import json
+import stat
+import time
+from uuid import uuid4
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key as generate_rsa_key
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from support.controls import NOOP, Desk, running_control, settings_for, succeeded
+from support.databases import StateDatabase
+
+from tracelake.control.access import store
+from tracelake.control.access.callers import Caller, Right, TokenKind
+from tracelake.control.access.signed_tokens import issuer
+from tracelake.control.access.tokens import new_token, token_sha256
+from tracelake_sdk.errors import Forbidden, NotFound, SettingInvalid, Unauthenticated
+from tracelake_sdk.home import HomeFiles
+
+
+def pem(key) -> str:
+    return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+KEY = Ed25519PrivateKey.generate()
+
+
+def claims(**changed) -> dict:
+    return {"iss": "login.test", "aud": "tracelake", "sub": "ada", "exp": time.time() + 300} | changed
+
+
+@pytest.fixture
+def signed(database: StateDatabase, tmp_path):
+    """A control that believes one issuer, whose `ada` is the first admin."""
+    access = {
+        "issuers": [{"issuer": "login.test", "audience": "tracelake", "public_key": pem(KEY)}],
+        "admin_issuer": "login.test",
+        "admin_subject": "ada",
+    }
+    with running_control(settings_for(database, tmp_path / "home", access=access), database) as desk:
+        yield desk
+
+
+@pytest.mark.proves("T5.4")
+def test_a_jwt_says_who_and_postgres_says_org_and_roles(signed: Desk):
+    forged_rights = claims(org="other", roles=["auditor"], scope="everything")
+    caller = signed.services.access.authenticate(jwt.encode(forged_rights, KEY, algorithm="EdDSA"))
+    assert (caller.org, caller.name, caller.roles, caller.kind) == ("main", "ada", frozenset({"admin"}), TokenKind.USER)
+
+
+@pytest.mark.proves("T5.4")
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"iss": "somebody.else"},
+        {"aud": "another"},
+        {"exp": 1_700_000_000},
+        {"sub": "nobody"},
+        {"iss": None},
+        {"aud": None},
+        {"sub": None},
+        {"exp": None},
+        {"nbf": 99_999_999_999},
+        {"iss": 5},
+    ],
+)
+def test_a_jwt_that_lacks_something_is_refused(signed: Desk, changed: dict):
+    body = {key: value for key, value in claims(**changed).items() if value is not None}
+    token = jwt.api_jws.encode(json.dumps(body).encode(), KEY, algorithm="EdDSA")
+    with pytest.raises(Unauthenticated) as refused:
+        signed.services.access.authenticate(token)
+    assert token not in refused.value.detail
+
+
+@pytest.mark.proves("T5.4")
+def test_a_jwt_of_another_key_or_algorithm_is_refused(signed: Desk):
+    other = Ed25519PrivateKey.generate()
+    unsigned = jwt.encode(claims(), key="", algorithm="none")
+    confused = jwt.encode(claims(), key="x" * 64, algorithm="HS256")
+    for token in (jwt.encode(claims(), other, algorithm="EdDSA"), unsigned, confused):
+        with pytest.raises(Unauthenticated):
+            signed.services.access.authenticate(token)
+
+
+def test_weak_and_unknown_keys_are_refused_at_the_start():
+    for key in (pem(generate_rsa_key(65537, 1024)), "no key at all"):
+        with pytest.raises(SettingInvalid):
+            issuer("i", "a", key)
+    assert issuer("i", "a", pem(generate_private_key(SECP256R1()))).algorithm == "ES256"
+    assert issuer("i", "a", pem(generate_rsa_key(65537, 2048))).algorithm == "RS256"
+
+
+@pytest.mark.proves("T5.4")
+def test_disabled_users_and_revoked_or_expired_tokens_are_refused(desk: Desk):
+    access = desk.services.access
+    token = HomeFiles(desk.control.settings.home).admin_token() or ""
+    for change, undo in (
+        ("UPDATE app_user SET disabled_at = now()", "UPDATE app_user SET disabled_at = NULL"),
+        ("UPDATE api_token SET revoked_at = now()", "UPDATE api_token SET revoked_at = NULL"),
+        ("UPDATE api_token SET expires_at = now() - interval '1 second'", "UPDATE api_token SET expires_at = NULL"),
+    ):
+        desk.query(change)
+        access._remembered.clear()  # noqa: SLF001 a second later
+        with pytest.raises(Unauthenticated):
+            access.authenticate(token)
+        desk.query(undo)
+        assert access.authenticate(token).name == "admin"
+
+
+@pytest.mark.proves("T5.4")
+def test_another_orgs_objects_do_not_exist(desk: Desk):
+    desk.deploy(NOOP)
+    task = desk.ask()
+    [claimed] = desk.claim()
+    token = new_token()
+    with desk.control.database.transaction("test") as tx:
+        other = store.add_org(tx, "other")
+        user = store.add_user(tx, org=other, name="eve", issuer="x", subject="eve")
+        store.add_role(tx, org=other, name="admin")
+        store.add_member(tx, org=other, role="admin", user=user)
+        store.add_token(tx, org=other, kind=TokenKind.USER, user=user, label="eve", sha256=token_sha256(token))
+    eve = desk.services.access.authenticate(token)
+    services = desk.services
+    for ask in (
+        lambda: services.asking.task(eve, task),
+        lambda: services.asking.status(eve, "sample"),
+        lambda: services.cancels.cancel(eve, task),
+        lambda: services.pauses.pause(eve, "sample", None),
+        lambda: services.requests.run(eve, "sample", "start", {}, idempotency_key=None),
+        lambda: services.claims.fetch(Caller(other, "other", TokenKind.WORKER, "w"), task),
+    ):
+        with pytest.raises(NotFound):
+            ask()
+    for page in (
+        services.asking.tasks(eve, dag=None, job=None, state=None, limit=10, before=None),
+        services.asking.events(eve, dag=None, job=None, producer=None, limit=10, before=None),
+        services.asking.runs(eve, dag=None, job=None, status=None, limit=10, before=None),
+    ):
+        assert page.items == []
+    assert services.asking.status(eve, None) == []
+    [stale] = services.completions.complete(Caller(other, "other", TokenKind.WORKER, "w"), [succeeded(claimed)])
+    assert stale.code == "stale_attempt"
+    assert desk.one("SELECT state FROM task") == "running"
+
+
+def test_rights_come_from_roles_and_scopes():
+    org = uuid4()
+    for roles, right, may in (
+        ({"reader"}, Right.READ, True), ({"auditor"}, Right.READ, True), ({"reader"}, Right.OPERATE, False), ({"writer"}, Right.DEPLOY, True),
+        ({"admin"}, Right.DEPLOY, True), ({"friends"}, Right.READ, False), (set(), Right.READ, False),
+    ):  # fmt: skip
+        caller = Caller(org, "main", TokenKind.USER, "x", frozenset(roles))
+        assert allowed(caller, right) is may
+    assert allowed(Caller(org, "main", TokenKind.SERVICE, "x", scopes=frozenset({"read"})), Right.READ)
+    assert not allowed(Caller(org, "main", TokenKind.SERVICE, "x", scopes=frozenset({"read"})), Right.OPERATE)
+    assert not allowed(Caller(org, "main", TokenKind.WORKER, "x"), Right.READ)
+
+
+def allowed(caller: Caller, right: Right) -> bool:
+    try:
+        caller.require(right)
+    except Forbidden:
+        return False
+    return True
+
+
+@pytest.mark.proves("X.2")
+def test_the_first_start_makes_an_admin_and_keeps_the_tokens_to_their_owner(desk: Desk, database: StateDatabase):
+    files = HomeFiles(desk.control.settings.home)
+    assert stat.S_IMODE(files.credentials.stat().st_mode) == 0o600
+    assert desk.admin.roles == {"admin"}
+    stored = str(desk.query("SELECT * FROM api_token")) + str(desk.query("SELECT * FROM audit"))
+    assert (files.admin_token() or "x") not in stored
+    with running_control(settings_for(database, desk.control.settings.home), database) as second:
+        assert second.admin == desk.admin
+    assert desk.one("SELECT count(*) FROM org") == 1
+
+
+def test_tokens_that_a_crash_left_in_the_file_become_valid_at_the_next_start(database: StateDatabase, tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    kept = {"admin_token": new_token(), "worker_token": new_token()}
+    HomeFiles(home).credentials.write_text(json.dumps(kept))
+    with running_control(settings_for(database, home), database) as desk:
+        assert desk.services.access.authenticate(kept["admin_token"]).name == "admin"
