@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
+from urllib.request import urlopen
 
 from support.databases import StateDatabase
 from tracelake.embedded.ports import free_port
@@ -77,6 +78,12 @@ class Processes:
     def as_worker(self, api_url: str | None = None) -> ControlClient:
         """Control as a worker sees it, for tests that are the worker themselves."""
         return ControlClient(api_url or self.api_url, HomeFiles(self.home).worker_token() or "")
+
+    def waiting_polls(self, api_url: str | None = None) -> int:
+        """How many long polls wait there, by control's own metric."""
+        with urlopen(f"{api_url or self.api_url}/metrics") as answer:
+            lines = answer.read().decode().splitlines()
+        return next(int(float(line.split()[1])) for line in lines if line.startswith("tracelake_waiting_polls "))
 
     def kill(self) -> None:
         """Ends what still runs: quicker than a stop, and everything is safe at any instant."""
