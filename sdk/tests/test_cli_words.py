@@ -144,7 +144,7 @@ def test_a_printed_command_calls_this_very_program(tmp_path: Path, monkeypatch: 
     monkeypatch.delenv("TRACELAKE_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     assert invocation.again("status", "a b") == f"'{program}' status 'a b'"
-    assert invocation.pasteable("see `tracelake status` or `tracelake`, not tracelake") == f"see `'{program}' status` or `'{program}'`, not tracelake"
+    assert invocation.pasteable("see `tracelake status`, of the package `tracelake`") == f"see `'{program}' status`, of the package `tracelake`"
     monkeypatch.setenv("PATH", str(program.parent))
     assert invocation.again("status") == "tracelake status"
     monkeypatch.setenv("TRACELAKE_HOME", "/a home")

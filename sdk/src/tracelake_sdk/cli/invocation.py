@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tracelake_sdk.errors import ServerMissing
 
-_MENTIONED = re.compile(r"`(tracelaked?)(?=[ `])")
+_MENTIONED = re.compile(r"`(tracelaked?)(?= )")
 
 
 def program() -> str:

@@ -1,0 +1,329 @@
+"""Every command of `tracelake`, as a process, against a real control."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from support.controls import EMIT, RANGES, Desk, failed, succeeded
+
+from tracelake_sdk.client import Client
+from tracelake_sdk.events import EventDraft
+from tracelake_sdk.scopes import CursorScope
+from tracelake_sdk.tasks import ClaimedTask
+
+pytestmark = pytest.mark.proves("X.1")
+
+PROGRAM = Path(sys.executable).with_name("tracelake")
+DEFINITION = EMIT.format(name="sample", max_attempts=1)
+
+
+class Shell:
+    """Calls the command line as a person would."""
+
+    def __init__(self, home: Path, api_url: str | None) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("TRACELAKE")}
+        self.environment = kept | {"TRACELAKE_HOME": str(home)} | ({"TRACELAKE_API_URL": api_url} if api_url else {})
+
+    def __call__(self, *words: str, code: int = 0, stdin: str = "") -> str:
+        """What it said: on stdout, or where it failed on stderr."""
+        answer = subprocess.run(
+            [PROGRAM, *words], capture_output=True, text=True, check=False, timeout=120, env=self.environment, input=stdin
+        )
+        assert answer.returncode == code, answer
+        assert "Traceback" not in answer.stderr
+        if code == 0:
+            assert answer.stderr == ""
+            return answer.stdout
+        return answer.stderr
+
+    def json(self, *words: str, stdin: str = "") -> Any:
+        return json.loads(self(*words, "-o", "json", stdin=stdin))
+
+    @contextmanager
+    def begun(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+        with subprocess.Popen([PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+
+@pytest.fixture
+def shell(desk: Desk, api_url: str) -> Shell:
+    return Shell(desk.control.settings.home, api_url)
+
+
+def claimed_one(desk: Desk) -> ClaimedTask:
+    """The next task, as soon as there is one."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if claimed := desk.claim(1, wait_s=1):
+            return claimed[0]
+    raise AssertionError("no task came")
+
+
+def told(claimed: ClaimedTask, *cursors: int) -> Any:
+    return succeeded(claimed, events=[EventDraft(output=0, scope=CursorScope(value=cursor)) for cursor in cursors])
+
+
+def test_a_file_is_deployed_once_and_a_dry_run_only_judges(desk: Desk, shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "dag.yaml"
+    file.write_text(DEFINITION)
+    assert "would activate DAG sample as version 1 with 2 jobs: start, end. Nothing was changed." in shell("deploy", str(file), "--dry-run")
+    assert shell.json("status") == []
+    deployed = shell.json("deploy", str(file))
+    assert deployed == {"dry_run": False, "dag": "sample", "version": 1, "created": True, "jobs": ["start", "end"], "published": {}}
+    assert "nothing was changed" in shell("deploy", str(file))
+    assert shell.json("deploy", "-", "--dry-run", stdin=DEFINITION)["created"] is False
+    assert desk.one("SELECT count(*) FROM dag_version") == 1
+
+
+def test_a_refused_file_names_the_place_and_a_missing_one_is_wrong_usage(shell: Shell, tmp_path: Path) -> None:
+    said = shell("deploy", "-", stdin=DEFINITION.replace("operator: noop", "operater: noop"), code=1)
+    assert said.startswith("error [dag_key_unknown]: line ")
+    assert "operater" in said
+    assert said.count("\n") == 1
+    assert "No such file" in shell("deploy", str(tmp_path / "none.yaml"), code=2)
+    (tmp_path / "latin.yaml").write_bytes(b"name: \xff")
+    assert "UTF-8" in shell("deploy", str(tmp_path / "latin.yaml"), code=2)
+
+
+def test_a_run_is_followed_to_its_end(desk: Desk, shell: Shell) -> None:
+    desk.deploy(EMIT)
+    with shell.begun("run", "sample/start", "--cursors", "1..3", "--wait") as process:
+        claimed = claimed_one(desk)
+        assert claimed.payload.trigger.payload == {"cursors": [1, 2, 3], "rewrite": False}
+        desk.complete(told(claimed, 1, 2, 3))
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert f"Task {claimed.fence.task_id} of sample/start is completed.\nIt took 1 attempt and told 3 events.\n" in out
+    assert out.splitlines()[-1].endswith(f" task show {claimed.fence.task_id}")
+
+
+def test_a_run_that_fails_is_exit_code_1(desk: Desk, shell: Shell) -> None:
+    desk.deploy(EMIT, max_attempts=1)
+    with shell.begun("run", "sample/start", "--cursor", "1", "--wait", "-o", "json") as process:
+        claimed = claimed_one(desk)
+        desk.complete(failed(claimed))
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (1, "")
+    task = json.loads(out)
+    assert (task["state"], task["attempts"][0]["error_class"]) == ("failed", "broken")
+
+
+def test_a_run_with_a_known_key_is_the_same_task_and_a_dry_run_is_none(desk: Desk, shell: Shell) -> None:
+    desk.deploy(EMIT)
+    assert "one task of sample/start that tells 2 cursors. Nothing was changed." in shell("run", "sample/start", "--cursors", "5,6", "--dry-run")
+    assert shell.json("run", "sample/start", "--cursor", "5", "--dry-run")["dry_run"] is True
+    assert desk.one("SELECT count(*) FROM task") == 0
+    words = ("run", "sample/start", "--idempotency-key", "k", "--request", '{"cursors": [5]}')
+    assert shell.json(*words)["id"] == shell.json(*words)["id"]
+    assert "idempotency_conflict" in shell("run", "sample/start", "--idempotency-key", "k", "--cursor", "6", code=1)
+    assert desk.one("SELECT count(*) FROM task") == 1
+
+
+WRONG: list[tuple[list[str], int, str]] = [
+    (["run", "sample/end"], 1, "error [job_not_runnable]: Job sample/end"),
+    (["run", "sample/end", "--dry-run"], 1, "error [job_not_runnable]: Job sample/end"),
+    (["run", "sample/start"], 1, "error [invalid]: The request for sample/start is wrong at cursors"),
+    (["run", "sample/start", "--dry-run"], 1, "error [invalid]: The request for sample/start is wrong at cursors"),
+    (["run", "sample/start", "--cursor", "2024-01-01T00:00:00Z"], 1, "error [invalid]: The cursors of sample/start are of type integer"),
+    (["run", "sample/none", "--dry-run"], 1, "error [not_found]: There is no job sample/none"),
+    (["run", "sample", "--cursor", "1"], 2, "is a DAG; name one of its jobs"),
+    (["run", "sample/start", "--cursor", "soon"], 2, "a cursor is a whole number or a time"),
+    (["status", "none"], 1, "error [not_found]: There is no DAG 'none'"),
+    (["task", "show", str(uuid4())], 1, "error [not_found]: "),
+    (["task", "show", "7"], 2, "valid UUID"),
+    (["task", "list", "none"], 1, "error [not_found]: There is no DAG 'none'"),
+    (["events", "sample/none"], 1, "error [not_found]: There is no job sample/none"),
+    (["log", "a/b/c"], 2, "is neither DAG nor DAG/JOB"),
+    (["log", "--token", "x"], 1, "error [malformed]: This is no token of a page"),
+    (["log", "--limit", "0"], 2, "--limit"),
+    (["task", "list", "--state", "done"], 2, "--state"),
+    (["pause", "sample/none"], 1, "error [not_found]: There is no job sample/none"),
+    (["status", "-o", "yaml"], 2, "--output"),
+    (["statu"], 2, "Did you mean 'status'?"),
+    ([], 2, ""),
+]
+
+
+def test_what_is_wrong_is_said_in_one_sentence_with_the_right_exit_code(desk: Desk, shell: Shell) -> None:
+    desk.deploy(EMIT)
+    for words, code, said in WRONG:
+        assert said in shell(*words, code=code)
+    assert desk.one("SELECT count(*) FROM task") == 0
+
+
+def test_status_shows_what_waits_and_why(desk: Desk, shell: Shell) -> None:
+    desk.deploy(RANGES, name="joined")
+    desk.ask("joined")
+    desk.complete(told(claimed_one(desk), 1, 2, 3))
+    status = shell.json("status", "joined")
+    jobs = {job["name"]: job for job in status["jobs"]}
+    assert jobs["join"]["inputs"] == ["start"]
+    assert jobs["join"]["tasks"] == {
+        "queued": 1, "waiting": {"turn": 2}, "running": 0, "committing": 0, "completed": 0, "failed": 0, "canceled": 0, "more": False,
+    }  # fmt: skip
+    drawn = shell("status")
+    assert "joined  version 1\n" in drawn
+    assert "\n└─ join  dispatcher/range_aggregator       1  2 (turn)" in drawn
+    assert "\x1b" not in drawn
+
+
+def test_pause_and_resume_change_what_they_say_and_a_dry_run_nothing(desk: Desk, shell: Shell) -> None:
+    desk.deploy()
+    desk.ask()
+    assert "would hold 1 task" in shell("pause", "sample", "--dry-run")
+    assert shell.json("resume", "sample/start", "--dry-run")["changes"] is False
+    paused = {job["name"]: job for job in shell.json("pause", "sample/start")["jobs"]}
+    assert (paused["start"]["paused"], paused["start"]["tasks"]["waiting"], paused["end"]["paused"]) == (True, {"paused": 1}, False)
+    assert desk.claim(10) == []
+    assert "paused: Paused by admin." in shell("status", "sample")
+    assert "is paused already" in shell("pause", "sample/start", "--dry-run")
+    assert "would let 1 task" in shell("resume", "sample/start", "--dry-run")
+    assert "sample is paused" in shell("pause", "sample")
+    assert "as soon as its DAG does" in shell("resume", "sample/start")
+    assert desk.claim(10) == []
+    assert "sample goes on." in shell("resume", "sample")
+    assert len(desk.claim(10)) == 1
+
+
+def test_a_task_is_listed_shown_and_canceled(desk: Desk, shell: Shell) -> None:
+    desk.deploy(max_attempts=2)
+    first, second = desk.ask(), desk.ask()
+    desk.complete(failed(claimed_one(desk)))
+    assert [UUID(task["id"]) for task in shell.json("task", "list")["items"]] == [second, first]
+    assert [UUID(task["id"]) for task in shell.json("task", "list", "sample/start", "--state", "running")["items"]] == []
+    shown = shell("task", "show", str(first))
+    assert f"task          {first}\n" in shown
+    assert "queued (for its next attempt)" in shown
+    assert "broken: It broke." in shown
+    assert shell.json("task", "show", str(first))["attempts"][0]["outcome"] == "failed"
+    assert "would end task" in shell("task", "cancel", str(second), "--dry-run")
+    assert shell.json("task", "show", str(second))["state"] == "queued"
+    assert "is canceled" in shell("task", "cancel", str(second))
+    assert shell.json("task", "cancel", str(second))["state"] == "canceled"
+    assert shell.json("task", "cancel", str(second), "--dry-run")["changes"] is False
+    running = desk.ask()
+    claimed = next(task for task in desk.claim(10) if task.fence.task_id == running)
+    assert "would ask the running task" in shell("task", "cancel", str(running), "--dry-run")
+    assert "was asked to stop" in shell("task", "cancel", str(running))
+    assert claimed.fence.task_id == running
+
+
+def test_a_final_task_cannot_be_canceled_not_even_dry(desk: Desk, shell: Shell) -> None:
+    desk.deploy()
+    task = desk.ask()
+    desk.complete(told(claimed_one(desk)))
+    for extra in ([], ["--dry-run"]):
+        assert shell("task", "cancel", str(task), *extra, code=1) == f"error [already_final]: Task {task} is completed and cannot be canceled.\n"
+
+
+def test_events_are_listed_with_their_ledger_and_the_log_with_how_it_ended(desk: Desk, shell: Shell) -> None:
+    desk.deploy(max_attempts=1)
+    producer = desk.ask()
+    desk.complete(told(claimed_one(desk), 1, 2))
+    broken = claimed_one(desk)
+    desk.complete(failed(broken))
+    events = shell.json("events", "sample/start")["items"]
+    assert [event["scope"]["value"] for event in events] == [2, 1]
+    assert [[(line["job"], line["outcome"]) for line in event["ledger"]] for event in events] == [[("sample/end", "task")]] * 2
+    assert len(shell.json("events", "--producer", str(producer))["items"]) == 2
+    assert f"{events[0]['ledger'][0]['task_id']}\n" in shell("events", "sample", "--limit", "1")
+    assert shell("events", "sample/end") == "There is no such event.\n"
+    runs = shell.json("log", "sample")["items"]
+    assert [(run["job"], run["status"]) for run in runs] == [("end", "FAILED"), ("start", "SUCCESS")]
+    assert "It broke." in shell("log", "--status", "FAILED")
+    assert shell("log", "--status", "BLOCKED") == "Nothing has run.\n"
+
+
+def test_the_printed_command_shows_the_next_page(desk: Desk, shell: Shell) -> None:
+    desk.deploy()
+    tasks = [str(desk.ask()) for _ in range(5)]
+    seen: list[str] = []
+    page = shell("task", "list", "sample/start", "--state", "queued", "--limit", "2")
+    while True:
+        seen += [line.split()[0] for line in page.splitlines() if "sample/start  queued" in line]
+        commands = [line.strip() for line in page.splitlines() if "--token" in line]
+        if not commands:
+            break
+        page = subprocess.run(commands[0], shell=True, capture_output=True, text=True, check=True, env=shell.environment).stdout
+    assert seen == tasks[::-1]
+
+
+def test_the_doctor_looks_at_the_machine_the_way_and_the_token(desk: Desk, shell: Shell, tmp_path: Path) -> None:
+    checks = {check["name"]: check for check in shell.json("doctor")}
+    assert {"python", "home", "api", "token"} <= set(checks)
+    assert checks["api"]["ok"] is checks["token"]["ok"] is True
+    assert checks["token"]["detail"] == "admin (user) of org main with roles admin"
+    shell.environment["TRACELAKE_TOKEN"] = "not-a-token"
+    answer = subprocess.run([PROGRAM, "doctor"], capture_output=True, text=True, check=False, env=shell.environment)
+    assert answer.returncode == 1
+    assert "FAILED  token" in answer.stdout
+    assert "not-a-token" not in answer.stdout + answer.stderr
+    nothing = {check["name"]: check for check in Shell(tmp_path / "nothing", None).json("doctor")}
+    assert nothing["api"]["ok"] is None
+    assert nothing["api"]["detail"].count("tracelake up`") == 1
+
+
+def test_without_a_system_every_command_says_how_to_start_one(tmp_path: Path) -> None:
+    nobody = Shell(tmp_path, None)
+    for words in (["status"], ["log"], ["events"], ["task", "list"], ["pause", "a"], ["run", "a/b"], ["deploy", "-"]):
+        said = nobody(*words, code=1)
+        assert said.startswith(f"error [not_running]: No Tracelake system runs in {tmp_path}; start one with `TRACELAKE_HOME={tmp_path} ")
+    nobody.environment["TRACELAKE_API_URL"] = "nowhere"
+    assert nobody("status", code=2).startswith("error [setting_invalid]: TRACELAKE_API_URL")
+
+
+def test_versions_are_told(tmp_path: Path) -> None:
+    shell = Shell(tmp_path, None)
+    assert shell.json("version")["tracelake-sdk"] in shell("version")
+
+
+def test_a_reader_who_leaves_early_is_no_error(desk: Desk, shell: Shell) -> None:
+    desk.deploy()
+    for _ in range(40):
+        desk.ask()
+    for words in ("task list", "task list -o json"):
+        answer = subprocess.run(f"{PROGRAM} {words} | head -n 1", shell=True, capture_output=True, text=True, check=True, env=shell.environment)
+        assert answer.stderr == ""
+        assert answer.stdout.count("\n") == 1
+
+
+def test_without_the_server_package_the_error_names_it(tmp_path: Path) -> None:
+    """An environment that has the SDK and not the server: this interpreter, seen from a folder of its own."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    program = f"import sys; sys.executable = {str(tmp_path / 'bin' / 'python')!r}; sys.argv = ['tracelake', *sys.argv[1:]]; from tracelake_sdk.cli.main import main; main()"
+    for command in ("up", "demo"):
+        environment = {"PATH": "/nowhere", "TRACELAKE_HOME": str(tmp_path / "home")}
+        answer = subprocess.run([sys.executable, "-c", program, command], capture_output=True, text=True, check=False, env=environment)
+        assert answer.returncode == 1
+        assert "error [server_missing]: " in answer.stderr
+        assert "install the package `tracelake`" in answer.stderr
+
+
+def test_the_client_does_what_the_command_line_does(desk: Desk, api_url: str) -> None:
+    home = desk.control.settings.home
+    token = json.loads((home / "credentials.json").read_text())["admin_token"]
+    with Client(api_url, token) as client:
+        assert client.me().roles == ["admin"]
+        assert client.deploy(DEFINITION).created
+        assert [dag.name for dag in client.dags()] == ["sample"]
+        task = client.run("sample", "start", {"cursors": [1, 2]})
+        desk.complete(told(claimed_one(desk), 1, 2))
+        assert [seen.state.value for seen in client.follow(task.id)][-1] == "completed"
+        assert len(list(client.iterate_events(dag="sample"))) == 2
+        assert len(list(client.iterate_tasks(dag="sample", job="end"))) == 2
+        assert len(list(client.iterate_runs(dag="sample"))) == 1
+        assert client.pause("sample").paused
+        assert not client.resume("sample").paused
+        assert client.cancel(next(client.iterate_tasks(job="end")).id).state.value == "canceled"
