@@ -1,0 +1,182 @@
+"""`tracelake demo`, as a person runs it: without a terminal, with one, and on a system that runs already."""
+
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fcntl import ioctl
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(sys.executable).with_name("tracelake")
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[78]")
+
+pytestmark = [pytest.mark.xdist_group("demo"), pytest.mark.timeout(900)]
+
+
+@dataclass
+class Acts:
+    """What was seen, in the order in which it was done; the tests below say what it shows."""
+
+    home: Path
+    without_terminal: subprocess.CompletedProcess[str]
+    left_after_first: list[str]
+    on_running: subprocess.CompletedProcess[str]
+    on_terminal: str = ""
+    exit_on_terminal: int | None = None
+    left_after_terminal: list[str] = field(default_factory=list)
+    pasted: dict[str, subprocess.CompletedProcess[str]] = field(default_factory=dict)
+
+
+def environment(home: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TRACELAKE") and name not in ("COLUMNS", "FORCE_COLOR", "NO_COLOR")}
+    return kept | {"TRACELAKE_HOME": str(home), "TERM": "xterm"}
+
+
+def demo(home: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PROGRAM, "demo"], capture_output=True, text=True, check=False, timeout=300, env=environment(home), stdin=subprocess.DEVNULL, cwd=ROOT
+    )
+
+
+def processes_of(home: Path) -> list[str]:
+    """Processes that know this home, by their words or their environment."""
+    found: list[str] = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            known = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+        except OSError:
+            continue  # it ended meanwhile, or is not ours
+        if str(home).encode() in known:
+            found.append(entry.name)
+    return found
+
+
+def commands_in(said: str) -> list[str]:
+    return [line.strip() for line in said.splitlines() if re.match(rf"\s+(TRACELAKE_HOME=\S+ )?{re.escape(str(PROGRAM))} ", line)]
+
+
+class Terminal:
+    """A terminal of a hundred columns with the demo in it."""
+
+    def __init__(self, home: Path) -> None:
+        self._ours, theirs = pty.openpty()
+        ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+        command = ["setsid", "--ctty", PROGRAM, "demo"]  # in a session of its own, so that Ctrl-C at this terminal reaches it
+        self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(home), cwd=ROOT)
+        os.close(theirs)
+        self.shown = ""
+
+    def read_until(self, words: str | None, seconds: float) -> None:
+        """Until these words were shown; None: until it ended."""
+        deadline = time.monotonic() + seconds
+        while words is None or words not in ESCAPES.sub("", self.shown):
+            assert time.monotonic() < deadline, f"{words!r} was not shown:\n{self.shown}"
+            if select.select([self._ours], [], [], 0.2)[0]:
+                try:
+                    self.shown += os.read(self._ours, 65536).decode(errors="replace")
+                except OSError:  # how a terminal says that nobody holds its other end any more
+                    assert words is None, f"it ended before {words!r} was shown:\n{self.shown}"
+                    return
+
+    def press_ctrl_c(self) -> None:
+        os.write(self._ours, b"\x03")
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.wait(120)
+        os.close(self._ours)
+
+
+@pytest.fixture(scope="module")
+def acts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Acts]:
+    home = tmp_path_factory.mktemp("demo") / "home"
+    first = demo(home)
+    left = processes_of(home)
+    terminal = Terminal(home)
+    try:
+        terminal.read_until("resume ranges/hundreds\r\n", 300)
+        acts = Acts(home, first, left, demo(home))
+        shown = ESCAPES.sub("", terminal.shown).replace("\r", "")
+        for command in [*commands_in(first.stdout), *commands_in(shown), *commands_in(acts.on_running.stdout)]:
+            if not command.endswith(" up"):
+                acts.pasted[command] = subprocess.run(
+                    command, shell=True, capture_output=True, text=True, check=False, timeout=120, cwd=ROOT, stdin=subprocess.DEVNULL, env=pasting()
+                )
+        terminal.press_ctrl_c()
+        terminal.read_until(None, 120)
+        acts.exit_on_terminal = terminal.process.wait(120)
+        acts.on_terminal = ESCAPES.sub("", terminal.shown).replace("\r", "")
+        acts.left_after_terminal = processes_of(home)
+        yield acts
+    finally:
+        terminal.close()
+
+
+def pasting() -> dict[str, str]:
+    """A fresh shell: what a command needs it must bring."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TRACELAKE")}
+
+
+@pytest.mark.proves("X.2")
+def test_without_a_terminal_it_tells_its_story_stops_everything_and_exits_0(acts: Acts) -> None:
+    assert (acts.without_terminal.returncode, acts.without_terminal.stderr) == (0, "")
+    said = acts.without_terminal.stdout
+    assert "\x1b" not in said
+    for fact in (
+        "You asked numbers for every tenth number from 10 to 300, which is one task. It told 30 events, and each made one task of hundreds: 30 tasks.",
+        "When 100 came, the end of [0, 100) was passed, and it told that range; in all 3 ranges so far.",
+        "tens cut them into 30 ranges from [0, 10) to [290, 300), and count got 30 tasks, one for each.",
+        "63 events, 63 lines, 0 unaccounted for, and 64 of 64 tasks completed.",
+        "The answer is the same task, and the events are 63, as before.",
+        "a new request told the number 160 a second time: 1 event and 1 task",
+        "hundreds knows a duplicate when it sees one: it told 0 ranges.",
+        "the worker got `kill -9`",
+        "126 events, 126 lines, 0 unaccounted for, and 127 of 127 tasks completed.",
+        "The system stops now; its home keeps everything.",
+    ):
+        assert fact in said
+    assert re.search(r"numbers +1 task +told 30 events\n +└─ hundreds +30 tasks +told 3 events\n +└─ tens +3 tasks +told 30 events\n +└─ count +30 tasks\n", said)
+
+
+def test_it_leaves_no_process_behind(acts: Acts) -> None:
+    assert (acts.left_after_first, acts.left_after_terminal) == ([], [])
+
+
+def test_a_second_demo_on_the_same_home_goes_on_behind_the_first(acts: Acts) -> None:
+    assert "deploying the same file again made nothing new" in acts.on_terminal
+    told = " ".join(acts.on_terminal.split())
+    assert "every tenth number from 910 to 1200, which is one task" in told
+    assert "When 1000 came, the end of [900, 1000) was passed" in told
+    assert "127 of 127 tasks completed" in told
+
+
+def test_on_a_terminal_the_system_stays_up_until_ctrl_c(acts: Acts) -> None:
+    assert "The system stays up: Ctrl-C stops it." in acts.on_terminal
+    assert acts.on_terminal.rstrip().endswith("Tracelake has stopped.")
+    assert acts.exit_on_terminal == 0
+
+
+def test_a_system_that_runs_already_is_used_and_left_alone(acts: Acts) -> None:
+    assert (acts.on_running.returncode, acts.on_running.stderr) == (0, "")
+    assert "One runs already, at http://127.0.0.1:" in acts.on_running.stdout
+    assert "64 of 64 tasks completed" in acts.on_running.stdout
+    assert "kill -9" not in acts.on_running.stdout
+    assert "The system runs on." in acts.on_running.stdout
+
+
+def test_every_printed_command_can_be_pasted(acts: Acts) -> None:
+    kinds = {command.partition(f"{PROGRAM} ")[2].split()[0] for command in acts.pasted}
+    assert kinds == {"deploy", "task", "events", "log", "doctor", "run", "status", "pause", "resume"}
+    assert {command: (done.returncode, done.stderr) for command, done in acts.pasted.items() if done.returncode or done.stderr} == {}
+    assert commands_in(acts.without_terminal.stdout)[-6].endswith(f"{PROGRAM} up")
