@@ -170,6 +170,12 @@ finally:
         assert f"\n  {command} " in answer.stdout
 
 
+def test_without_its_extra_the_command_line_says_what_to_install() -> None:
+    program = "import sys; sys.modules['typer'] = None; from tracelake_sdk.cli.main import main"
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stderr) == (1, "The command line is an extra of the SDK; install `tracelake-sdk[cli]`.\n")
+
+
 def test_the_demos_dag_is_the_example() -> None:
     root = Path(__file__).resolve().parents[2]
     assert (root / "sdk/src/tracelake_sdk/cli/demo/ranges.yaml").read_bytes() == (root / "examples/ranges/dag.yaml").read_bytes()

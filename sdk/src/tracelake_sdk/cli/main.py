@@ -6,7 +6,10 @@ from enum import StrEnum
 from typing import Annotated, Literal
 from uuid import UUID
 
-import typer
+try:
+    import typer
+except ModuleNotFoundError:
+    raise SystemExit("The command line is an extra of the SDK; install `tracelake-sdk[cli]`.") from None
 
 from tracelake_sdk.cli.invocation import pasteable, program
 from tracelake_sdk.errors import SettingInvalid, TracelakeError
