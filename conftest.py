@@ -3,11 +3,19 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from support.controls import Desk, running_control, served, settings_for
 from support.databases import StateDatabase, fresh_database, running_postgres
 
 from tracelake.embedded.postgres import EmbeddedPostgres
+from tracelake.logging_setup import configure_logging
+
+configure_logging()  # as the processes do: the console's own way of showing an error takes seconds
+
+# No test depends on wall time: a slow machine is not a failure.
+hypothesis.settings.register_profile("tracelake", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("tracelake")
 
 # Long enough that no loop of a test's control interferes: tests call `run_once` themselves.
 QUIET = {"housekeeping_seconds": 60}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import orjson
 import psycopg
 
 from support.databases import StateDatabase
@@ -17,7 +18,7 @@ from tracelake.control.access.callers import Caller
 from tracelake.control.process import Control, ControlServer
 from tracelake.settings import Settings, read_settings
 from tracelake_sdk.home import HomeFiles
-from tracelake_sdk.tasks import ClaimedTask, ClaimRequest, Completion, CompletionAnswer, OperatorError, Outcome
+from tracelake_sdk.tasks import ClaimAnswer, ClaimedTask, ClaimRequest, Completion, CompletionAnswer, OperatorError, Outcome, TaskPayload
 
 # `start` makes tasks that run side by side; tests report for it whatever events they want told.
 _SOURCE = """
@@ -53,6 +54,7 @@ _JOIN = """
 NOOP = _SOURCE + _END
 RANGES = _SOURCE + _JOIN
 EMIT = _EMIT + _END
+EMIT_RANGES = _EMIT + _JOIN
 
 
 def settings_for(database: StateDatabase, home: Path, **sections: Any) -> Settings:
@@ -81,9 +83,17 @@ class Desk:
         """One run of the source."""
         return self.services.requests.run(self.admin, dag, "start", request, idempotency_key=key)
 
+    def emit(self, *cursors: int, rewrite: bool = False) -> UUID:
+        """One run of a source that is deployed with `EMIT` or `EMIT_RANGES`."""
+        return self.ask(cursors=list(cursors), rewrite=rewrite)
+
     def claim(self, room: int = 100, *, wait_s: float = 0, claim_id: str | None = None, now=None, worker: str = "w1") -> list[ClaimedTask]:
         request = ClaimRequest(worker=worker, claim_id=claim_id or fresh_claim_id(), runtime="dispatcher", room={"default": room}, wait_s=wait_s)
-        return self.services.claims.claim(self.worker, request, now=now).claimed
+        claimed = self.services.claims.claim(self.worker, request, now=now)
+        return ClaimAnswer.model_validate_json(orjson.dumps({"claimed": claimed})).claimed
+
+    def fetch(self, task: UUID) -> TaskPayload:
+        return TaskPayload.model_validate_json(orjson.dumps(self.services.claims.fetch(self.worker, task)))
 
     def complete(self, *reports: Completion, now=None) -> list[CompletionAnswer]:
         return self.services.completions.complete(self.worker, list(reports), now=now)

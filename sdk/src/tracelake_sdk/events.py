@@ -58,4 +58,4 @@ class DatasetEvent(BaseModel):
     event_time: datetime | None
     told_at: datetime
     payload: dict[str, Any]
-    ledger: list[LedgerLine] = []
+    ledger: list[LedgerLine] = Field(default_factory=list)

@@ -223,12 +223,12 @@ class CompletionAnswer(_Wire):
     task_state: TaskState | None = None
     code: str | None = None
     detail: str | None = None
-    event_ids: list[UUID] = []
+    event_ids: list[UUID] = Field(default_factory=list)
 
 
 class CompleteAnswer(_Wire):
     results: list[CompletionAnswer]
-    claimed: list[ClaimedTask] = []
+    claimed: list[ClaimedTask] = Field(default_factory=list)
 
 
 class HeartbeatRequest(_Wire):
@@ -275,4 +275,4 @@ class Task(BaseModel):
     finished_at: datetime | None
     due_at: datetime | None
     cancel_asked_at: datetime | None
-    attempts: list[Attempt] = []
+    attempts: list[Attempt] = Field(default_factory=list)

@@ -24,7 +24,7 @@ def test_a_queued_task_is_canceled_at_once_and_never_claimed(desk: Desk):
     assert desk.services.cancels.cancel(desk.admin, task) is TaskState.CANCELED
     assert desk.claim() == []
     assert desk.one("SELECT count(*) FROM run_history") == 0
-    assert desk.services.claims.fetch(desk.worker, task).status is TaskState.CANCELED
+    assert desk.fetch(task).status is TaskState.CANCELED
 
 
 def test_a_running_task_hears_of_it_by_heartbeat_and_reports_it(desk: Desk):

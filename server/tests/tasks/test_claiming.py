@@ -48,7 +48,7 @@ def ids(tasks) -> list:
 def test_a_claim_hands_out_attempt_lease_and_payload(desk: Desk):
     desk.deploy(EMIT)
     task_id = desk.ask(cursors=[5])
-    before = desk.services.claims.fetch(desk.worker, task_id)
+    before = desk.fetch(task_id)
     assert (before.attempt, before.state, before.slot, before.status) == (None, None, None, TaskState.QUEUED)
     [task] = desk.claim()
     payload = TaskPayload.model_validate_json(task.payload.model_dump_json())
@@ -65,7 +65,7 @@ def test_fetching_changes_nothing(desk: Desk):
     desk.deploy()
     task_id = desk.ask()
     before = desk.query("SELECT * FROM task")
-    desk.services.claims.fetch(desk.worker, task_id)
+    desk.fetch(task_id)
     assert desk.query("SELECT * FROM task") == before
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from structlog.testing import capture_logs
-from support.controls import Desk, succeeded
+from support.controls import EMIT, Desk, succeeded
 
 from tracelake.worker.dispatching import DispatcherWorker
 from tracelake.worker.operators.contract import OperatorFailed, OperatorResult
@@ -51,7 +51,7 @@ def at(moment: str, act: Callable[[], object]) -> Callable[[str], None]:
 
 def end_task(desk: Desk) -> str:
     """The one task of job `end`, waiting to be claimed."""
-    desk.deploy()
+    desk.deploy(EMIT)
     desk.emit(1)
     [source] = desk.claim()
     desk.complete(succeeded(source, events=[EventDraft(output=0, scope=CursorScope(value=1))]))
@@ -73,7 +73,7 @@ def test_a_chain_of_operators_runs_to_its_end(desk: Desk, hire: Hire):
 
 
 def test_the_call_that_reports_a_batch_brings_the_next(desk: Desk, hire: Hire):
-    desk.deploy()
+    desk.deploy(EMIT)
     desk.emit(*range(250))
     moments: list[str] = []
     assert run_until_idle(hire(watch=moments.append)) == [1, 100, 100, 50]
@@ -119,7 +119,7 @@ def test_a_report_that_control_refuses_becomes_a_final_failure(desk: Desk, hire:
 
 
 def test_one_refused_report_harms_no_other(desk: Desk, hire: Hire):
-    desk.deploy()
+    desk.deploy(EMIT)
     desk.emit(*range(5))
     bad = OperatorResult([EventDraft(output=7, scope=FullScope())])
     run_until_idle(hire(noop=lambda payload: bad if payload.trigger.scope == CursorScope(value=3) else OperatorResult()))
@@ -148,7 +148,7 @@ def test_a_task_that_is_canceled_after_the_claim_is_not_run(desk: Desk, hire: Hi
 
 @pytest.mark.proves("T3.6")
 def test_a_cancel_while_the_operator_runs_replaces_its_result(desk: Desk, hire: Hire):
-    desk.deploy()
+    desk.deploy(EMIT)
     source = desk.emit(1, 2)
 
     def cancel() -> None:
@@ -177,7 +177,7 @@ def test_a_canceled_task_hears_that_its_attempt_has_stopped(desk: Desk, hire: Hi
 
 
 def test_what_was_reported_is_held_no_longer(desk: Desk, hire: Hire):
-    desk.deploy()
+    desk.deploy(EMIT)
     desk.emit(*range(5))
     worker = hire()
     worker.run_once()
@@ -188,7 +188,7 @@ def test_what_was_reported_is_held_no_longer(desk: Desk, hire: Hire):
 
 @pytest.mark.proves("T3.6")
 def test_a_cancel_that_the_worker_has_not_heard_of_wins_all_the_same(desk: Desk, hire: Hire):
-    desk.deploy()
+    desk.deploy(EMIT)
     source = desk.emit(1, 2)
     run_until_idle(hire(watch=at("worker_completing", lambda: desk.services.cancels.cancel(desk.admin, source))))
     assert dict(desk.query(STATES)) == {"canceled": 1}
@@ -242,7 +242,7 @@ def test_a_slow_worker_may_finish_late(desk: Desk, hire: Hire):
 
 
 def test_a_stopping_worker_gives_back_what_it_has_not_run(desk: Desk, hire: Hire):
-    desk.deploy()
+    desk.deploy(EMIT)
     desk.emit(*range(10))
     worker = hire(prefetch=4)
     worker.run_once()              # the source; four of its ten are in hand now
@@ -257,7 +257,7 @@ def test_a_stopping_worker_gives_back_what_it_has_not_run(desk: Desk, hire: Hire
 
 
 def test_a_stop_in_the_middle_of_a_batch_finishes_one_and_gives_back_the_rest(desk: Desk, hire: Hire):
-    desk.deploy()
+    desk.deploy(EMIT)
     desk.emit(*range(5))
 
     def stops(payload: TaskPayload) -> OperatorResult:
@@ -308,10 +308,10 @@ def test_lost_answers_to_claims_and_reports_lose_and_double_nothing(desk: Desk, 
 
 
 def test_more_events_than_one_call_may_carry_are_reported_in_several(desk: Desk, hire: Hire):
-    desk.deploy(CHAIN)
     moments: list[str] = []
-    desk.emit(*range(6000))
-    desk.emit(*range(6000, 12000))
+    for dag in ("one", "two"):
+        desk.deploy(CHAIN, name=dag)
+        desk.ask(dag, cursors=list(range(6000)))
     worker = hire(watch=moments.append)
     assert worker.run_once() == 2
     assert moments.count("worker_completing") == 2

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.controls import EMIT
 
 from tracelake.settings import read_settings
 from tracelake.worker.process import build
@@ -49,7 +50,7 @@ def test_a_polling_worker_stops_at_once_when_it_is_asked_to(asked: signal.Signal
 
 def test_a_worker_that_stops_leaves_its_tasks_to_others_without_a_failure(workers: Workers):
     desk = workers.desk
-    desk.deploy()
+    desk.deploy(EMIT)
     desk.emit(*range(2000))
     worker = workers.start(TRACELAKE__WORKER__PREFETCH="10")
     until(lambda: desk.one("SELECT count(*) FROM task WHERE state = 'completed'") > 20)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import anyio
 import anyio.to_thread
+import orjson
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
@@ -25,12 +26,12 @@ def _takes(model: type[BaseModel]) -> dict[str, object]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}
 
 
-async def _in_thread(request: Request, step: Callable[[Services, Caller], BaseModel]) -> Response:
+async def _in_thread(request: Request, step: Callable[[Services, Caller], object]) -> Response:
     """Runs one step beside the event loop, in the framework's threads."""
     return await _answer(request, step, limiter=None)
 
 
-async def _in_polls_thread(request: Request, poll: Poll, step: Callable[[Services, Caller], BaseModel]) -> Response:
+async def _in_polls_thread(request: Request, poll: Poll, step: Callable[[Services, Caller], object]) -> Response:
     """Runs a step that waits in the polls' own bounded threads, and ends its wait when the caller hangs up."""
 
     async def watch() -> None:
@@ -45,9 +46,16 @@ async def _in_polls_thread(request: Request, poll: Poll, step: Callable[[Service
         watching.cancel()
 
 
-async def _answer(request: Request, step: Callable[[Services, Caller], BaseModel], limiter: anyio.CapacityLimiter | None) -> Response:
+def _as_json(part: object) -> orjson.Fragment:
+    """Models write themselves."""
+    if isinstance(part, BaseModel):
+        return orjson.Fragment(part.model_dump_json())
+    raise TypeError(f"{type(part).__name__} has no place on the wire")
+
+
+async def _answer(request: Request, step: Callable[[Services, Caller], object], limiter: anyio.CapacityLimiter | None) -> Response:
     def whole() -> bytes:
-        return step(services_of(request), worker_of(request)).model_dump_json().encode()
+        return orjson.dumps(step(services_of(request), worker_of(request)), default=_as_json)
 
     return Response(await anyio.to_thread.run_sync(whole, limiter=limiter), media_type="application/json")
 
@@ -62,9 +70,9 @@ async def task_claim(request: Request) -> Response:
     wanted = ClaimRequest.model_validate_json(await request.body())
     if wanted.wait_s > 0 and _may_wait(request):
         poll = Poll()
-        return await _in_polls_thread(request, poll, lambda services, worker: services.claims.claim(worker, wanted, poll=poll))
+        return await _in_polls_thread(request, poll, lambda services, worker: {"claimed": services.claims.claim(worker, wanted, poll=poll)})
     at_once = wanted.model_copy(update={"wait_s": 0})
-    return await _in_thread(request, lambda services, worker: services.claims.claim(worker, at_once))
+    return await _in_thread(request, lambda services, worker: {"claimed": services.claims.claim(worker, at_once)})
 
 
 @router.post("/task-complete", response_model=CompleteAnswer, openapi_extra=_takes(CompleteRequest))
@@ -72,10 +80,10 @@ async def task_complete(request: Request) -> Response:
     """A claim in it never waits: the results are not kept from the worker."""
     reports = CompleteRequest.model_validate_json(await request.body())
 
-    def step(services: Services, worker: Caller) -> CompleteAnswer:
+    def step(services: Services, worker: Caller) -> object:
         results = services.completions.complete(worker, reports.items)
-        claimed = services.claims.claim(worker, reports.claim.model_copy(update={"wait_s": 0})).claimed if reports.claim else []
-        return CompleteAnswer.model_construct(results=results, claimed=claimed)
+        claimed = services.claims.claim(worker, reports.claim.model_copy(update={"wait_s": 0})) if reports.claim else []
+        return {"results": results, "claimed": claimed}
 
     return await _in_thread(request, step)
 
@@ -86,6 +94,6 @@ async def heartbeat(request: Request) -> Response:
     return await _in_thread(request, lambda services, worker: services.heartbeats.beat(worker, alive))
 
 
-@router.get("/task-fetch")
-def task_fetch(services: Serving, worker: Worker, task_id: Annotated[UUID, Query()]) -> TaskPayload:
-    return services.claims.fetch(worker, task_id)
+@router.get("/task-fetch", response_model=TaskPayload)
+def task_fetch(services: Serving, worker: Worker, task_id: Annotated[UUID, Query()]) -> Response:
+    return Response(orjson.dumps(services.claims.fetch(worker, task_id)), media_type="application/json")

@@ -5,10 +5,13 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any, LiteralString, Self, TypeVar
 
+import orjson
 from psycopg import Connection, OperationalError
 from psycopg.rows import class_row, scalar_row, tuple_row
+from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from tracelake.control.database import array_literals
 from tracelake_sdk.errors import NotFound, Unavailable
 
 Row = TypeVar("Row")
@@ -99,7 +102,14 @@ class Database:
             # A deadlock or a broken connection: nothing happened, or the caller's idempotency key will tell.
             raise Unavailable("The state database does not answer; try again shortly.", retry_after=1) from error
 
+    def check(self) -> None:
+        """Raises Unavailable unless the database answers."""
+        with self.transaction("check") as tx:
+            tx.value("SELECT 1")
+
 
 def _as_execute(connection: Connection[Any]) -> None:
+    array_literals.install(connection)
+    set_json_loads(orjson.loads, connection)
     connection.execute("SET ROLE tracelake_execute")
     connection.commit()

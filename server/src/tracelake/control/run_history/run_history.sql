@@ -1,9 +1,11 @@
 -- name: append
 INSERT INTO run_history (run_id, org_id, task_id, attempt, generation_id, dataset_id, layer, status, start_time, end_time, error_message, triggered_by)
-SELECT * FROM unnest(
+SELECT new.run_id, new.org_id, new.task_id, new.attempt, new.generation_id, new.dataset_id, new.layer, new.status, new.start_time,
+       coalesce(%(now)s::timestamptz, now()), new.error_message, new.triggered_by
+FROM unnest(
     %(run_ids)s::text[], %(orgs)s::uuid[], %(tasks)s::uuid[], %(attempts)s::integer[], %(generations)s::uuid[], %(datasets)s::uuid[], %(layers)s::layer[],
-    %(statuses)s::run_status[], %(starts)s::timestamptz[], %(ends)s::timestamptz[], %(errors)s::text[], %(triggers)s::text[]
-)
+    %(statuses)s::run_status[], %(starts)s::timestamptz[], %(errors)s::text[], %(triggers)s::text[]
+) AS new (run_id, org_id, task_id, attempt, generation_id, dataset_id, layer, status, start_time, error_message, triggered_by)
 
 -- name: page
 SELECT run.run_id, run.task_id, run.attempt, dag.name AS dag, job_key.name AS job, run.dataset_id, run.layer, run.status,

@@ -22,7 +22,6 @@ class FinishedAttempt:
     generation_id: UUID
     status: RunStatus
     start_time: datetime
-    end_time: datetime
     error_message: str | None
     triggered_by: str
 
@@ -44,7 +43,7 @@ class RunRow:
     seq: int
 
 
-def append(tx: Transaction, finished: list[FinishedAttempt], outputs: dict[UUID, list[Output]]) -> None:
+def append(tx: Transaction, finished: list[FinishedAttempt], outputs: dict[UUID, list[Output]], *, now: datetime | None) -> None:
     """One row per attempt and output of its job; a job without outputs has one row with an empty dataset."""
     rows = [
         (run_id, attempt, output)
@@ -54,6 +53,7 @@ def append(tx: Transaction, finished: list[FinishedAttempt], outputs: dict[UUID,
     if rows:
         tx.run(
             sql["append"],
+            now=now,
             run_ids=[run_id for run_id, _, _ in rows],
             orgs=[attempt.org_id for _, attempt, _ in rows],
             tasks=[attempt.task_id for _, attempt, _ in rows],
@@ -63,7 +63,6 @@ def append(tx: Transaction, finished: list[FinishedAttempt], outputs: dict[UUID,
             layers=[output.layer if output else None for _, _, output in rows],
             statuses=[attempt.status.value for _, attempt, _ in rows],
             starts=[attempt.start_time for _, attempt, _ in rows],
-            ends=[attempt.end_time for _, attempt, _ in rows],
             errors=[attempt.error_message for _, attempt, _ in rows],
             triggers=[attempt.triggered_by for _, attempt, _ in rows],
         )

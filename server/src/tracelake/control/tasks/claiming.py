@@ -17,12 +17,12 @@ from tracelake.control.run_history import store as run_history
 from tracelake.control.run_history.store import FinishedAttempt
 from tracelake.control.tasks import store
 from tracelake.control.tasks.judgement import lease_token_sha256
-from tracelake.control.tasks.payloads import PayloadMaker
+from tracelake.control.tasks.payloads import PayloadMaker, Wire
 from tracelake.control.tasks.store import Candidate, NewAttempt, TaskFacts
 from tracelake.control.tasks.waiting import Poll, WaitingRoom
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.runs import RunStatus
-from tracelake_sdk.tasks import MAX_BATCH, ClaimAnswer, ClaimedTask, ClaimRequest, Fence, TaskPayload
+from tracelake_sdk.tasks import MAX_BATCH, ClaimRequest
 
 TIMED_OUT = "The lease ran out and no report came."
 _WITHOUT_HINT_SECONDS = 5.0
@@ -70,8 +70,9 @@ class Claims:
     lease: timedelta
     watermarks: Watermarks = field(default_factory=Watermarks)
     clock: Callable[[], float] = time.monotonic
+    known_pools: dict[tuple[UUID, str, str], UUID] = field(default_factory=dict)
 
-    def claim(self, caller: Caller, request: ClaimRequest, *, poll: Poll | None = None, now: datetime | None = None) -> ClaimAnswer:
+    def claim(self, caller: Caller, request: ClaimRequest, *, poll: Poll | None = None, now: datetime | None = None) -> list[Wire]:
         """What the worker gets, at once or within `wait_s`; one that hung up gets nothing, so that nothing waits for its lease."""
         poll = poll or Poll()
         deadline = self.clock() + request.wait_s
@@ -81,13 +82,13 @@ class Claims:
             claimed = self.claim_now(caller, request, pool_ids, now=now)
             left = deadline - self.clock()
             if claimed or left <= 0 or self.waiting.closed:
-                return ClaimAnswer.model_construct(claimed=claimed)
+                return claimed
             self.waiting.wait(poll, list(pool_ids), seen, left)
             if poll.gone:
-                return ClaimAnswer.model_construct(claimed=[])
+                return []
 
-    def claim_now(self, caller: Caller, request: ClaimRequest, pool_ids: dict[UUID, int], *, now: datetime | None = None) -> list[ClaimedTask]:
-        """One transaction; a claim that is repeated returns what it holds."""
+    def claim_now(self, caller: Caller, request: ClaimRequest, pool_ids: dict[UUID, int], *, now: datetime | None = None) -> list[Wire]:
+        """One transaction; a claim that is repeated returns what it holds. Each is a `ClaimedTask` as it goes over the wire."""
         claim_sha256 = hashlib.sha256(request.claim_id.encode()).digest()
         learned: dict[UUID, int | None] = {}
         with self.database.transaction("claim") as tx:
@@ -98,35 +99,39 @@ class Claims:
                 for pool, room in pool_ids.items():
                     taken, learned[pool] = self._take(tx, pool, room, now)
                     facts += taken
-            if not facts:
-                claimed: list[ClaimedTask] = []
-            else:
+            claimed: list[Wire] = []
+            if facts:
                 maker = PayloadMaker(tx, facts, lease_seconds=self.lease.total_seconds())
+                tokens = {fact.id: _lease_token(request, fact) for fact in facts}
                 if fresh:
-                    self._start_attempts(tx, request, claim_sha256, facts, maker, now)
-                claimed = [_handed_out(request, fact, maker.payload(fact, claimed=True)) for fact in facts if fact.open]
+                    self._start_attempts(tx, request.worker, claim_sha256, tokens, facts, maker, now)
+                claimed = [_handed_out(fact, tokens[fact.id], maker.payload(fact, claimed=True)) for fact in facts if fact.open]
         for pool, low in learned.items():
             self.watermarks.learn(pool, low)
             if low is not None and sum(1 for fact in facts if fact.pool_id == pool) >= pool_ids[pool]:
                 self.waiting.wake(pool)  # there may be more than this worker could take
         return claimed
 
-    def fetch(self, caller: Caller, task: UUID) -> TaskPayload:
+    def fetch(self, caller: Caller, task: UUID) -> Wire:
         """The payload as a claim would hand it out, changing nothing."""
         with self.database.transaction("fetch") as tx:
             fact = store.for_payload(tx, org=caller.org_id, task=task)
             return PayloadMaker(tx, [fact], lease_seconds=self.lease.total_seconds()).payload(fact, claimed=False)
 
     def _pools(self, caller: Caller, request: ClaimRequest) -> dict[UUID, int]:
+        """The ids of the pools that the request has room for; they never change, so each is looked up once."""
         found: dict[UUID, int] = {}
-        with self.database.transaction("pools") as tx:
-            for name, room in sorted(request.room.items()):
-                caller.require_pool(name)
-                id = pools.find(tx, org=caller.org_id, runtime=request.runtime, name=name)
+        for name, room in sorted(request.room.items()):
+            caller.require_pool(name)
+            key = (caller.org_id, request.runtime, name)
+            if key not in self.known_pools:
+                with self.database.transaction("find_pool") as tx:
+                    id = pools.find(tx, org=caller.org_id, runtime=request.runtime, name=name)
                 if id is None:
                     raise NotFound(f"There is no pool {name!r} for runtime {request.runtime!r} in this org.")
-                if room > 0:
-                    found[id] = min(room, MAX_BATCH)
+                self.known_pools[key] = id
+            if room > 0:
+                found[self.known_pools[key]] = min(room, MAX_BATCH)
         return found
 
     def _take(self, tx: Transaction, pool: UUID, room: int, now: datetime | None) -> tuple[list[TaskFacts], int | None]:
@@ -144,27 +149,34 @@ class Claims:
         return found, learned
 
     def _start_attempts(
-        self, tx: Transaction, request: ClaimRequest, claim_sha256: bytes, facts: list[TaskFacts], maker: PayloadMaker, now: datetime | None
+        self,
+        tx: Transaction,
+        worker: str,
+        claim_sha256: bytes,
+        tokens: dict[UUID, str],
+        facts: list[TaskFacts],
+        maker: PayloadMaker,
+        now: datetime | None,
     ) -> None:
         overtaken = [(fact.id, fact.attempt - 1) for fact in facts if fact.attempt > 1]
         if overtaken:
             by_id = {fact.id: fact for fact in facts}
             closed = store.close_overtaken(tx, overtaken, message=TIMED_OUT, now=now)
-            run_history.append(tx, [_timed_out(by_id[attempt.task_id], attempt) for attempt in closed], maker.outputs)
+            run_history.append(tx, [_timed_out(by_id[attempt.task_id], attempt) for attempt in closed], maker.outputs, now=now)
         store.add_attempts(
             tx,
             [
                 NewAttempt(
                     fact.id,
                     fact.attempt,
-                    lease_token_sha256(_lease_token(request, fact)),
+                    lease_token_sha256(tokens[fact.id]),
                     maker.state_revision(fact.generation_id),
-                    maker.specs[fact.generation_id].timeout_seconds,
+                    maker.jobs[fact.generation_id].spec["timeout_seconds"],
                 )
                 for fact in facts
             ],
             claim=claim_sha256,
-            worker=request.worker,
+            worker=worker,
             now=now,
         )
 
@@ -175,9 +187,9 @@ def _lease_token(request: ClaimRequest, fact: TaskFacts) -> str:
     return base64.urlsafe_b64encode(mac).decode().rstrip("=")
 
 
-def _handed_out(request: ClaimRequest, fact: TaskFacts, payload: TaskPayload) -> ClaimedTask:
-    fence = Fence.model_construct(task_id=fact.id, attempt=fact.attempt, lease_token=_lease_token(request, fact))
-    return ClaimedTask.model_construct(fence=fence, lease_expires_at=fact.lease_expires_at, payload=payload)
+def _handed_out(fact: TaskFacts, token: str, payload: Wire) -> Wire:
+    fence = {"task_id": fact.id, "attempt": fact.attempt, "lease_token": token}
+    return {"fence": fence, "lease_expires_at": fact.lease_expires_at, "payload": payload}
 
 
 def _timed_out(fact: TaskFacts, attempt: store.ClosedAttempt) -> FinishedAttempt:
@@ -188,7 +200,6 @@ def _timed_out(fact: TaskFacts, attempt: store.ClosedAttempt) -> FinishedAttempt
         fact.generation_id,
         RunStatus.FAILED,
         attempt.started_at,
-        attempt.ended_at,
         TIMED_OUT,
         f"{fact.trigger_kind}:{fact.trigger_id}",
     )

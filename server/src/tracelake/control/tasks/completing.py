@@ -64,6 +64,9 @@ class Completions:
             return [case.answer() for case in cases], pools
 
 
+_UNJUDGED = Verdict(refusal(UUID(int=0), CompletionResult.REFUSED, Invalid("Not judged yet.")))
+
+
 class _Case:
     """One report on its way to its verdict."""
 
@@ -73,10 +76,11 @@ class _Case:
         self.attempt: AttemptRow | None = attempt
         self.body: bytes = body_sha256(report)
         self.told: list[Telling] = []
-        self.verdict: Verdict = Verdict(refusal(report.fence.task_id, CompletionResult.STALE, StaleAttempt()))
+        self.verdict: Verdict = _UNJUDGED
 
     def judge(self, routing: Routing, backoff: Backoff) -> None:
         if self.task is None:
+            self.verdict = Verdict(refusal(self.report.fence.task_id, CompletionResult.STALE, StaleAttempt()))
             return
         max_attempts = routing.jobs[self.task.generation_id].spec["max_attempts"]
         self.verdict = judge(self.task, self.attempt, self.report, self.body, max_attempts=max_attempts, backoff=backoff)

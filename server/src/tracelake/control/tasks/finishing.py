@@ -36,8 +36,7 @@ class Finisher:
             return set()
         store.end_attempts(tx, ended, now=now)
         store.move(tx, ended, now=now)
-        clock = store.clock(tx, now)
-        run_history.append(tx, [_finished(e, starts[e.task.id], clock) for e in ended], routing.outputs)
+        run_history.append(tx, [_finished(e, starts[e.task.id]) for e in ended], routing.outputs, now=now)
         final = [e for e in ended if e.ending.state in FINAL]
         self.tell(tx, [_final(e, routing.jobs[e.task.generation_id]) for e in final])
         stopped = _pause_broken_lines(tx, final, routing)
@@ -75,10 +74,10 @@ def _pause_broken_lines(tx: Transaction, final: list[EndedAttempt], routing: Rou
     return set(broken)
 
 
-def _finished(ended: EndedAttempt, started: datetime, clock: datetime) -> FinishedAttempt:
+def _finished(ended: EndedAttempt, started: datetime) -> FinishedAttempt:
     task, ending = ended.task, ended.ending
     trigger = f"{task.trigger_kind}:{task.trigger_id}"
-    return FinishedAttempt(task.org_id, task.id, ended.attempt, task.generation_id, ending.run_status, started, clock, ending.error_message, trigger)
+    return FinishedAttempt(task.org_id, task.id, ended.attempt, task.generation_id, ending.run_status, started, ending.error_message, trigger)
 
 
 def _final(ended: EndedAttempt, job: Job) -> tuple[UUID, dict[str, Any]]:

@@ -89,7 +89,6 @@ class ClosedAttempt:
     task_id: UUID
     attempt: int
     started_at: datetime
-    ended_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,10 +283,6 @@ def end_attempts(tx: Transaction, ended: list[EndedAttempt], *, now: datetime | 
         bodies=[e.body_sha256 for e in ended],
         results=[e.answer.model_dump_json() if e.answer else None for e in ended],
     )
-
-
-def clock(tx: Transaction, now: datetime | None) -> datetime:
-    return tx.value(sql["clock"], now=now)
 
 
 def heartbeat(tx: Transaction, tasks: list[UUID], *, lease: timedelta, now: datetime | None) -> dict[UUID, datetime]:

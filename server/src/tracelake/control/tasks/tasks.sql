@@ -103,7 +103,7 @@ UPDATE task_attempt
 SET ended_at = coalesce(%(now)s::timestamptz, now()), outcome = 'timed_out', error_class = 'timed_out', error_message = %(message)s
 FROM unnest(%(tasks)s::uuid[], %(attempts)s::integer[]) AS overtaken (task_id, attempt)
 WHERE task_attempt.task_id = overtaken.task_id AND task_attempt.attempt = overtaken.attempt AND task_attempt.ended_at IS NULL
-RETURNING task_attempt.task_id, task_attempt.attempt, task_attempt.started_at, task_attempt.ended_at
+RETURNING task_attempt.task_id, task_attempt.attempt, task_attempt.started_at
 
 -- name: seen_scopes
 -- Which of these ordered tasks have a scope that a completed task of their generation had already.
@@ -154,9 +154,6 @@ FROM unnest(
     %(bodies)s::bytea[], %(results)s::jsonb[]
 ) AS done (task_id, attempt, outcome, error_class, error_message, body_sha256, result)
 WHERE task_attempt.task_id = done.task_id AND task_attempt.attempt = done.attempt
-
--- name: clock
-SELECT coalesce(%(now)s::timestamptz, now())
 
 -- name: heartbeat
 UPDATE task
