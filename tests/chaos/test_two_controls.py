@@ -35,5 +35,5 @@ def test_a_control_dies_and_the_other_finishes_everything(processes: Processes):
         assert ask(processes.database, "SELECT count(*) FROM task") < sum(work.expected().values()), "it was not in the middle any more"
         assert work.request_all(client)  # the requests are known here as well
     # The worker of the dead control holds what it claimed until the lease ends; then the other has it.
-    wait_until_quiet(processes.database)
+    wait_until_quiet(processes.database, longest=600)
     assert account_for(processes.database).tasks == work.expected()

@@ -14,7 +14,7 @@ from tracelake.control.events import store as events
 
 # Each question names what it finds, and must find nothing.
 QUESTIONS: dict[str, LiteralString] = {
-    "a task is not final": "SELECT id, state, waits FROM task WHERE state NOT IN ('completed', 'failed', 'canceled') AND waits IS DISTINCT FROM 'paused'",
+    "a task is not final": "SELECT id, state, waits FROM task WHERE state NOT IN ('completed', 'failed', 'canceled')",
     "a task's attempts are not the rows 1 to task.attempt": """
         SELECT task.id, task.attempt, array_agg(attempt.attempt ORDER BY attempt.attempt) AS rows
         FROM task LEFT JOIN task_attempt AS attempt ON attempt.task_id = task.id
@@ -124,10 +124,12 @@ def ask(database: StateDatabase, query: LiteralString, *values: object) -> Any:
 
 
 def wait_until_quiet(database: StateDatabase, *, longest: float = LONGEST) -> None:
-    """Until no task can move by itself any more and no errand is left."""
+    """Until no task can move by itself any more and no errand is left; what a paused job holds back stays."""
     unfinished = """
-        SELECT (SELECT count(*) FROM task WHERE state NOT IN ('completed', 'failed', 'canceled') AND waits IS DISTINCT FROM 'paused')
-             + (SELECT count(*) FROM outbox WHERE sent_at IS NULL AND given_up_at IS NULL)
+        SELECT (
+            SELECT count(*) FROM task JOIN generation ON generation.id = task.generation_id JOIN job_key ON job_key.id = generation.job_key_id
+            WHERE task.state NOT IN ('completed', 'failed', 'canceled') AND NOT (coalesce(task.waits IN ('paused', 'turn'), false) AND job_key.paused_at IS NOT NULL)
+        ) + (SELECT count(*) FROM outbox WHERE sent_at IS NULL AND given_up_at IS NULL)
     """
     with psycopg.connect(database.superuser_url, autocommit=True) as connection:
         wait_until(lambda: connection.execute(unfinished).fetchone() == (0,), "everything is quiet", pause=0.05, longest=longest)
