@@ -2,6 +2,7 @@
 
 PY := .venv/bin/python
 ROW ?=
+PAGES := guarantees licences cli_reference error_table payload_schema task_states schema
 SIZE ?=
 SEED ?=
 PYTEST_ARGS ?= -n 2 --dist loadgroup
@@ -32,21 +33,13 @@ check: setup ## Lint, types, import contracts, and whether generated pages are f
 	@.venv/bin/ruff check .
 	@.venv/bin/basedpyright
 	@.venv/bin/lint-imports
-	@$(PY) tools/guarantees.py --check
-	@$(PY) tools/licences.py --check
-	@$(PY) tools/cli_reference.py --check
-	@$(PY) tools/error_table.py --check
-	@$(PY) tools/payload_schema.py --check
+	@for page in $(PAGES); do $(PY) -m tools.$$page --check || exit 1; done
 
 bench: setup ## Run the benchmark (one row with ROW=tasks)
 	@$(PY) -m bench $(ROW) $(if $(SIZE),--size $(SIZE))
 
 docs: setup ## Write the generated pages anew
-	@$(PY) tools/guarantees.py
-	@$(PY) tools/licences.py
-	@$(PY) tools/cli_reference.py
-	@$(PY) tools/error_table.py
-	@$(PY) tools/payload_schema.py
+	@for page in $(PAGES); do $(PY) -m tools.$$page || exit 1; done
 
 lock: setup ## Resolve the dependencies into requirements.lock and tools/build.lock (newer ones with UPGRADE=1)
 	@tools/lock $(if $(UPGRADE),--upgrade)

@@ -10,9 +10,9 @@ from typing import Any
 
 from typer.main import get_command
 
+from tools.generated import ROOT, settle
 from tracelake_sdk.cli.main import app
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGE = Path("docs/reference/cli.md")
 WIDTH = 110
 HEAD = """\
@@ -36,14 +36,7 @@ def page() -> str:
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
-    target = root / PAGE
-    if "--check" not in arguments:
-        target.write_text(page())
-        return 0
-    if not target.exists() or target.read_text() != page():
-        print(f"{PAGE} is stale: run `make docs` and commit it", file=sys.stderr)
-        return 1
-    return 0
+    return settle(PAGE, page(), arguments, root)
 
 
 if __name__ == "__main__":

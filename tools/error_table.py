@@ -6,10 +6,10 @@ With `--check` nothing is written, and a stale page is an error.
 import sys
 from pathlib import Path
 
+from tools.generated import ROOT, settle
 from tracelake_sdk import dag_errors
 from tracelake_sdk.errors import TracelakeError
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGE = Path("docs/reference/errors.md")
 HEAD = """\
 # Errors
@@ -30,14 +30,7 @@ def page() -> str:
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
-    target = root / PAGE
-    if "--check" not in arguments:
-        target.write_text(page())
-        return 0
-    if not target.exists() or target.read_text() != page():
-        print(f"{PAGE} is stale: run `make docs` and commit it", file=sys.stderr)
-        return 1
-    return 0
+    return settle(PAGE, page(), arguments, root)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tools.generated import ROOT, settle
+
 REFERENCE = Path("docs/reference")
 HEAD = """\
 # Guarantees
@@ -139,19 +140,12 @@ def _as_fact(name: str) -> str:
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
-    target = root / REFERENCE / "guarantees.md"
     try:
         text = page(read_promises((root / REFERENCE / "promises.toml").read_text()), all_proofs(root))
     except UnknownPromise as error:
         print(error, file=sys.stderr)
         return 1
-    if "--check" not in arguments:
-        target.write_text(text)
-        return 0
-    if not target.exists() or target.read_text() != text:
-        print(f"{target.relative_to(root)} is stale: run `make docs` and commit it", file=sys.stderr)
-        return 1
-    return 0
+    return settle(REFERENCE / "guarantees.md", text, arguments, root)
 
 
 if __name__ == "__main__":

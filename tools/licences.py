@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tools.generated import ROOT, settle
+
 PAGE = Path("docs/reference/third-party-licences.md")
 HEAD = """\
 # Third-party licences
@@ -121,19 +122,12 @@ def page(lock: str) -> str:
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
-    target = root / PAGE
     try:
         text = page((root / "requirements.lock").read_text())
     except Unclear as error:
         print(error, file=sys.stderr)
         return 1
-    if "--check" not in arguments:
-        target.write_text(text)
-        return 0
-    if not target.exists() or target.read_text() != text:
-        print(f"{PAGE} is stale: run `make docs` and commit it", file=sys.stderr)
-        return 1
-    return 0
+    return settle(PAGE, text, arguments, root)
 
 
 if __name__ == "__main__":

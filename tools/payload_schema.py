@@ -7,9 +7,9 @@ import json
 import sys
 from pathlib import Path
 
+from tools.generated import ROOT, settle
 from tracelake_sdk.tasks import PAYLOAD_VERSION, TaskPayload
 
-ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path("docs/reference/task-payload.schema.json")
 
 
@@ -21,14 +21,7 @@ def schema() -> str:
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
-    target = root / TARGET
-    if "--check" not in arguments:
-        target.write_text(schema())
-        return 0
-    if not target.exists() or target.read_text() != schema():
-        print(f"{TARGET} is stale: run `make docs` and commit it", file=sys.stderr)
-        return 1
-    return 0
+    return settle(TARGET, schema(), arguments, root)
 
 
 if __name__ == "__main__":

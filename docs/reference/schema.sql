@@ -1,0 +1,869 @@
+-- Generated from the migrations by `make docs`, for readers; nothing runs it.
+
+CREATE TYPE public.activation_kind AS ENUM (
+    'deploy'
+);
+
+CREATE TYPE public.attempt_outcome AS ENUM (
+    'succeeded',
+    'failed',
+    'canceled',
+    'timed_out',
+    'superseded',
+    'given_back'
+);
+
+CREATE TYPE public.event_kind AS ENUM (
+    'materialized',
+    'rewritten'
+);
+
+CREATE TYPE public.layer AS ENUM (
+    'bronze',
+    'silver',
+    'gold'
+);
+
+CREATE TYPE public.run_status AS ENUM (
+    'SUCCESS',
+    'FAILED',
+    'BLOCKED'
+);
+
+CREATE TYPE public.task_state AS ENUM (
+    'queued',
+    'running',
+    'committing',
+    'completed',
+    'failed',
+    'canceled'
+);
+
+CREATE TYPE public.token_kind AS ENUM (
+    'user',
+    'service',
+    'worker'
+);
+
+CREATE TYPE public.told AS ENUM (
+    'task',
+    'filtered'
+);
+
+CREATE TYPE public.trigger_kind AS ENUM (
+    'event',
+    'request'
+);
+
+CREATE TYPE public.waits AS ENUM (
+    'turn',
+    'paused',
+    'retry'
+);
+
+CREATE PROCEDURE public.make_append_only(IN appended regclass)
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    EXECUTE format('CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION refuse_change()', appended);
+    EXECUTE format('CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()', appended);
+    EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER append_only', appended);
+    EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER append_only_whole', appended);
+    EXECUTE format('GRANT SELECT, INSERT ON %s TO tracelake_execute', appended);
+END $$;
+
+CREATE FUNCTION public.refuse_change() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'table % is append-only: % is refused', TG_TABLE_NAME, TG_OP USING ERRCODE = 'restrict_violation';
+END $$;
+
+CREATE TABLE public.api_token (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    kind public.token_kind NOT NULL,
+    user_id uuid,
+    label text NOT NULL,
+    sha256 bytea NOT NULL,
+    scopes text[] DEFAULT '{}'::text[] NOT NULL,
+    pools text[],
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    CONSTRAINT user_token_has_a_user CHECK (((kind = 'user'::public.token_kind) = (user_id IS NOT NULL)))
+);
+
+CREATE TABLE public.app_user (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    name text NOT NULL,
+    issuer text NOT NULL,
+    subject text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    disabled_at timestamp with time zone
+);
+
+CREATE TABLE public.audit (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    actor text NOT NULL,
+    action text NOT NULL,
+    object text NOT NULL,
+    detail jsonb DEFAULT '{}'::jsonb NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    xid xid8 DEFAULT pg_current_xact_id() NOT NULL
+);
+
+CREATE TABLE public.dag (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    name text NOT NULL,
+    active_version_id uuid,
+    paused_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_by text NOT NULL,
+    CONSTRAINT dag_has_a_plain_name CHECK ((name ~ '^[a-z][a-z0-9_]{0,127}$'::text))
+);
+
+CREATE TABLE public.dag_activation (
+    id uuid NOT NULL,
+    dag_id uuid NOT NULL,
+    dag_version_id uuid NOT NULL,
+    kind public.activation_kind NOT NULL,
+    previous_id uuid,
+    pointer_set_hash text NOT NULL,
+    actor text NOT NULL,
+    at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE public.dag_version (
+    id uuid NOT NULL,
+    dag_id uuid NOT NULL,
+    number integer NOT NULL,
+    spec jsonb NOT NULL,
+    spec_hash text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_by text NOT NULL
+);
+
+CREATE TABLE public.dataset (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    job_key_id uuid NOT NULL,
+    output_index integer NOT NULL,
+    layer public.layer NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE public.dataset_event (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    dataset_id uuid NOT NULL,
+    dataset_version_id uuid NOT NULL,
+    producer_task_id uuid NOT NULL,
+    kind public.event_kind NOT NULL,
+    scope jsonb NOT NULL,
+    revision text NOT NULL,
+    event_time timestamp with time zone,
+    payload jsonb NOT NULL,
+    told_at timestamp with time zone NOT NULL,
+    xid xid8 DEFAULT pg_current_xact_id() NOT NULL
+);
+
+CREATE TABLE public.dataset_name (
+    org_id uuid NOT NULL,
+    name text NOT NULL,
+    dataset_id uuid NOT NULL,
+    CONSTRAINT dataset_has_a_plain_name CHECK ((name ~ '^[a-z][a-z0-9_]{0,127}$'::text))
+);
+
+CREATE TABLE public.dataset_revision (
+    dataset_id uuid NOT NULL,
+    revision integer NOT NULL,
+    domain text NOT NULL,
+    owner text NOT NULL,
+    description text NOT NULL,
+    active boolean NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    actor text NOT NULL
+);
+
+CREATE TABLE public.dataset_version (
+    id uuid NOT NULL,
+    dataset_id uuid NOT NULL,
+    generation_id uuid NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE public.event_ledger (
+    event_id uuid NOT NULL,
+    generation_id uuid NOT NULL,
+    outcome public.told NOT NULL,
+    task_id uuid,
+    CONSTRAINT a_task_where_one_was_made CHECK (((outcome = 'task'::public.told) = (task_id IS NOT NULL)))
+);
+
+CREATE TABLE public.generation (
+    id uuid NOT NULL,
+    job_key_id uuid NOT NULL,
+    lineage_hash text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE public.idempotency (
+    org_id uuid NOT NULL,
+    kind text NOT NULL,
+    key bytea NOT NULL,
+    body_sha256 bytea NOT NULL,
+    id uuid NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE public.job (
+    id uuid NOT NULL,
+    dag_version_id uuid NOT NULL,
+    job_key_id uuid NOT NULL,
+    generation_id uuid NOT NULL,
+    pool_id uuid NOT NULL,
+    spec jsonb NOT NULL,
+    config_hash text NOT NULL,
+    ordered boolean NOT NULL,
+    turns integer,
+    CONSTRAINT ordered_means_one_turn CHECK (((NOT ordered) OR (turns = 1))),
+    CONSTRAINT turns_are_at_least_one CHECK ((turns >= 1))
+);
+
+CREATE TABLE public.job_input (
+    job_id uuid NOT NULL,
+    index integer NOT NULL,
+    dataset_id uuid NOT NULL,
+    trigger boolean NOT NULL,
+    filter jsonb
+);
+
+CREATE TABLE public.job_key (
+    id uuid NOT NULL,
+    dag_id uuid NOT NULL,
+    name text NOT NULL,
+    paused_at timestamp with time zone,
+    pause_reason text,
+    CONSTRAINT job_has_a_plain_name CHECK ((name ~ '^[a-z][a-z0-9_]{0,127}$'::text)),
+    CONSTRAINT paused_means_a_reason CHECK (((paused_at IS NULL) = (pause_reason IS NULL)))
+);
+
+CREATE TABLE public.line (
+    generation_id uuid NOT NULL,
+    next_ordinal bigint DEFAULT 1 NOT NULL
+);
+
+CREATE TABLE public.operator_state (
+    generation_id uuid NOT NULL,
+    revision bigint NOT NULL,
+    value jsonb NOT NULL,
+    CONSTRAINT revisions_start_at_one CHECK ((revision >= 1))
+);
+
+CREATE TABLE public.org (
+    id uuid NOT NULL,
+    name text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT org_has_a_plain_name CHECK ((name ~ '^[a-z][a-z0-9_]{0,62}$'::text))
+);
+
+CREATE TABLE public.outbox (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    kind text NOT NULL,
+    body jsonb NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    due_at timestamp with time zone DEFAULT now() NOT NULL,
+    tries integer DEFAULT 0 NOT NULL,
+    last_error text,
+    sent_at timestamp with time zone,
+    given_up_at timestamp with time zone,
+    CONSTRAINT sent_or_given_up_not_both CHECK (((sent_at IS NULL) OR (given_up_at IS NULL)))
+);
+
+CREATE TABLE public.pointer (
+    dag_version_id uuid NOT NULL,
+    dataset_id uuid NOT NULL,
+    dataset_version_id uuid NOT NULL
+);
+
+CREATE TABLE public.role (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    name text NOT NULL
+);
+
+CREATE TABLE public.role_member (
+    role_id uuid NOT NULL,
+    user_id uuid NOT NULL
+);
+
+CREATE TABLE public.run_history (
+    run_id text NOT NULL,
+    org_id uuid NOT NULL,
+    task_id uuid NOT NULL,
+    attempt integer NOT NULL,
+    generation_id uuid NOT NULL,
+    dataset_id uuid,
+    layer public.layer,
+    status public.run_status NOT NULL,
+    start_time timestamp with time zone NOT NULL,
+    end_time timestamp with time zone NOT NULL,
+    error_message text,
+    triggered_by text NOT NULL,
+    seq bigint NOT NULL,
+    xid xid8 DEFAULT pg_current_xact_id() NOT NULL
+);
+
+ALTER TABLE public.run_history ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.run_history_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.schema_migration (
+    set text NOT NULL,
+    name text NOT NULL,
+    sha256 text NOT NULL,
+    applied_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE public.task (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    dag_id uuid NOT NULL,
+    generation_id uuid NOT NULL,
+    pool_id uuid NOT NULL,
+    state public.task_state DEFAULT 'queued'::public.task_state NOT NULL,
+    waits public.waits,
+    seq bigint,
+    ordinal bigint,
+    attempt integer DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    trigger_kind public.trigger_kind NOT NULL,
+    trigger_id uuid NOT NULL,
+    scope jsonb,
+    request jsonb,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    due_at timestamp with time zone,
+    lease_expires_at timestamp with time zone,
+    cancel_asked_at timestamp with time zone,
+    finished_at timestamp with time zone,
+    CONSTRAINT failures_are_attempts CHECK ((failures <= attempt)),
+    CONSTRAINT final_means_finished CHECK (((state = ANY (ARRAY['completed'::public.task_state, 'failed'::public.task_state, 'canceled'::public.task_state])) = (finished_at IS NOT NULL))),
+    CONSTRAINT not_queued_means_no_place CHECK (((state = 'queued'::public.task_state) OR (num_nonnulls(seq, waits) = 0))),
+    CONSTRAINT queued_means_claimable_or_waiting CHECK (((state = 'queued'::public.task_state) = (num_nonnulls(seq, waits) = 1))),
+    CONSTRAINT retry_means_due CHECK (((waits IS DISTINCT FROM 'retry'::public.waits) OR (due_at IS NOT NULL))),
+    CONSTRAINT running_means_leased CHECK (((state = 'running'::public.task_state) = (lease_expires_at IS NOT NULL))),
+    CONSTRAINT turn_means_ordinal CHECK (((waits IS DISTINCT FROM 'turn'::public.waits) OR (ordinal IS NOT NULL)))
+);
+
+CREATE TABLE public.task_attempt (
+    task_id uuid NOT NULL,
+    attempt integer NOT NULL,
+    claim_sha256 bytea NOT NULL,
+    token_sha256 bytea NOT NULL,
+    worker text NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    last_heartbeat_at timestamp with time zone,
+    state_revision bigint,
+    deadline_at timestamp with time zone NOT NULL,
+    timed_out_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    outcome public.attempt_outcome,
+    error_class text,
+    error_message text,
+    body_sha256 bytea,
+    result jsonb,
+    CONSTRAINT ended_means_an_outcome CHECK (((ended_at IS NULL) = (outcome IS NULL))),
+    CONSTRAINT taken_means_answered CHECK (((body_sha256 IS NULL) = (result IS NULL)))
+);
+
+CREATE SEQUENCE public.task_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE public.worker_pool (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    runtime text NOT NULL,
+    name text NOT NULL
+);
+
+ALTER TABLE ONLY public.api_token
+    ADD CONSTRAINT api_token_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.api_token
+    ADD CONSTRAINT api_token_sha256_key UNIQUE (sha256);
+
+ALTER TABLE ONLY public.app_user
+    ADD CONSTRAINT app_user_issuer_subject_key UNIQUE (issuer, subject);
+
+ALTER TABLE ONLY public.app_user
+    ADD CONSTRAINT app_user_org_id_name_key UNIQUE (org_id, name);
+
+ALTER TABLE ONLY public.app_user
+    ADD CONSTRAINT app_user_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.dag_activation
+    ADD CONSTRAINT dag_activation_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.dag
+    ADD CONSTRAINT dag_org_id_name_key UNIQUE (org_id, name);
+
+ALTER TABLE ONLY public.dag
+    ADD CONSTRAINT dag_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.dag_version
+    ADD CONSTRAINT dag_version_dag_id_number_key UNIQUE (dag_id, number);
+
+ALTER TABLE ONLY public.dag_version
+    ADD CONSTRAINT dag_version_dag_id_spec_hash_key UNIQUE (dag_id, spec_hash);
+
+ALTER TABLE ONLY public.dag_version
+    ADD CONSTRAINT dag_version_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.dataset_event
+    ADD CONSTRAINT dataset_event_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.dataset
+    ADD CONSTRAINT dataset_job_key_id_output_index_key UNIQUE (job_key_id, output_index);
+
+ALTER TABLE ONLY public.dataset_name
+    ADD CONSTRAINT dataset_name_dataset_id_key UNIQUE (dataset_id);
+
+ALTER TABLE ONLY public.dataset_name
+    ADD CONSTRAINT dataset_name_pkey PRIMARY KEY (org_id, name);
+
+ALTER TABLE ONLY public.dataset
+    ADD CONSTRAINT dataset_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.dataset_revision
+    ADD CONSTRAINT dataset_revision_pkey PRIMARY KEY (dataset_id, revision);
+
+ALTER TABLE ONLY public.dataset_version
+    ADD CONSTRAINT dataset_version_dataset_id_generation_id_key UNIQUE (dataset_id, generation_id);
+
+ALTER TABLE ONLY public.dataset_version
+    ADD CONSTRAINT dataset_version_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.event_ledger
+    ADD CONSTRAINT event_ledger_pkey PRIMARY KEY (event_id, generation_id);
+
+ALTER TABLE ONLY public.generation
+    ADD CONSTRAINT generation_job_key_id_lineage_hash_key UNIQUE (job_key_id, lineage_hash);
+
+ALTER TABLE ONLY public.generation
+    ADD CONSTRAINT generation_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.idempotency
+    ADD CONSTRAINT idempotency_pkey PRIMARY KEY (org_id, kind, key);
+
+ALTER TABLE ONLY public.job
+    ADD CONSTRAINT job_dag_version_id_job_key_id_key UNIQUE (dag_version_id, job_key_id);
+
+ALTER TABLE ONLY public.job_input
+    ADD CONSTRAINT job_input_pkey PRIMARY KEY (job_id, index);
+
+ALTER TABLE ONLY public.job_key
+    ADD CONSTRAINT job_key_dag_id_name_key UNIQUE (dag_id, name);
+
+ALTER TABLE ONLY public.job_key
+    ADD CONSTRAINT job_key_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.job
+    ADD CONSTRAINT job_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.line
+    ADD CONSTRAINT line_pkey PRIMARY KEY (generation_id);
+
+ALTER TABLE ONLY public.task
+    ADD CONSTRAINT one_task_per_trigger UNIQUE (generation_id, trigger_id);
+
+ALTER TABLE ONLY public.operator_state
+    ADD CONSTRAINT operator_state_pkey PRIMARY KEY (generation_id);
+
+ALTER TABLE ONLY public.org
+    ADD CONSTRAINT org_name_key UNIQUE (name);
+
+ALTER TABLE ONLY public.org
+    ADD CONSTRAINT org_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.outbox
+    ADD CONSTRAINT outbox_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.pointer
+    ADD CONSTRAINT pointer_pkey PRIMARY KEY (dag_version_id, dataset_id);
+
+ALTER TABLE ONLY public.role_member
+    ADD CONSTRAINT role_member_pkey PRIMARY KEY (role_id, user_id);
+
+ALTER TABLE ONLY public.role
+    ADD CONSTRAINT role_org_id_name_key UNIQUE (org_id, name);
+
+ALTER TABLE ONLY public.role
+    ADD CONSTRAINT role_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.run_history
+    ADD CONSTRAINT run_history_pkey PRIMARY KEY (run_id);
+
+ALTER TABLE ONLY public.schema_migration
+    ADD CONSTRAINT schema_migration_pkey PRIMARY KEY (set, name);
+
+ALTER TABLE ONLY public.task_attempt
+    ADD CONSTRAINT task_attempt_pkey PRIMARY KEY (task_id, attempt);
+
+ALTER TABLE ONLY public.task
+    ADD CONSTRAINT task_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.worker_pool
+    ADD CONSTRAINT worker_pool_org_id_runtime_name_key UNIQUE (org_id, runtime, name);
+
+ALTER TABLE ONLY public.worker_pool
+    ADD CONSTRAINT worker_pool_pkey PRIMARY KEY (id);
+
+CREATE INDEX dag_activation_of_version ON public.dag_activation USING btree (dag_version_id);
+
+CREATE INDEX dataset_event_of_dataset ON public.dataset_event USING btree (dataset_id, id);
+
+CREATE INDEX job_input_of_dataset ON public.job_input USING btree (dataset_id) WHERE trigger;
+
+CREATE INDEX job_of_generation ON public.job USING btree (generation_id);
+
+CREATE INDEX outbox_due ON public.outbox USING btree (due_at) WHERE ((sent_at IS NULL) AND (given_up_at IS NULL));
+
+CREATE INDEX run_history_of_generation ON public.run_history USING btree (generation_id, seq);
+
+CREATE INDEX task_attempt_of_claim ON public.task_attempt USING btree (claim_sha256);
+
+CREATE INDEX task_due ON public.task USING btree (due_at) WHERE (waits = 'retry'::public.waits);
+
+CREATE INDEX task_leased ON public.task USING btree (lease_expires_at) WHERE (state = 'running'::public.task_state);
+
+CREATE INDEX task_paused ON public.task USING btree (generation_id) WHERE (waits = 'paused'::public.waits);
+
+CREATE INDEX task_queue ON public.task USING btree (pool_id, seq) WHERE ((state = 'queued'::public.task_state) AND (seq IS NOT NULL));
+
+CREATE INDEX task_scope ON public.task USING btree (generation_id, md5((scope)::text)) WHERE ((ordinal IS NOT NULL) AND (state = 'completed'::public.task_state));
+
+CREATE UNIQUE INDEX task_turn ON public.task USING btree (generation_id, ordinal) WHERE ((ordinal IS NOT NULL) AND (state = ANY (ARRAY['queued'::public.task_state, 'running'::public.task_state])));
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.audit FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.audit ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.dag_activation FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.dag_activation ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.dag_version FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.dag_version ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.dataset FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.dataset ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.dataset_event FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.dataset_event ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.dataset_revision FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.dataset_revision ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.dataset_version FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.dataset_version ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.event_ledger FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.event_ledger ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.generation FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.generation ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.job FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.job ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.job_input FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.job_input ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.pointer FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.pointer ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.run_history FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.run_history ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.audit FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.audit ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.dag_activation FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.dag_activation ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.dag_version FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.dag_version ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.dataset FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.dataset ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.dataset_event FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.dataset_event ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.dataset_revision FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.dataset_revision ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.dataset_version FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.dataset_version ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.event_ledger FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.event_ledger ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.generation FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.generation ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.job FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.job ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.job_input FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.job_input ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.pointer FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.pointer ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.run_history FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.run_history ENABLE ALWAYS TRIGGER append_only_whole;
+
+ALTER TABLE ONLY public.api_token
+    ADD CONSTRAINT api_token_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
+ALTER TABLE ONLY public.api_token
+    ADD CONSTRAINT api_token_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.app_user(id);
+
+ALTER TABLE ONLY public.app_user
+    ADD CONSTRAINT app_user_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
+ALTER TABLE ONLY public.audit
+    ADD CONSTRAINT audit_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
+ALTER TABLE ONLY public.dag_activation
+    ADD CONSTRAINT dag_activation_dag_id_fkey FOREIGN KEY (dag_id) REFERENCES public.dag(id);
+
+ALTER TABLE ONLY public.dag_activation
+    ADD CONSTRAINT dag_activation_dag_version_id_fkey FOREIGN KEY (dag_version_id) REFERENCES public.dag_version(id);
+
+ALTER TABLE ONLY public.dag_activation
+    ADD CONSTRAINT dag_activation_previous_id_fkey FOREIGN KEY (previous_id) REFERENCES public.dag_activation(id);
+
+ALTER TABLE ONLY public.dag
+    ADD CONSTRAINT dag_active_version_id_fkey FOREIGN KEY (active_version_id) REFERENCES public.dag_version(id);
+
+ALTER TABLE ONLY public.dag
+    ADD CONSTRAINT dag_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
+ALTER TABLE ONLY public.dag_version
+    ADD CONSTRAINT dag_version_dag_id_fkey FOREIGN KEY (dag_id) REFERENCES public.dag(id);
+
+ALTER TABLE ONLY public.dataset_event
+    ADD CONSTRAINT dataset_event_dataset_id_fkey FOREIGN KEY (dataset_id) REFERENCES public.dataset(id);
+
+ALTER TABLE ONLY public.dataset
+    ADD CONSTRAINT dataset_job_key_id_fkey FOREIGN KEY (job_key_id) REFERENCES public.job_key(id);
+
+ALTER TABLE ONLY public.dataset_name
+    ADD CONSTRAINT dataset_name_dataset_id_fkey FOREIGN KEY (dataset_id) REFERENCES public.dataset(id);
+
+ALTER TABLE ONLY public.dataset_name
+    ADD CONSTRAINT dataset_name_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
+ALTER TABLE ONLY public.dataset
+    ADD CONSTRAINT dataset_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
+ALTER TABLE ONLY public.dataset_revision
+    ADD CONSTRAINT dataset_revision_dataset_id_fkey FOREIGN KEY (dataset_id) REFERENCES public.dataset(id);
+
+ALTER TABLE ONLY public.dataset_version
+    ADD CONSTRAINT dataset_version_dataset_id_fkey FOREIGN KEY (dataset_id) REFERENCES public.dataset(id);
+
+ALTER TABLE ONLY public.dataset_version
+    ADD CONSTRAINT dataset_version_generation_id_fkey FOREIGN KEY (generation_id) REFERENCES public.generation(id);
+
+ALTER TABLE ONLY public.generation
+    ADD CONSTRAINT generation_job_key_id_fkey FOREIGN KEY (job_key_id) REFERENCES public.job_key(id);
+
+ALTER TABLE ONLY public.job
+    ADD CONSTRAINT job_dag_version_id_fkey FOREIGN KEY (dag_version_id) REFERENCES public.dag_version(id);
+
+ALTER TABLE ONLY public.job
+    ADD CONSTRAINT job_generation_id_fkey FOREIGN KEY (generation_id) REFERENCES public.generation(id);
+
+ALTER TABLE ONLY public.job_input
+    ADD CONSTRAINT job_input_dataset_id_fkey FOREIGN KEY (dataset_id) REFERENCES public.dataset(id);
+
+ALTER TABLE ONLY public.job_input
+    ADD CONSTRAINT job_input_job_id_fkey FOREIGN KEY (job_id) REFERENCES public.job(id);
+
+ALTER TABLE ONLY public.job
+    ADD CONSTRAINT job_job_key_id_fkey FOREIGN KEY (job_key_id) REFERENCES public.job_key(id);
+
+ALTER TABLE ONLY public.job_key
+    ADD CONSTRAINT job_key_dag_id_fkey FOREIGN KEY (dag_id) REFERENCES public.dag(id);
+
+ALTER TABLE ONLY public.job
+    ADD CONSTRAINT job_pool_id_fkey FOREIGN KEY (pool_id) REFERENCES public.worker_pool(id);
+
+ALTER TABLE ONLY public.line
+    ADD CONSTRAINT line_generation_id_fkey FOREIGN KEY (generation_id) REFERENCES public.generation(id);
+
+ALTER TABLE ONLY public.operator_state
+    ADD CONSTRAINT operator_state_generation_id_fkey FOREIGN KEY (generation_id) REFERENCES public.generation(id);
+
+ALTER TABLE ONLY public.pointer
+    ADD CONSTRAINT pointer_dag_version_id_fkey FOREIGN KEY (dag_version_id) REFERENCES public.dag_version(id);
+
+ALTER TABLE ONLY public.pointer
+    ADD CONSTRAINT pointer_dataset_id_fkey FOREIGN KEY (dataset_id) REFERENCES public.dataset(id);
+
+ALTER TABLE ONLY public.pointer
+    ADD CONSTRAINT pointer_dataset_version_id_fkey FOREIGN KEY (dataset_version_id) REFERENCES public.dataset_version(id);
+
+ALTER TABLE ONLY public.role_member
+    ADD CONSTRAINT role_member_role_id_fkey FOREIGN KEY (role_id) REFERENCES public.role(id);
+
+ALTER TABLE ONLY public.role_member
+    ADD CONSTRAINT role_member_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.app_user(id);
+
+ALTER TABLE ONLY public.role
+    ADD CONSTRAINT role_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
+ALTER TABLE ONLY public.task_attempt
+    ADD CONSTRAINT task_attempt_task_id_fkey FOREIGN KEY (task_id) REFERENCES public.task(id);
+
+ALTER TABLE ONLY public.worker_pool
+    ADD CONSTRAINT worker_pool_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
+REVOKE USAGE ON SCHEMA public FROM PUBLIC;
+GRANT USAGE ON SCHEMA public TO tracelake_execute;
+GRANT USAGE ON SCHEMA public TO tracelake_decide;
+
+GRANT SELECT,INSERT ON TABLE public.api_token TO tracelake_execute;
+
+GRANT UPDATE(expires_at) ON TABLE public.api_token TO tracelake_execute;
+
+GRANT UPDATE(revoked_at) ON TABLE public.api_token TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.app_user TO tracelake_execute;
+
+GRANT UPDATE(name) ON TABLE public.app_user TO tracelake_execute;
+
+GRANT UPDATE(disabled_at) ON TABLE public.app_user TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.audit TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.dag TO tracelake_execute;
+
+GRANT UPDATE(active_version_id) ON TABLE public.dag TO tracelake_execute;
+
+GRANT UPDATE(paused_at) ON TABLE public.dag TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.dag_activation TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.dag_version TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.dataset TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.dataset_event TO tracelake_execute;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.dataset_name TO tracelake_execute;
+
+GRANT UPDATE(dataset_id) ON TABLE public.dataset_name TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.dataset_revision TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.dataset_version TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.event_ledger TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.generation TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.idempotency TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.job TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.job_input TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.job_key TO tracelake_execute;
+
+GRANT UPDATE(paused_at) ON TABLE public.job_key TO tracelake_execute;
+
+GRANT UPDATE(pause_reason) ON TABLE public.job_key TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.line TO tracelake_execute;
+
+GRANT UPDATE(next_ordinal) ON TABLE public.line TO tracelake_execute;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.operator_state TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.org TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.outbox TO tracelake_execute;
+
+GRANT UPDATE(due_at) ON TABLE public.outbox TO tracelake_execute;
+
+GRANT UPDATE(tries) ON TABLE public.outbox TO tracelake_execute;
+
+GRANT UPDATE(last_error) ON TABLE public.outbox TO tracelake_execute;
+
+GRANT UPDATE(sent_at) ON TABLE public.outbox TO tracelake_execute;
+
+GRANT UPDATE(given_up_at) ON TABLE public.outbox TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.pointer TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.role TO tracelake_execute;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.role_member TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.run_history TO tracelake_execute;
+
+GRANT SELECT ON TABLE public.schema_migration TO tracelake_execute;
+GRANT SELECT ON TABLE public.schema_migration TO tracelake_decide;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.task TO tracelake_execute;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.task_attempt TO tracelake_execute;
+
+GRANT USAGE ON SEQUENCE public.task_seq TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.worker_pool TO tracelake_execute;
