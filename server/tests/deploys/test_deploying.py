@@ -1,0 +1,101 @@
+"""Deploy: a first version is activated, the same one again makes nothing, and a refused one leaves nothing."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from support.controls import EMIT, NOOP, Desk
+from support.sizes import full
+
+from tracelake_sdk.errors import Forbidden, NameTaken, RebuildNeeded, TracelakeError
+
+from .malformed_dags import by_hand, generated
+
+TABLES = (
+    "dag", "dag_version", "job_key", "generation", "line", "job", "job_input", "dataset", "dataset_revision", "dataset_name", "dataset_version", "pointer",
+    "dag_activation", "task", "dataset_event",
+)  # fmt: skip
+PUBLISHED = NOOP + "publish: {{cursors: {{job: start, output_index: 0}}}}\n"
+
+
+def counts(desk: Desk) -> dict[str, int]:
+    return {table: desk.one(f"SELECT count(*) FROM {table}") for table in TABLES}
+
+
+@pytest.mark.proves("T4.1")
+def test_a_first_deploy_registers_every_output_and_points_at_its_first_version(desk: Desk):
+    deployed = desk.services.deploys.deploy(desk.admin, PUBLISHED.format(name="sample", max_attempts=3))
+    assert (deployed.version, deployed.created, deployed.jobs) == (1, True, ["start", "end"])
+    [(uuid, layer, version)] = desk.query(
+        "SELECT dataset.id, layer, pointer.dataset_version_id FROM dataset JOIN pointer ON pointer.dataset_id = dataset.id JOIN dag ON dag.active_version_id = pointer.dag_version_id"
+    )
+    assert deployed.published == {"cursors": str(uuid)}
+    assert layer == "bronze"
+    assert desk.one("SELECT generation_id FROM dataset_version WHERE id = %s", version) == desk.one(
+        "SELECT generation_id FROM job JOIN job_key ON job_key.id = job_key_id WHERE name = 'start'"
+    )
+    assert desk.query("SELECT domain, owner, active, actor FROM dataset_revision") == [("test", "test", True, "admin")]
+    assert desk.query("SELECT kind, previous_id, actor FROM dag_activation") == [("deploy", None, "admin")]
+    assert desk.one("SELECT count(*) FROM task") == 0  # naming and activating make no work
+
+
+@pytest.mark.proves("T7.2")
+def test_the_same_definition_makes_nothing_whatever_it_looks_like(desk: Desk):
+    text = PUBLISHED.format(name="sample", max_attempts=3)
+    first = desk.services.deploys.deploy(desk.admin, text)
+    before = counts(desk)
+    again = desk.services.deploys.deploy(desk.admin, "# a comment\n" + text.replace("  - name: end", "\n\n  - name: end # another"))
+    assert again.created is False
+    assert again.model_copy(update={"created": True}) == first
+    assert counts(desk) == before
+
+
+def test_another_definition_is_refused_with_a_code_and_leaves_nothing(desk: Desk):
+    desk.deploy()
+    before = counts(desk)
+    with pytest.raises(RebuildNeeded) as refused:
+        desk.deploy(max_attempts=7)
+    assert refused.value.code == "rebuild_needed"
+    assert counts(desk) == before
+
+
+def test_a_dry_run_judges_and_changes_nothing(desk: Desk):
+    before = counts(desk)
+    assert desk.services.deploys.deploy(desk.admin, NOOP.format(name="sample", max_attempts=3), dry_run=True).created
+    assert counts(desk) == before
+
+
+@pytest.mark.proves("T4.1")
+def test_a_name_that_another_dag_has_published_is_taken(desk: Desk):
+    desk.deploy(PUBLISHED)
+    before = counts(desk)
+    with pytest.raises(NameTaken):
+        desk.deploy(PUBLISHED, name="other")
+    assert counts(desk) == before
+
+
+def test_equal_deploys_at_once_make_one_version(desk: Desk):
+    with ThreadPoolExecutor(4) as pool:
+        text = EMIT.format(name="sample", max_attempts=3)
+        created = [done.result().created for done in [pool.submit(desk.services.deploys.deploy, desk.admin, text) for _ in range(8)]]
+    assert sorted(created) == [False] * 7 + [True]
+    assert counts(desk)["dag_version"] == 1
+
+
+def test_a_worker_may_not_deploy(desk: Desk):
+    with pytest.raises(Forbidden):
+        desk.services.deploys.deploy(desk.worker, NOOP.format(name="sample", max_attempts=3))
+
+
+def test_every_malformed_file_is_refused_with_one_error_and_nothing_is_stored(desk: Desk):
+    before = counts(desk)
+    files = [*by_hand(), *generated()]
+    codes: set[str] = set()
+    for malformed in files:
+        with pytest.raises(TracelakeError) as refused:
+            desk.services.deploys.deploy(desk.admin, malformed.text)
+        codes.add(refused.value.code)
+        assert refused.value.detail
+        assert refused.value.status == 422
+    assert len(files) >= (300 if full() else 100)
+    assert len(codes) >= 30
+    assert counts(desk) == before
