@@ -4,6 +4,7 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -146,6 +147,23 @@ def test_what_stays_broken_is_an_unknown_outcome_for_a_change_and_unavailable_fo
             client.pause("d")
         with pytest.raises(Unavailable):
             client.me()
+
+
+def test_a_system_that_is_gone_after_it_heard_the_request_may_have_done_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+        def hear_and_go() -> None:
+            heard, _ = listening.accept()
+            listening.close()
+            heard.recv(65536)
+            heard.close()
+
+        going = threading.Thread(target=hear_and_go)
+        going.start()
+        with Client(url, "t") as client, pytest.raises(OutcomeUnknown):
+            client.run("d", "j")
+        going.join()
 
 
 def test_who_does_not_answer_in_time_is_asked_once() -> None:

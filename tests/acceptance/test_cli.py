@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,10 @@ from uuid import UUID, uuid4
 
 import pytest
 from support.controls import EMIT, RANGES, Desk, failed, succeeded
+from support.wire import Said, serving
 
 from tracelake_sdk.client import Client
+from tracelake_sdk.errors import Invalid
 from tracelake_sdk.events import EventDraft
 from tracelake_sdk.scopes import CursorScope
 from tracelake_sdk.tasks import ClaimedTask
@@ -327,3 +331,24 @@ def test_the_client_does_what_the_command_line_does(desk: Desk, api_url: str) ->
         assert client.pause("sample").paused
         assert not client.resume("sample").paused
         assert client.cancel(next(client.iterate_tasks(job="end")).id).state.value == "canceled"
+
+
+def test_the_client_has_a_method_for_everything_that_users_may_call(api_url: str) -> None:
+    with urllib.request.urlopen(f"{api_url}/openapi.json") as answer:
+        offered = json.load(answer)["paths"]
+    wanted = {(method.upper(), path) for path, methods in offered.items() if path.startswith("/v1/") for method in methods}
+    problem = Said(422, Invalid().problem(), "application/problem+json")
+    with serving(lambda asked: problem) as server, Client(server.url, "t") as client:
+        calls: list[Callable[[], object]] = [
+            client.me, client.dags, lambda: client.dag("d"), lambda: client.deploy(""), lambda: client.run("d", "j"), client.runs, client.tasks, client.events,
+            lambda: client.pause("d"), lambda: client.resume("d"), lambda: client.pause("d", "j"), lambda: client.resume("d", "j"),
+            lambda: client.task("t"), lambda: client.cancel("t"),
+        ]  # fmt: skip
+        for call in calls:
+            with pytest.raises(Invalid):
+                call()
+    called = {(asked.method, asked.path.partition("?")[0]) for asked in server.asked}
+    assert len(called) == len(calls)
+    patterns = {(method, path): re.compile(re.sub(r"{[a-z_]+}", "[dtj]", path)) for method, path in wanted}
+    assert {place for place, pattern in patterns.items() if not any(place[0] == method and pattern.fullmatch(path) for method, path in called)} == set()
+    assert len(called) == len(wanted)

@@ -30,6 +30,7 @@ class Acts:
     home: Path
     without_terminal: subprocess.CompletedProcess[str]
     left_after_first: list[str]
+    seen_while_up: list[str]
     on_running: subprocess.CompletedProcess[str]
     on_terminal: str = ""
     exit_on_terminal: int | None = None
@@ -106,7 +107,7 @@ def acts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Acts]:
     terminal = Terminal(home)
     try:
         terminal.read_until("resume ranges/hundreds\r\n", 300)
-        acts = Acts(home, first, left, demo(home))
+        acts = Acts(home, first, left, processes_of(home), demo(home))
         shown = ESCAPES.sub("", terminal.shown).replace("\r", "")
         for command in [*commands_in(first.stdout), *commands_in(shown), *commands_in(acts.on_running.stdout)]:
             if not command.endswith(" up"):
@@ -150,6 +151,7 @@ def test_without_a_terminal_it_tells_its_story_stops_everything_and_exits_0(acts
 
 
 def test_it_leaves_no_process_behind(acts: Acts) -> None:
+    assert len(acts.seen_while_up) > 4  # the demo, the supervisor, Postgres, control and the worker
     assert (acts.left_after_first, acts.left_after_terminal) == ([], [])
 
 

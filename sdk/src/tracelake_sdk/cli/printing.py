@@ -54,17 +54,15 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, to
     cells = [[cell if isinstance(cell, Text) else Text(clean(cell)) for cell in row] for row in rows]
     widths = [max([len(column.name), *(row[place].cell_len for row in cells)]) for place, column in enumerate(columns)]
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for column, width in zip(columns, widths, strict=True):
+    for column in columns:
         folds = column.folds and screen.is_terminal
-        least = min(width, _FOLDED) if folds else width
-        table.add_column(
-            column.name, justify="right" if column.right else "left", no_wrap=not folds, overflow="fold" if folds else "crop", min_width=least
-        )
+        table.add_column(column.name, justify="right" if column.right else "left", no_wrap=not folds, overflow="fold" if folds else "crop")
     for row in cells:
         table.add_row(*row)
     # A terminal breaks a line that is too long and copies it whole; a table that is squeezed would cut ids in two.
-    narrow = sum(min(width, _FOLDED) if column.folds and screen.is_terminal else width for column, width in zip(columns, widths, strict=True))
-    screen.width = max(screen.width, narrow + (_GAP + 1) * len(columns)) if screen.is_terminal else sum(widths) + (_GAP + 1) * len(columns)
+    least = sum(min(width, _FOLDED) if column.folds and screen.is_terminal else width for column, width in zip(columns, widths, strict=True))
+    least += (_GAP + 1) * len(columns)
+    screen.width = max(screen.width, least) if screen.is_terminal else least
     for line in screen.render_lines(table, pad=False):
         row = Text.assemble(*((segment.text, segment.style or "") for segment in line))
         row.rstrip()
