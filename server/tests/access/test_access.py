@@ -104,7 +104,7 @@ def test_disabled_users_and_revoked_or_expired_tokens_are_refused(desk: Desk):
         ("UPDATE api_token SET expires_at = now() - interval '1 second'", "UPDATE api_token SET expires_at = NULL"),
     ):
         desk.query(change)
-        access._remembered.clear()  # noqa: SLF001 a second later
+        access._remembered.clear()
         with pytest.raises(Unauthenticated):
             access.authenticate(token)
         desk.query(undo)

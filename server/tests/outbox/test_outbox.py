@@ -14,6 +14,7 @@ import pytest
 from support.controls import NOOP, Desk, failed, running_control, settings_for, succeeded
 from support.databases import StateDatabase
 
+from tracelake.control.outbox import store
 from tracelake.control.outbox.service import SendingFailed
 from tracelake.control.outbox.store import Errand
 from tracelake.control.outbox.webhook import Webhook
@@ -132,8 +133,6 @@ def test_an_errand_that_nobody_takes_is_given_up_and_says_why(hooked):
 
 def test_an_errand_that_a_killed_drainer_took_is_taken_again_when_its_time_is_over(hooked):
     desk, _ = hooked
-    from tracelake.control.outbox import store
-
     desk.ask()
     desk.complete(succeeded(desk.claim()[0]))
     with desk.control.database.transaction("test") as tx:

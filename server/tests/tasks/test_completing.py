@@ -195,7 +195,7 @@ def test_a_rewrite_without_a_revision_is_refused(desk: Desk):
 @pytest.mark.proves("T3.2")
 def test_each_item_of_a_batch_has_its_own_result(desk: Desk):
     desk.deploy()
-    for cursor in range(4):
+    for _ in range(4):
         desk.ask()
     tasks = desk.claim()
     forged = Completion(fence=tasks[1].fence.model_copy(update={"lease_token": "x" * 43}), outcome=Outcome.SUCCEEDED)

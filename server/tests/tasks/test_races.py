@@ -72,7 +72,7 @@ def test_an_equal_claim_at_another_control_process_returns_the_same_tasks(desk: 
     desk.deploy()
     settings = settings_for(desk.database, desk.control.settings.home, tasks={"housekeeping_seconds": 60})
     with running_control(settings, desk.database) as other, ThreadPoolExecutor(2) as pool:
-        for number in range(size(10, 100)):
+        for _number in range(size(10, 100)):
             claim_id = fresh_claim_id()
             # The first still waits when the second comes; then the work arrives.
             waiting = [pool.submit(place.claim, 5, wait_s=20, claim_id=claim_id) for place in (desk, other)]
@@ -183,7 +183,7 @@ def test_many_claimers_at_once_take_every_task_exactly_once(desk: Desk, tmp_path
 def test_a_reaper_and_a_late_report_settle_it_between_them(desk: Desk):
     desk.deploy(max_attempts=1)
     with ThreadPoolExecutor(2) as pool:
-        for number in range(size(50, 1000)):
+        for _number in range(size(50, 1000)):
             desk.ask()
             [task] = desk.claim()
             late = datetime.now(UTC) + LONG

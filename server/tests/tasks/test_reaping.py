@@ -17,7 +17,7 @@ def beat(desk: Desk, *tasks, now=None):
 
 def running(desk: Desk, number: int = 1, **deploy):
     desk.deploy(**deploy)
-    for cursor in range(number):
+    for _ in range(number):
         desk.ask()
     return desk.claim()
 
