@@ -1,5 +1,6 @@
 """One control process: the HTTP interface and its housekeeping. Any number of them run side by side; none leads."""
 
+import gc
 import threading
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -179,7 +180,9 @@ def run(settings: Settings) -> None:
     configure_logging()
     control = Control(settings, watch=watch_for(settings.chaos.kill_at))
     control.start()
+    server = ControlServer(control)
+    gc.freeze()  # what was built at the start lives as long as the process; looking through it would delay a claim by milliseconds
     try:
-        ControlServer(control).run()
+        server.run()
     finally:
         control.stop()
