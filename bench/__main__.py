@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ def main() -> int:
     arguments = _arguments()
     rows = [ROWS[name] for name in arguments.rows or ROWS]
     folder = Path(tempfile.mkdtemp(prefix="tracelake-bench-"))
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # what was started is ended on the way out
     try:
         outcomes = _run(arguments, rows, folder)
     except (BenchFailed, TracelakeError) as failure:

@@ -16,7 +16,7 @@ from tools.environment import find_uv, install_uv, uv_environment
 
 HERE = Path(__file__).resolve().parent
 ENVIRONMENTS = HERE / "peers"
-_LONGEST_RUN = 900
+_LONGEST_RUN = 300
 
 
 @dataclass(frozen=True)
