@@ -128,9 +128,9 @@ def test_operators_are_found_by_runtime_and_name() -> None:
 
 
 @pytest.mark.proves("T9.1")
-def test_only_the_aggregator_keeps_state_and_order() -> None:
+def test_the_aggregator_keeps_state_and_it_and_the_source_of_cursors_keep_order() -> None:
     assert {name for (_, name), operator in OPERATORS.items() if operator.keeps_state} == {"range_aggregator"}
-    assert {name for (_, name), operator in OPERATORS.items() if operator.ordered} == {"range_aggregator"}
+    assert {name for (_, name), operator in OPERATORS.items() if operator.ordered} == {"emit", "range_aggregator"}
 
 
 def test_every_config_key_says_what_it_takes() -> None:

@@ -51,7 +51,7 @@ def up() -> None:
     def say(line: str) -> None:
         print(line, flush=True)
 
-    Supervisor(read_settings(), say=say, on_ready=lambda api_url: say(f"ready {api_url}"), commands=commands(), migrate=lambda url: [], durable=False).run()
+    Supervisor(read_settings(), say=say, on_ready=lambda api_url: say(f"ready {api_url}"), commands=commands(), migrate=lambda url, service: [], durable=False).run()
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ def up(home: Path, *, program: tuple[str, ...] = (str(STAND_IN), "up")) -> Gener
 
 
 def supervisor(home: Path, **changes: Any) -> Supervisor:
-    given: dict[str, Any] = {"say": lambda line: None, "commands": STAND_INS, "migrate": lambda url: [], "durable": False}
+    given: dict[str, Any] = {"say": lambda line: None, "commands": STAND_INS, "migrate": lambda url, service: [], "durable": False}
     return Supervisor(read_settings(home=home), **(given | changes))
 
 
@@ -203,7 +203,7 @@ def test_a_part_that_died_is_started_again(home: Path) -> None:
 def test_each_child_gets_what_it_needs_and_nothing_else(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACELAKE__DATABASE__POOL_SIZE", "5")
     migrated: list[str] = []
-    system = supervisor(home, migrate=lambda url: migrated.append(url) or [])
+    system = supervisor(home, migrate=lambda url, service: migrated.append(url) or [])
     system.start()
     try:
         assert eventually((home / "worker.given.json").exists)
@@ -233,7 +233,7 @@ def test_the_same_processes_run_on_a_given_postgres(home: Path, tmp_path: Path) 
         database = DatabaseSettings(url=SecretStr(given.url(STATE_DATABASE, SERVICE)), owner_url=SecretStr(given.url(STATE_DATABASE, OWNER)))
         migrated: list[str] = []
         settings = Settings(home=home, database=database)
-        system = Supervisor(settings, say=lambda line: None, commands=STAND_INS, migrate=lambda url: migrated.append(url) or ["core/0001"])
+        system = Supervisor(settings, say=lambda line: None, commands=STAND_INS, migrate=lambda url, service: migrated.append(url) or ["core/0001"])
         system.start()
         try:
             assert tuple(identities(home)) == ("supervisor", "control", "worker")
@@ -256,7 +256,7 @@ def test_a_control_that_gives_up_is_an_error_with_its_words_and_its_log(home: Pa
 
 def test_running_is_written_only_when_control_answers_and_a_stop_before_is_clean(home: Path) -> None:
     silent = Commands(control=(sys.executable, "-c", "import signal; signal.pause()"))
-    system = supervisor(home, commands=silent, migrate=lambda url: os.kill(os.getpid(), signal.SIGTERM) or [], on_ready=lambda api_url: pytest.fail("it is not ready"))
+    system = supervisor(home, commands=silent, migrate=lambda url, service: os.kill(os.getpid(), signal.SIGTERM) or [], on_ready=lambda api_url: pytest.fail("it is not ready"))
     system.run()
     assert not HomeFiles(home).running.exists()
     assert not (home / "state.json").exists()
@@ -266,7 +266,7 @@ def test_a_stale_running_file_is_gone_before_anything_starts(home: Path) -> None
     home.mkdir()
     HomeFiles(home).running.write_text(json.dumps({"api_url": "http://127.0.0.1:1", "pid": 1}))
     seen: list[bool] = []
-    system = supervisor(home, migrate=lambda url: seen.append(HomeFiles(home).running.exists()) or [])
+    system = supervisor(home, migrate=lambda url, service: seen.append(HomeFiles(home).running.exists()) or [])
     system.start()
     system.stop()
     assert seen == [False]
