@@ -50,7 +50,8 @@ async def fan_out(number: int) -> None:
 
 async def work() -> None:
     async with app.open_async():
-        await app.run_worker_async(queues=["bench"], concurrency=CONCURRENCY)
+        # A worker that is busy when it is notified may miss it and wait for its next poll, by default 5 s.
+        await app.run_worker_async(queues=["bench"], concurrency=CONCURRENCY, fetch_job_polling_interval=0.05)
 
 
 class Finished:
