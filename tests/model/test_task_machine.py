@@ -211,6 +211,6 @@ def test_the_database_follows_the_model_of_a_task(postgres: EmbeddedPostgres):
             TaskMachine.desk = desk
             machine = TaskMachine.TestCase
             machine.settings = settings(
-                max_examples=size(25, 600), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+                max_examples=size(25, 200), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
             )
             machine("runTest").runTest()

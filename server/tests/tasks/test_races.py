@@ -1,10 +1,9 @@
 """Two at once: completions of one attempt, equal claims, batches in opposite order, cancel against complete."""
 
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -88,75 +87,85 @@ def test_an_equal_claim_at_another_control_process_returns_the_same_tasks(desk: 
     assert desk.one("SELECT count(*) FROM task_attempt") == size(10, 100)
 
 
+@contextmanager
+def holding_lines(desk: Desk) -> Iterator[None]:
+    """Every line is held by somebody else: whoever comes meanwhile stands where its own order of locks has led it."""
+    with psycopg.connect(desk.database.superuser_url) as holder:
+        holder.execute("SELECT 1 FROM line FOR UPDATE")
+        yield
+
+
 @pytest.mark.proves("T1.4")
-def test_batches_over_the_same_lines_in_opposite_order_never_deadlock(desk: Desk, tmp_path):
+def test_batches_over_the_same_lines_in_opposite_order_never_deadlock(desk: Desk):
     desk.deploy(RANGES, name="one")
     desk.deploy(RANGES, name="two")
-    rounds = size(25, 500)
-    batch = 20
+    batch, tries = 20, 0
     settings = settings_for(desk.database, desk.control.settings.home, tasks={"housekeeping_seconds": 60})
-    with ExitStack() as stack:
-        other = stack.enter_context(running_control(settings, desk.database))
-        pool = stack.enter_context(ThreadPoolExecutor(4))
-        tries = 0
-        for number in range(rounds):
+    with running_control(settings, desk.database) as other, ThreadPoolExecutor(4) as pool:
+        while tries < size(1000, 20_000):
             for dag in ("one", "two"):
-                for _ in range(batch // 2):
+                for _ in range(batch):
                     desk.ask(dag)
-            sources = [task for task in desk.claim() if task.payload.job.name == "start"]
-            assert len(sources) == batch
-            # Every report locks two lines; half of them arrive in the opposite order at the other process.
-            rng = seeded()
-            rng.shuffle(sources)
-            halves = sources[: batch // 2], sources[batch // 2 :]
-            reports = [[succeeded(task, events=told(number)) for task in half] for half in (halves[0], halves[1][::-1])]
-            heads = [task for task in desk.claim() if task.payload.job.name == "join"]
-            done = [
-                pool.submit(desk.complete, *reports[0]),
-                pool.submit(other.complete, *reports[1]),
-                pool.submit(other.complete, *[succeeded(task) for task in heads[::-1]]),
-                pool.submit(other.services.reaper.run_once),
-            ]
-            for answer in done[:3]:
-                assert all(item.status == 200 for item in answer.result())
-            done[3].result()
+            claimed = desk.claim(room=200)
+            sources = [task for task in claimed if task.payload.job.name == "start"]
+            heads = [task for task in claimed if task.payload.job.name == "join"]
+            assert len(sources) == 2 * batch
+            # Every report of a source moves one of the two lines; the two batches name them in opposite order.
+            reports = [succeeded(task, events=told(tries)) for task in sources]
+            first, second = reports[::2], reports[1::2][::-1]
+            with holding_lines(desk):
+                done = [pool.submit(desk.complete, *first), pool.submit(other.complete, *second)]
+                wait_until(lambda: waiting_for_locks(desk) == 2)
+                done.append(pool.submit(other.complete, *[succeeded(task) for task in heads[::-1]]))
+                reaped = pool.submit(other.services.reaper.run_once)
+            for answers in done:
+                assert all(answer.status == 200 for answer in answers.result())
+            reaped.result()
             tries += 2 * batch
-    assert tries >= size(1000, 20_000)
 
 
 @pytest.mark.proves("T3.6")
-def test_cancel_against_complete_has_one_winner_and_no_deadlock(desk: Desk):
+@pytest.mark.parametrize("cancel_first", [True, False])
+def test_cancel_against_complete_has_one_winner_and_no_deadlock(desk: Desk, cancel_first: bool):
     desk.deploy(RANGES)
-    tries = size(100, 2000)
+    tries = size(100, 1000)
+    desk.ask()
+    [source] = desk.claim()
+    desk.complete(succeeded(source, events=told(*range(tries))))
     canceled = 0
-    with ThreadPoolExecutor(3) as pool:
+    with ThreadPoolExecutor(2) as pool:
         for number in range(tries):
-            task_id = desk.ask()
-            [task] = [task for task in desk.claim() if task.fence.task_id == task_id]
-            start = threading.Barrier(2)
+            [task] = desk.claim()
 
-            def cancel(task_id=task_id, start=start) -> str:
-                start.wait()
+            def cancel(task_id=task.fence.task_id) -> str:
                 try:
                     return desk.services.cancels.cancel(desk.admin, task_id).value
                 except AlreadyFinal:
                     return "too late"
 
-            def complete(task=task, start=start, number=number) -> CompletionAnswer:
-                start.wait()
-                return desk.complete(succeeded(task, events=told(number)))[0]
+            def complete(task=task, number=number) -> CompletionAnswer:
+                return desk.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=number))]))[0]
 
-            stop, answer = pool.submit(cancel), pool.submit(complete)
-            result, stopped = answer.result(), stop.result()
-            assert result.status == 200
-            events = desk.one("SELECT count(*) FROM dataset_event WHERE producer_task_id = %s", task_id)
+            # Both stand in the same line, one behind the other, when it moves.
+            with holding_lines(desk):
+                order = [cancel, complete] if cancel_first else [complete, cancel]
+                first = pool.submit(order[0])
+                wait_until(lambda: waiting_for_locks(desk) == 1)
+                second = pool.submit(order[1])
+                wait_until(lambda: waiting_for_locks(desk) == 2)
+            results = {order[0]: first.result(), order[1]: second.result()}
+            stopped, answer = results[cancel], results[complete]
+            assert isinstance(answer, CompletionAnswer)
+            assert answer.status == 200
+            events = desk.one("SELECT count(*) FROM dataset_event WHERE producer_task_id = %s", task.fence.task_id)
             if stopped == "too late":
-                assert (result.result.value, events) == ("done", 1)
+                assert (answer.result.value, events) == ("done", 1)
             else:
                 canceled += 1
-                assert (result.result.value, events) == ("canceled", 0)
-            assert desk.one("SELECT count(*) FROM run_history WHERE task_id = %s", task_id) == 1
+                assert (answer.result.value, events) == ("canceled", 0)
+            assert desk.one("SELECT count(*) FROM run_history WHERE task_id = %s", task.fence.task_id) == 1
     assert desk.one("SELECT count(*) FROM task WHERE state = 'canceled'") == canceled
+    assert canceled == (tries if cancel_first else 0)
 
 
 @pytest.mark.proves("T1.4")

@@ -111,7 +111,7 @@ class Control:
             return None
         secret = webhook.secret.get_secret_value() if webhook.secret else None
         sender = Webhook(webhook.url, secret, webhook.timeout_seconds, webhook.allow_private_addresses)
-        return Drainer(self.database, {TASK_FINAL: sender}, watch=watch)
+        return Drainer(self.database, {TASK_FINAL: sender}, longest_send=timedelta(seconds=webhook.timeout_seconds), watch=watch)
 
     def _wake(self, pool_ids: Iterable[UUID]) -> None:
         self.wakeups.send(str(pool) for pool in pool_ids)

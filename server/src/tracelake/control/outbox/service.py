@@ -31,15 +31,17 @@ class Drainer:
 
     database: Database
     senders: dict[str, Sender]
-    batch: int = 20
-    lease: timedelta = timedelta(seconds=60)
+    longest_send: timedelta
+    batch: int = 5
     most_tries: int = 20
     watch: Watch = nobody_watches
 
     def run_once(self) -> int:
         """Takes one batch and says how many errands it tried."""
+        # Longer than the whole batch can take: nobody else takes an errand that is still being sent.
+        lease = self.batch * self.longest_send + timedelta(seconds=10)
         with self.database.transaction("outbox_take") as tx:
-            errands = store.take(tx, room=self.batch, lease=self.lease)
+            errands = store.take(tx, room=self.batch, lease=lease)
         for errand in errands:
             self._perform(errand)
         return len(errands)
