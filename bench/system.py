@@ -88,11 +88,11 @@ class Commands:
 class System:
     """Control and worker on a fresh database, reached as a user reaches them."""
 
-    def __init__(self, client: Client, watcher: psycopg.Connection[Any], database: str, folder: Path, pids: Mapping[str, int]) -> None:
+    def __init__(self, client: Client, watcher: psycopg.Connection[Any], database: str, folder: Path, programs: tuple[Child, ...]) -> None:
         self.client: Client = client
         self.database: str = database
         self.folder: Path = folder
-        self.pids: Mapping[str, int] = pids
+        self.programs: tuple[Child, ...] = programs
         self._watcher: psycopg.Connection[Any] = watcher
 
     def value(self, query: LiteralString, *values: object) -> Any:
@@ -104,14 +104,20 @@ class System:
         """Attempts that ended or are about to, at the cost of reading one number."""
         return self.value("SELECT coalesce(pg_sequence_last_value('run_history_seq_seq'), 0)")
 
-    def wait_for_finished(self, number: int, *, since: int, seconds: float = 600) -> None:
+    def wait_for_finished(self, number: int, *, since: int, seconds: float = 300) -> None:
         """Returns when `number` attempts have ended, and committed, since `finished()` said `since`; raises unless all their tasks completed."""
         deadline = time.monotonic() + seconds
         while self.finished() < since + number or self.value("SELECT count(*) FROM run_history WHERE seq > %s", since) < number:
+            self.check_alive()
             if time.monotonic() > deadline:
                 raise BenchFailed(f"only {self.finished() - since} of {number} attempts ended within {seconds:.0f} s; the logs are in {self.folder}")
             # Seldom while much is left: on two cores, looking takes time from what is looked at.
             time.sleep(0.02 if self.finished() < since + number - 200 else 0.002)
+
+    def check_alive(self) -> None:
+        for program in self.programs:
+            if program.exit_code is not None:
+                raise BenchFailed(f"the {program.name} ended with exit code {program.exit_code}; its log is {program.log}")
 
     def check_all_completed(self) -> None:
         others = self.value("SELECT count(*) FROM task WHERE state <> 'completed'")
@@ -141,7 +147,7 @@ def running_system(postgres: Postgres, folder: Path, database: str, *, commands:
         worker = stack.enter_context(Child("worker", commands.worker, log=home / "worker.log", folder=ROOT, environment=environment | token))
         client = stack.enter_context(Client(api_url, files.admin_token()))
         watcher = stack.enter_context(psycopg.connect(superuser_url, autocommit=True))
-        yield System(client, watcher, database, home, {"control": control.pid, "worker": worker.pid})
+        yield System(client, watcher, database, home, (control, worker))
 
 
 def _wait_until_ready(api_url: str, control: Child) -> None:

@@ -55,6 +55,7 @@ def measure(system: System, folder: Path, n: int) -> Measured:
 def _wait_until_finished(system: System, attempts: int) -> None:
     deadline = time.monotonic() + _LONGEST_WAIT
     while system.finished() < attempts:
+        system.check_alive()
         if time.monotonic() > deadline:
             raise BenchFailed(f"a task did not end within {_LONGEST_WAIT:.0f} s; the logs are in {system.folder}")
         time.sleep(0.004)  # seldom: on two cores, looking takes time from what is looked at
