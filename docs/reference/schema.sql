@@ -126,6 +126,69 @@ CREATE TABLE public.dag (
     CONSTRAINT dag_has_a_plain_name CHECK ((name ~ '^[a-z][a-z0-9_]{0,127}$'::text))
 );
 
+CREATE TABLE public.dag_version (
+    id uuid NOT NULL,
+    dag_id uuid NOT NULL,
+    number integer NOT NULL,
+    spec jsonb NOT NULL,
+    spec_hash text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_by text NOT NULL
+);
+
+CREATE TABLE public.job (
+    id uuid NOT NULL,
+    dag_version_id uuid NOT NULL,
+    job_key_id uuid NOT NULL,
+    generation_id uuid NOT NULL,
+    pool_id uuid NOT NULL,
+    spec jsonb NOT NULL,
+    config_hash text NOT NULL,
+    ordered boolean NOT NULL,
+    turns integer,
+    CONSTRAINT ordered_means_one_turn CHECK (((NOT ordered) OR (turns = 1))),
+    CONSTRAINT turns_are_at_least_one CHECK ((turns >= 1))
+);
+
+CREATE TABLE public.job_key (
+    id uuid NOT NULL,
+    dag_id uuid NOT NULL,
+    name text NOT NULL,
+    paused_at timestamp with time zone,
+    pause_reason text,
+    CONSTRAINT job_has_a_plain_name CHECK ((name ~ '^[a-z][a-z0-9_]{0,127}$'::text)),
+    CONSTRAINT paused_means_a_reason CHECK (((paused_at IS NULL) = (pause_reason IS NULL)))
+);
+
+CREATE TABLE public.worker_pool (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    runtime text NOT NULL,
+    name text NOT NULL
+);
+
+CREATE VIEW public.current_job AS
+ SELECT job.id,
+    job.generation_id,
+    job.job_key_id,
+    job_key.dag_id,
+    dag.org_id,
+    dag.name AS dag,
+    version.number AS dag_version,
+    job_key.name,
+    job.pool_id,
+    pool.name AS pool,
+    job.spec,
+    job.config_hash,
+    job.ordered,
+    job.turns,
+    ((dag.paused_at IS NOT NULL) OR (job_key.paused_at IS NOT NULL)) AS paused
+   FROM ((((public.job
+     JOIN public.dag_version version ON ((version.id = job.dag_version_id)))
+     JOIN public.dag ON ((dag.active_version_id = version.id)))
+     JOIN public.job_key ON ((job_key.id = job.job_key_id)))
+     JOIN public.worker_pool pool ON ((pool.id = job.pool_id)));
+
 CREATE TABLE public.dag_activation (
     id uuid NOT NULL,
     dag_id uuid NOT NULL,
@@ -135,16 +198,6 @@ CREATE TABLE public.dag_activation (
     pointer_set_hash text NOT NULL,
     actor text NOT NULL,
     at timestamp with time zone NOT NULL
-);
-
-CREATE TABLE public.dag_version (
-    id uuid NOT NULL,
-    dag_id uuid NOT NULL,
-    number integer NOT NULL,
-    spec jsonb NOT NULL,
-    spec_hash text NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    created_by text NOT NULL
 );
 
 CREATE TABLE public.dataset (
@@ -220,36 +273,12 @@ CREATE TABLE public.idempotency (
     at timestamp with time zone DEFAULT now() NOT NULL
 );
 
-CREATE TABLE public.job (
-    id uuid NOT NULL,
-    dag_version_id uuid NOT NULL,
-    job_key_id uuid NOT NULL,
-    generation_id uuid NOT NULL,
-    pool_id uuid NOT NULL,
-    spec jsonb NOT NULL,
-    config_hash text NOT NULL,
-    ordered boolean NOT NULL,
-    turns integer,
-    CONSTRAINT ordered_means_one_turn CHECK (((NOT ordered) OR (turns = 1))),
-    CONSTRAINT turns_are_at_least_one CHECK ((turns >= 1))
-);
-
 CREATE TABLE public.job_input (
     job_id uuid NOT NULL,
     index integer NOT NULL,
     dataset_id uuid NOT NULL,
     trigger boolean NOT NULL,
     filter jsonb
-);
-
-CREATE TABLE public.job_key (
-    id uuid NOT NULL,
-    dag_id uuid NOT NULL,
-    name text NOT NULL,
-    paused_at timestamp with time zone,
-    pause_reason text,
-    CONSTRAINT job_has_a_plain_name CHECK ((name ~ '^[a-z][a-z0-9_]{0,127}$'::text)),
-    CONSTRAINT paused_means_a_reason CHECK (((paused_at IS NULL) = (pause_reason IS NULL)))
 );
 
 CREATE TABLE public.line (
@@ -392,13 +421,6 @@ CREATE SEQUENCE public.task_seq
     NO MINVALUE
     NO MAXVALUE
     CACHE 1;
-
-CREATE TABLE public.worker_pool (
-    id uuid NOT NULL,
-    org_id uuid NOT NULL,
-    runtime text NOT NULL,
-    name text NOT NULL
-);
 
 ALTER TABLE ONLY public.api_token
     ADD CONSTRAINT api_token_pkey PRIMARY KEY (id);
@@ -797,9 +819,21 @@ GRANT UPDATE(active_version_id) ON TABLE public.dag TO tracelake_execute;
 
 GRANT UPDATE(paused_at) ON TABLE public.dag TO tracelake_execute;
 
-GRANT SELECT,INSERT ON TABLE public.dag_activation TO tracelake_execute;
-
 GRANT SELECT,INSERT ON TABLE public.dag_version TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.job TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.job_key TO tracelake_execute;
+
+GRANT UPDATE(paused_at) ON TABLE public.job_key TO tracelake_execute;
+
+GRANT UPDATE(pause_reason) ON TABLE public.job_key TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.worker_pool TO tracelake_execute;
+
+GRANT SELECT ON TABLE public.current_job TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.dag_activation TO tracelake_execute;
 
 GRANT SELECT,INSERT ON TABLE public.dataset TO tracelake_execute;
 
@@ -819,15 +853,7 @@ GRANT SELECT,INSERT ON TABLE public.generation TO tracelake_execute;
 
 GRANT SELECT,INSERT ON TABLE public.idempotency TO tracelake_execute;
 
-GRANT SELECT,INSERT ON TABLE public.job TO tracelake_execute;
-
 GRANT SELECT,INSERT ON TABLE public.job_input TO tracelake_execute;
-
-GRANT SELECT,INSERT ON TABLE public.job_key TO tracelake_execute;
-
-GRANT UPDATE(paused_at) ON TABLE public.job_key TO tracelake_execute;
-
-GRANT UPDATE(pause_reason) ON TABLE public.job_key TO tracelake_execute;
 
 GRANT SELECT,INSERT ON TABLE public.line TO tracelake_execute;
 
@@ -865,5 +891,3 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.task TO tracelake_execute;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.task_attempt TO tracelake_execute;
 
 GRANT USAGE ON SEQUENCE public.task_seq TO tracelake_execute;
-
-GRANT SELECT,INSERT ON TABLE public.worker_pool TO tracelake_execute;

@@ -19,6 +19,7 @@ from support.receivers import Receiver, running_receiver
 from support.sizes import full, seeded, size
 from support.workloads import ManySources
 
+from tracelake.control.outbox.service import Drainer
 from tracelake.embedded.processes import Child
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import OutcomeUnknown
@@ -235,7 +236,7 @@ def _cancel_until_it_dies(processes: Processes, control: Child, tasks: list[UUID
 @pytest.mark.parametrize("moment", [f"outbox_take:{BEFORE}", f"outbox_take:{AFTER}", "outbox_send:before", "outbox_send:after", f"outbox_mark:{BEFORE}", f"outbox_mark:{AFTER}"])
 @in_turn
 def test_an_errand_is_performed_again_under_its_first_key(processes: Processes, receiver: Receiver, moment: str, time: int):
-    work = ManySources(sources=time, cursors=8)  # 19 errands a source, 20 in a batch
+    work = ManySources(sources=time, cursors=8)  # 19 errands a source, several batches
     errands = sum(work.expected().values())
     with control_with_idle_loops(processes, receiver) as client:
         work.deploy(client)
@@ -251,8 +252,8 @@ def test_an_errand_is_performed_again_under_its_first_key(processes: Processes, 
     done = time - 1 if before else time
     match moment.partition(":")[0]:
         case "outbox_take":
-            assert taken == min(errands, 20 * done)
-            assert sent == len(receiver.deliveries) == 20 * (time - 1)
+            assert taken == min(errands, Drainer.batch * done)
+            assert sent == len(receiver.deliveries) == Drainer.batch * (time - 1)
         case "outbox_send":
             assert len(receiver.deliveries) == done
             assert sent == time - 1

@@ -7,11 +7,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -21,6 +18,8 @@ from tracelake.embedded.binaries import PostgresBinaries, find_binaries
 from tracelake.embedded.postgres import DATA_DATABASE, STATE_DATABASE, SUPERUSER, EmbeddedPostgres, prepare_databases
 from tracelake.embedded.processes import ProcessIdentity
 from tracelake_sdk.errors import MigrationRefused, SettingInvalid, StartFailed, SystemBusy
+
+from .watching import begun, eventually
 
 INSTALLED = Path("/usr/lib/postgresql/15/bin")
 NOBODY = 65534
@@ -37,25 +36,6 @@ print(postgres.pid, postgres.port, flush=True)
 signal.signal(signal.SIGTERM, lambda *_: (postgres.stop(), sys.exit(0)))
 signal.pause()
 """
-
-
-def eventually(holds: Callable[[], object], seconds: float = 30) -> bool:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-@contextmanager
-def begun(command: Sequence[str | Path], **options: Any) -> Generator[subprocess.Popen[Any]]:
-    """A process that is gone after the block, however the block ends."""
-    with subprocess.Popen(command, **options) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 @pytest.fixture(params=["wheel", "installed"])

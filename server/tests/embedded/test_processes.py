@@ -5,11 +5,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,27 +18,10 @@ from tracelake.embedded.ports import free_port, is_free, kept_port
 from tracelake.embedded.processes import Child, ProcessIdentity
 from tracelake_sdk.errors import StartFailed, SystemBusy
 
+from .watching import begun, eventually
+
 SLEEP = [sys.executable, "-c", "import signal; signal.pause()"]
 DEAF = [sys.executable, "-c", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); signal.pause()"]
-
-
-def eventually(holds: Callable[[], object], seconds: float = 30) -> bool:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-@contextmanager
-def begun(command: Sequence[str | Path], **options: Any) -> Generator[subprocess.Popen[Any]]:
-    """A process that is gone after the block, however the block ends."""
-    with subprocess.Popen(command, **options) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 @pytest.fixture

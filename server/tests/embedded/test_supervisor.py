@@ -6,8 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -28,28 +27,11 @@ from tracelake.settings import DatabaseSettings, Settings, read_settings
 from tracelake_sdk.errors import StartFailed, SystemBusy
 from tracelake_sdk.home import HomeFiles
 
+from .watching import begun, eventually
+
 STAND_IN = Path(__file__).with_name("stand_in.py")
 STAND_INS = Commands(control=(sys.executable, str(STAND_IN), "control"), worker=(sys.executable, str(STAND_IN), "worker"))
 PARTS = ("supervisor", "postgres", "control", "worker")
-
-
-def eventually(holds: Callable[[], object], seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-@contextmanager
-def begun(command: Sequence[str | Path], **options: Any) -> Generator[subprocess.Popen[Any]]:
-    """A process that is gone after the block, however the block ends."""
-    with subprocess.Popen(command, **options) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def identities(home: Path) -> dict[str, ProcessIdentity]:

@@ -55,16 +55,7 @@ WITH fact AS (
 UPDATE dag SET active_version_id = %(dag_version)s WHERE id = %(dag)s
 
 -- name: jobs_of_generations
--- The definition that is current for each generation; it may differ from the one that began it in what does not rebuild.
-SELECT job.id, job.generation_id, job.job_key_id, job_key.dag_id, dag.org_id, dag.name AS dag, version.number AS dag_version, job_key.name,
-       job.pool_id, pool.name AS pool, job.spec, job.config_hash, job.ordered, job.turns,
-       (dag.paused_at IS NOT NULL OR job_key.paused_at IS NOT NULL) AS paused
-FROM job
-JOIN dag_version AS version ON version.id = job.dag_version_id
-JOIN dag ON dag.active_version_id = version.id
-JOIN job_key ON job_key.id = job.job_key_id
-JOIN worker_pool AS pool ON pool.id = job.pool_id
-WHERE job.generation_id = ANY(%(generations)s::uuid[])
+SELECT * FROM current_job WHERE generation_id = ANY(%(generations)s::uuid[])
 
 -- name: outputs_of_generations
 SELECT version.generation_id, dataset.output_index, dataset.id AS dataset_id, version.id AS dataset_version_id, dataset.layer
@@ -84,25 +75,14 @@ WHERE input.job_id = ANY(%(jobs)s::uuid[])
 ORDER BY input.job_id, input.index
 
 -- name: subscribers_of_datasets
-SELECT input.dataset_id, input.index, input.filter, job.generation_id, job.pool_id, job.ordered, job.turns, job_key.dag_id,
-       (dag.paused_at IS NOT NULL OR job_key.paused_at IS NOT NULL) AS paused
+SELECT input.dataset_id, input.index, input.filter, job.generation_id, job.pool_id, job.ordered, job.turns, job.dag_id, job.paused
 FROM job_input AS input
-JOIN job ON job.id = input.job_id
-JOIN dag ON dag.active_version_id = job.dag_version_id
-JOIN job_key ON job_key.id = job.job_key_id
+JOIN current_job AS job ON job.id = input.job_id
 WHERE input.dataset_id = ANY(%(datasets)s::uuid[]) AND input.trigger
 ORDER BY input.dataset_id, job.generation_id, input.index
 
 -- name: find_job
-SELECT job.id, job.generation_id, job.job_key_id, job_key.dag_id, dag.org_id, dag.name AS dag, version.number AS dag_version, job_key.name,
-       job.pool_id, pool.name AS pool, job.spec, job.config_hash, job.ordered, job.turns,
-       (dag.paused_at IS NOT NULL OR job_key.paused_at IS NOT NULL) AS paused
-FROM job
-JOIN dag_version AS version ON version.id = job.dag_version_id
-JOIN dag ON dag.active_version_id = version.id
-JOIN job_key ON job_key.id = job.job_key_id
-JOIN worker_pool AS pool ON pool.id = job.pool_id
-WHERE dag.org_id = %(org)s AND dag.name = %(dag)s AND job_key.name = %(job)s
+SELECT * FROM current_job WHERE org_id = %(org)s AND dag = %(dag)s AND name = %(job)s
 
 -- name: pauses_of_dag
 SELECT job_key.id, job_key.name, job_key.paused_at, job_key.pause_reason, job.generation_id

@@ -18,6 +18,11 @@ def known(tx: Transaction, *, org: UUID, kind: str, keys: list[bytes]) -> dict[b
     return {bytes(key): Remembered(bytes(body), id) for key, body, id in tx.tuples(sql["known"], org=org, kind=kind, keys=keys)}
 
 
-def remember(tx: Transaction, *, org: UUID, kind: str, keys: list[bytes], bodies: list[bytes], ids: list[UUID]) -> bool:
-    """Whether all of them were new; a transaction that loses the race waited for the winner and sees False."""
-    return tx.run(sql["remember"], org=org, kind=kind, keys=keys, bodies=bodies, ids=ids) == len(keys)
+def remember(tx: Transaction, *, org: UUID, kind: str, keys: list[bytes], bodies: list[bytes], ids: list[UUID]) -> None:
+    """For keys that are known to be new, because their producer is locked."""
+    tx.run(sql["remember"], org=org, kind=kind, keys=keys, bodies=bodies, ids=ids)
+
+
+def remember_first(tx: Transaction, *, org: UUID, kind: str, key: bytes, body: bytes, id: UUID) -> bool:
+    """Whether it was new; a transaction that loses the race waited for the winner and sees False."""
+    return tx.touched(sql["remember_first"], org=org, kind=kind, key=key, body=body, id=id) == 1

@@ -64,10 +64,14 @@ class Transaction:
         with self.connection.cursor(row_factory=scalar_row) as cursor:
             return cursor.execute(query, values).fetchone()
 
-    def run(self, query: LiteralString, /, **values: object) -> int:
-        """Executes and says how many rows it touched."""
+    def touched(self, query: LiteralString, /, **values: object) -> int:
+        """How many rows a statement that ends in RETURNING touched."""
+        return len(self.tuples(query, **values))
+
+    def run(self, query: LiteralString, /, **values: object) -> None:
+        """Sends it; nothing waits for its answer before the next question or the commit, where an error comes to light."""
         with self.connection.cursor() as cursor:
-            return cursor.execute(query, values).rowcount
+            cursor.execute(query, values)
 
 
 class Database:
@@ -92,7 +96,8 @@ class Database:
         """All of it or nothing of it; `name` is how the chaos suite finds the moments around its commit."""
         try:
             with self._pool.connection() as connection:
-                with connection.transaction():
+                # Statements follow each other without waiting; only a question waits for its answer.
+                with connection.pipeline(), connection.transaction():
                     if role is not Role.EXECUTE:
                         connection.execute("SET LOCAL ROLE tracelake_decide")
                     yield Transaction(connection)

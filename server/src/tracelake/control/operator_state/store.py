@@ -27,5 +27,5 @@ def swap(tx: Transaction, *, generation: UUID, revision: int, value: dict[str, A
     """Whether the state was still at `revision` (0: none yet) and is now `value`."""
     text = orjson.dumps(value).decode()
     if revision == 0:
-        return tx.run(sql["begin"], generation=generation, value=text) == 1
-    return tx.run(sql["swap"], generation=generation, revision=revision, value=text) == 1
+        return tx.touched(sql["begin"], generation=generation, value=text) == 1
+    return tx.touched(sql["swap"], generation=generation, revision=revision, value=text) == 1

@@ -9,6 +9,7 @@ FROM dataset_revision WHERE dataset_id = %(dataset)s
 
 -- name: name_dataset
 INSERT INTO dataset_name (org_id, name, dataset_id) VALUES (%(org)s, %(name)s, %(dataset)s) ON CONFLICT (org_id, name) DO NOTHING
+RETURNING dataset_id
 
 -- name: by_names
 SELECT name.name, dataset.id, dataset.layer, job_key.dag_id

@@ -30,7 +30,7 @@ def revise(tx: Transaction, *, dataset: UUID, domain: str, owner: str, descripti
 
 def name_dataset(tx: Transaction, *, org: UUID, name: str, dataset: UUID) -> bool:
     """Whether the name was free."""
-    return tx.run(sql["name_dataset"], org=org, name=name, dataset=dataset) == 1
+    return tx.touched(sql["name_dataset"], org=org, name=name, dataset=dataset) == 1
 
 
 def by_names(tx: Transaction, *, org: UUID, names: list[str]) -> list[NamedDataset]:

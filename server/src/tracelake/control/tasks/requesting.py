@@ -77,7 +77,7 @@ def _first_with_key(tx: Transaction, caller: Caller, key: str | None, job: Job, 
         return task
     name = hashlib.sha256(key.encode()).digest()
     body = hashlib.sha256(orjson.dumps([job.key, request], option=orjson.OPT_SORT_KEYS)).digest()
-    if idempotency.remember(tx, org=caller.org_id, kind=REQUEST, keys=[name], bodies=[body], ids=[task]):
+    if idempotency.remember_first(tx, org=caller.org_id, kind=REQUEST, key=name, body=body, id=task):
         return task
     earlier = idempotency.known(tx, org=caller.org_id, kind=REQUEST, keys=[name])[name]
     if earlier.body_sha256 != body:

@@ -56,13 +56,13 @@ def look_and_lock(tx: Transaction, generations: Iterable[UUID], *, telling: Iter
     if not seen.subscribers and not seen.lines():
         return seen  # nothing is told and nothing is in order: there is nothing to protect
     dags.lock_routing_shared(tx, sorted(seen.dags()))
-    locked = look(tx, generations, telling=telling)
-    if locked.dags() != seen.dags() or locked.lines() != seen.lines():
-        raise RoutingMoved
-    if lines := locked.lines():
+    if lines := seen.lines():
         store.lock_lines(tx, sorted(lines))
-    # Once more: a job of a line may have been paused while we waited for it.
-    return look(tx, generations, telling=telling) if lines else locked
+    # Under the locks: a deploy may have come in between, and a job of a line may have been paused meanwhile.
+    locked = look(tx, generations, telling=telling)
+    if locked.dags() != seen.dags() or locked.lines() != lines:
+        raise RoutingMoved
+    return locked
 
 
 def until_routing_holds(step: Callable[[], Found]) -> Found:

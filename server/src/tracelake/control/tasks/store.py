@@ -150,7 +150,7 @@ class Count:
 
 
 def lock_lines(tx: Transaction, generations: list[UUID]) -> None:
-    tx.values(sql["lock_lines"], generations=generations)
+    tx.run(sql["lock_lines"], generations=generations)
 
 
 def draw_ordinals(tx: Transaction, *, generation: UUID, count: int) -> int:

@@ -69,6 +69,18 @@ CREATE TABLE job (
 CREATE INDEX job_of_generation ON job (generation_id);
 CALL make_append_only('job');
 
+-- The definition that is current for a job's generation; it may differ from the one that began it in what does not rebuild.
+CREATE VIEW current_job AS
+SELECT job.id, job.generation_id, job.job_key_id, job_key.dag_id, dag.org_id, dag.name AS dag, version.number AS dag_version, job_key.name,
+       job.pool_id, pool.name AS pool, job.spec, job.config_hash, job.ordered, job.turns,
+       (dag.paused_at IS NOT NULL OR job_key.paused_at IS NOT NULL) AS paused
+FROM job
+JOIN dag_version AS version ON version.id = job.dag_version_id
+JOIN dag ON dag.active_version_id = version.id
+JOIN job_key ON job_key.id = job.job_key_id
+JOIN worker_pool AS pool ON pool.id = job.pool_id;
+GRANT SELECT ON current_job TO tracelake_execute;
+
 -- A registered output. Identity and layer never change.
 CREATE TYPE layer AS ENUM ('bronze', 'silver', 'gold');
 CREATE TABLE dataset (
