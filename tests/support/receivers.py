@@ -31,7 +31,10 @@ class _Handler(BaseHTTPRequestHandler):
     server: Receiver  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        length = int(self.headers["Content-Length"])
+        body = self.rfile.read(length)
+        if len(body) < length:
+            return  # its sender died in the middle of it: no delivery
         # Remembered before it is answered: a sender that dies while it waits has still delivered.
         self.server.deliveries.append(Delivery(self.headers["Idempotency-Key"], body))
         self.send_response(204)
