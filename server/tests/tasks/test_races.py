@@ -42,7 +42,9 @@ def test_two_completions_of_one_attempt_that_race_have_one_effect(desk: Desk):
     with ThreadPoolExecutor(2) as pool, psycopg.connect(desk.database.superuser_url) as blocker:
         for number in range(tries):
             desk.ask()
-            [task] = [task for task in desk.claim() if task.payload.job.name == "start"]
+            claimed = desk.claim()
+            [task] = [task for task in claimed if task.payload.job.name == "start"]
+            desk.complete(*[succeeded(behind) for behind in claimed if behind is not task])  # what the round before has made
             same = rng.random() < 0.5
             first = succeeded(task, events=told(number, number + 1_000_000))
             second = first if same else succeeded(task, events=told(number))
