@@ -44,6 +44,7 @@ def test_a_misspelt_column_is_seen(postgres_state: str):
         connection.execute("PREPARE checked AS SELECT lease_expire_at FROM task")
 
 
-def test_every_store_loads():
-    for path in ROOT.rglob("store.py"):
-        importlib.import_module(".".join(["tracelake.control", *path.parent.relative_to(ROOT).parts, "store"]))
+def test_every_store_is_one_of_a_slice_and_loads_its_queries():
+    stores = [importlib.import_module(".".join(["tracelake.control", *path.parent.relative_to(ROOT).parts, "store"])) for path in ROOT.rglob("store.py")]
+    assert len(stores) >= 9
+    assert all(store.sql for store in stores)

@@ -20,9 +20,6 @@ SELECT pg_advisory_xact_lock(hashtextextended('tracelake first start', 0))
 -- name: has_org
 SELECT EXISTS (SELECT 1 FROM org)
 
--- name: has_token
-SELECT EXISTS (SELECT 1 FROM api_token WHERE sha256 = %(sha256)s)
-
 -- name: add_org
 INSERT INTO org (id, name) VALUES (%(id)s, %(name)s)
 

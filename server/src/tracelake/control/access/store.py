@@ -45,10 +45,6 @@ def has_org(tx: Transaction) -> bool:
     return tx.value(sql["has_org"])
 
 
-def has_token(tx: Transaction, sha256: bytes) -> bool:
-    return tx.value(sql["has_token"], sha256=sha256)
-
-
 def add_org(tx: Transaction, name: str) -> UUID:
     id = new_id()
     tx.run(sql["add_org"], id=id, name=name)
