@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tracelake_sdk.cursors import CursorType, Size
 from tracelake_sdk.scopes import Cursor, CursorScope, PartitionScope, RangeScope, Scope
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,127}")  # matched in full: DAG, job, dataset and pool names
@@ -121,8 +122,18 @@ class InputSpec(_Spec):
     where: WhereSpec | None = None
 
 
+class PartitionSpec(_Spec):
+    """How an output is cut into scopes: by the values of a column, or by spans of it where the column is a cursor."""
+
+    column: str
+    cursor: CursorType | None = None  # None: each value of the column is a partition key
+    range_size: Size | None = None    # of spans that are aligned to the origin; None: spans as the events tell them
+    origin: Cursor | None = None
+
+
 class OutputSpec(_Spec):
     layer: Layer
+    partition_by: PartitionSpec | None = None
     description: str = ""
     domain: str
     owner: str

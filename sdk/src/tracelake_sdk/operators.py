@@ -3,78 +3,21 @@
 They are data: deploys check a job against them, workers read their config through them.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from enum import StrEnum
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from tracelake_sdk.cursors import CursorType, Size
 from tracelake_sdk.dags import Activation, Runtime
 from tracelake_sdk.scopes import Cursor
 from tracelake_sdk.tasks import MAX_EVENTS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-_DURATION = re.compile(r"([1-9][0-9]{0,8})([smhdw])")
-_UNITS = {"w": timedelta(weeks=1), "d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1), "s": timedelta(seconds=1)}
-_LONGEST = timedelta(days=36525)
-
-
-class CursorType(StrEnum):
-    """What the cursors of a job are; they compare as such, never as text."""
-
-    INTEGER = "integer"
-    TIMESTAMP = "timestamp"
-
-    def fits(self, cursor: int | datetime) -> bool:
-        return isinstance(cursor, int) == (self is CursorType.INTEGER)
-
-
-def parse_duration(text: str) -> timedelta:
-    """`30s`, `15m`, `1h`, `1d`, `2w`: one whole number and one unit, up to a hundred years."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        raise ValueError("a duration is a whole number and a unit: 30s, 15m, 1h, 1d or 2w")
-    number, unit = int(found[1]), _UNITS[found[2]]
-    if number > _LONGEST // unit:
-        raise ValueError("a duration is at most a hundred years")
-    return number * unit
-
-
-def spell_duration(duration: timedelta) -> str:
-    """The one spelling of a duration: its largest unit that leaves no rest, so that `60m` and `1h` are the same."""
-    letter, unit = next((letter, unit) for letter, unit in _UNITS.items() if duration % unit == timedelta())
-    return f"{duration // unit}{letter}"
-
-
-def _spell_size(size: int | timedelta) -> int | str:
-    return size if isinstance(size, int) else spell_duration(size)
-
-
-def _size_from_wire(value: Any, info: ValidationInfo) -> int | timedelta:
-    """A size of the kind that the config's cursor asks for."""
-    cursor = info.data.get("cursor")
-    if cursor is None:
-        return 1  # the cursor itself is refused already; its error is the one to tell
-    if cursor is CursorType.INTEGER:
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**63:
-            raise ValueError("with `cursor: integer` a size is a whole number of at least 1")
-        return value
-    if isinstance(value, timedelta):
-        return value
-    if not isinstance(value, str):
-        raise ValueError("with `cursor: timestamp` a size is a duration such as 15m")
-    return parse_duration(value)
-
-
-_SIZE_HELP = "a whole number of at least 1, or with `cursor: timestamp` a duration such as 30s, 15m, 1h, 1d or 2w"
-_Size = Annotated[
-    int | timedelta, PlainValidator(_size_from_wire, json_schema_input_type=int | str), PlainSerializer(_spell_size), Field(description=_SIZE_HELP)
-]
 _CursorType = Annotated[CursorType, Field(description="`integer` or `timestamp`")]
 
 
@@ -94,7 +37,7 @@ class RangeAggregatorConfig(_Config):
     """Ranges are `[origin + n·range_size, origin + (n+1)·range_size)`."""
 
     cursor: _CursorType
-    range_size: _Size
+    range_size: Size
     origin: Cursor = Field(
         default=0, validate_default=True, description="a cursor that a range starts at: a whole number, or a time such as \"2024-01-10T05:00:00Z\" in quotes"
     )
@@ -119,7 +62,7 @@ class RangeSplitterConfig(_Config):
     """Chunks are counted from the start of each range; the last one may be shorter."""
 
     cursor: _CursorType
-    chunk_size: _Size
+    chunk_size: Size
 
 
 class EmitRequest(_Config):

@@ -3,7 +3,8 @@
 A cursor is a whole number or an instant in UTC and compares as such, never as text.
 """
 
-from datetime import UTC, datetime
+import hashlib
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
@@ -93,3 +94,54 @@ class RangeScope(_Scope):
 
 
 Scope = Annotated[FullScope | PartitionScope | CursorScope | RangeScope, Field(discriminator="kind")]
+
+
+def folder_of(scope: FullScope | PartitionScope | CursorScope | RangeScope) -> str:
+    """The folder name of a scope: never its text, which may be a glob or a path, only letters, digits, `_` and `-`."""
+    match scope:
+        case FullScope():
+            return "full"
+        case PartitionScope(key=key):
+            return f"p-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+        case CursorScope(value=value):
+            return f"c-{_in_paths(value)}"
+        case RangeScope(start=start, end=end):
+            return f"{_in_paths(start)}_{_in_paths(end)}"
+
+
+def _in_paths(value: int | datetime) -> str:
+    if isinstance(value, int):
+        return str(value)
+    return value.strftime("%Y%m%dT%H%M%S").rjust(15, "0") + (f"{value.microsecond:06}" if value.microsecond else "") + "Z"
+
+
+def overlap(one: FullScope | PartitionScope | CursorScope | RangeScope, other: FullScope | PartitionScope | CursorScope | RangeScope) -> bool:
+    """Whether two scopes of one dataset share a row."""
+    if isinstance(one, FullScope) or isinstance(other, FullScope):
+        return True
+    if isinstance(one, PartitionScope) or isinstance(other, PartitionScope):
+        return one == other
+    return _spans_overlap(_bounds(one), _bounds(other))
+
+
+def covers(one: FullScope | PartitionScope | CursorScope | RangeScope, other: FullScope | PartitionScope | CursorScope | RangeScope) -> bool:
+    """Whether every row of the other scope belongs to this one."""
+    if isinstance(one, FullScope) or one == other:
+        return True
+    if not isinstance(one, RangeScope) or isinstance(other, (FullScope, PartitionScope)):
+        return False
+    (start, end), (first, last) = _bounds(one), _bounds(other)
+    return isinstance(start, int) == isinstance(first, int) and start <= first and last <= end  # pyright: ignore[reportOperatorIssue] of one kind
+
+
+def _bounds(scope: CursorScope | RangeScope) -> tuple[int | datetime, int | datetime]:
+    if isinstance(scope, RangeScope):
+        return scope.start, scope.end
+    step = 1 if isinstance(scope.value, int) else timedelta(microseconds=1)
+    return scope.value, scope.value + step  # pyright: ignore[reportOperatorIssue] of one kind
+
+
+def _spans_overlap(one: tuple[int | datetime, int | datetime], other: tuple[int | datetime, int | datetime]) -> bool:
+    if isinstance(one[0], int) != isinstance(other[0], int):
+        return False
+    return one[0] < other[1] and other[0] < one[1]  # pyright: ignore[reportOperatorIssue] of one kind

@@ -10,7 +10,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tracelake_sdk.dags import PartitionSpec
 from tracelake_sdk.events import EventDraft, EventKind
+from tracelake_sdk.measurements import OutputMeasured, TableFile
+from tracelake_sdk.rules import RuleToMeasure
 from tracelake_sdk.scopes import Scope
 
 PAYLOAD_VERSION = 1
@@ -30,6 +33,7 @@ class TaskState(StrEnum):
 class TriggerKind(StrEnum):
     EVENT = "event"      # an event of a dataset that the job subscribes to
     REQUEST = "request"  # a person or a service asked for a run
+    BATCH = "batch"      # a running task posted a finished batch, which this task adopts
 
 
 class Waits(StrEnum):
@@ -38,6 +42,8 @@ class Waits(StrEnum):
     TURN = "turn"      # earlier tasks of its job come first
     PAUSED = "paused"  # its job or its DAG is paused
     RETRY = "retry"    # the next attempt is not due yet
+    INPUT = "input"    # an input has no version yet
+    LINE = "line"      # its job's line is stopped, full, or reserved for another task
 
 
 class Outcome(StrEnum):
@@ -101,12 +107,38 @@ class TriggerOfTask(_Wire):
     seen_before: bool
 
 
+class PinnedInput(_Wire):
+    """The one version of an input that the attempt reads: exactly these files, of these only the rows of `scopes`."""
+
+    version: int
+    table_schema: dict[str, Any]
+    location: str                  # of the table, below the storage's root
+    files: list[TableFile]
+    scopes: list[Scope] | None     # None: all rows
+    partition_by: PartitionSpec | None
+
+
 class InputOfTask(_Wire):
     index: int
+    name: str | None               # under which SQL knows it beside `input_<index>`
     dataset_uuid: UUID
     dataset_version: UUID | None
     trigger: bool
     where: dict[str, Any] | None
+    pinned: PinnedInput | None     # null before the claim, and for datasets without files
+
+
+class StagedOutput(_Wire):
+    """What an attempt needs to stage and measure one output; paths are below the storage's root."""
+
+    location: str                  # of the table
+    staging: str                   # the only folder, below the table, that this attempt may name files of
+    everything: bool               # true: `scopes` are the current ones, and rows of new ones are welcome
+    scopes: list[Scope]            # what is to be written anew, or where an append belongs
+    partition_by: PartitionSpec | None
+    table_schema: dict[str, Any] | None  # of the table as it is; null before its first version
+    rules: list[RuleToMeasure]
+    current: list[TableFile]       # the files at the base that stay, whatever this attempt writes: what dedupe and table rules look at
 
 
 class OutputOfTask(_Wire):
@@ -114,6 +146,16 @@ class OutputOfTask(_Wire):
     dataset_uuid: UUID
     dataset_version: UUID
     layer: str
+    staged: StagedOutput | None    # null before the claim, and for datasets without files
+
+
+class BatchOfTask(_Wire):
+    """A batch that a running task posted; the task that adopts it measures exactly these files, where they lie."""
+
+    id: UUID
+    name: str
+    output: int
+    files: list[str]               # below the table
 
 
 class OperatorState(_Wire):
@@ -140,7 +182,7 @@ class LimitsOfTask(_Wire):
 class TaskPayload(_Wire):
     """Everything an operator may know of its task; the same object for fetch and claim.
 
-    A fetch before the claim leaves attempt, state and slot null.
+    A fetch before the claim leaves attempt, base, pins, state and slot null.
     """
 
     schema_version: Literal[1] = 1
@@ -153,7 +195,10 @@ class TaskPayload(_Wire):
     trigger: TriggerOfTask
     inputs: list[InputOfTask]
     outputs: list[OutputOfTask]
+    base: int | None               # the place in the job's line that the attempt builds on
     state: OperatorState | None
+    batch: BatchOfTask | None
+    posted: list[str]              # names of batches that earlier attempts posted; `state` is what the last of them left
     idempotency: IdempotencyOfTask
     slot: SlotOfTask | None
     limits: LimitsOfTask
@@ -196,6 +241,9 @@ class Completion(_Wire):
     events: list[EventDraft] = Field(default_factory=list, max_length=MAX_EVENTS)
     state: dict[str, Any] | None = None  # the operator's new state; None leaves it as it is
     custom: dict[str, Any] = Field(default_factory=dict)
+    base: int | None = None              # the place that the outputs were measured against
+    outputs: list[OutputMeasured] = Field(default_factory=list, max_length=100)
+    posted: list[UUID] = Field(default_factory=list, max_length=MAX_EVENTS)  # every batch that was posted for this task
 
 
 class CompleteRequest(_Wire):
@@ -207,11 +255,32 @@ class CompleteRequest(_Wire):
 
 class CompletionResult(StrEnum):
     DONE = "done"              # recorded: the task is completed, failed, or queued for its next attempt
+    COMMITTING = "committing"  # allowed; the commit follows and cannot fail any more
+    BLOCKED = "blocked"        # the gate refused it: final
+    UNCHANGED = "unchanged"    # completed, and there was nothing to commit
+    BASE_MOVED = "base_moved"  # look at `moved`, measure against it, and report again with the new base
+    MEASURE = "measure"        # measure the rules in `measure` too, and report again
+    WAIT = "wait"              # another attempt has its turn; report the same again shortly
     SUPERSEDED = "superseded"  # the state it built on had moved; nothing recorded, queued again
     CANCELED = "canceled"      # the task is canceled; nothing of the report was taken
     STALE = "stale"            # not the current attempt
     CONFLICT = "conflict"      # completed before with another body
     REFUSED = "refused"        # the report itself is wrong; nothing recorded
+
+
+class MovedOutput(_Wire):
+    """What other tasks changed in an output since the base."""
+
+    index: int
+    added: list[TableFile]
+    removed: list[str]
+
+
+class MissingRules(_Wire):
+    """Rules that came after the attempt was claimed."""
+
+    index: int
+    rules: list[RuleToMeasure]
 
 
 class CompletionAnswer(_Wire):
@@ -224,11 +293,41 @@ class CompletionAnswer(_Wire):
     code: str | None = None
     detail: str | None = None
     event_ids: list[UUID] = Field(default_factory=list)
+    base: int | None = None
+    moved: list[MovedOutput] = Field(default_factory=list)
+    measure: list[MissingRules] = Field(default_factory=list)
 
 
 class CompleteAnswer(_Wire):
     results: list[CompletionAnswer]
     claimed: list[ClaimedTask] = Field(default_factory=list)
+
+
+class Batch(_Wire):
+    """A finished part of a running task's work: its files are sealed, and it will be measured, gated and committed by itself."""
+
+    fence: Fence
+    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,80}$")  # the same in every attempt of the task
+    output: int = Field(ge=0)
+    files: list[str] = Field(min_length=1, max_length=10_000)  # below the table, in the attempt's own staging folder
+    state: dict[str, Any] | None = None  # what the operator needs to go on behind it, in this or a later attempt
+
+
+class PostRequest(_Wire):
+    batches: list[Batch] = Field(min_length=1, max_length=MAX_BATCH)
+
+
+class PostAnswer(_Wire):
+    """One answer per batch, in order; `id` of a batch that is stored, now or earlier."""
+
+    results: list["BatchAnswer"]
+
+
+class BatchAnswer(_Wire):
+    status: int
+    id: UUID | None = None
+    code: str | None = None
+    detail: str | None = None
 
 
 class HeartbeatRequest(_Wire):

@@ -1,7 +1,8 @@
-"""The four roles that the database's rights hang on.
+"""The five roles that the database's rights hang on.
 
 The owner runs migrations. The service's login role owns nothing and has no right of its own: each transaction
-becomes `tracelake_execute`, and the two that decide and record become `tracelake_decide`.
+becomes `tracelake_execute`; those that decide and record become `tracelake_decide`, and those by which people define
+something (a DAG, a rule, a policy) `tracelake_define`.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,8 @@ OWNER = "tracelake_owner"
 SERVICE = "tracelake_service"
 EXECUTE = "tracelake_execute"
 DECIDE = "tracelake_decide"
-GROUPS = (EXECUTE, DECIDE)
+DEFINE = "tracelake_define"
+GROUPS = (EXECUTE, DECIDE, DEFINE)
 
 
 def prepare_roles(connection: Connection[Any], *, service: str = SERVICE, passwords: Mapping[str, str] | None = None) -> None:
@@ -31,8 +33,8 @@ def prepare_roles(connection: Connection[Any], *, service: str = SERVICE, passwo
     except errors.InsufficientPrivilege as error:
         raise MigrationRefused(
             f"{connection.info.user} may not prepare the roles ({error.diag.message_primary}); let an administrator run: "
-            f"CREATE ROLE {EXECUTE} NOLOGIN; CREATE ROLE {DECIDE} NOLOGIN; ALTER ROLE {service} NOINHERIT; "
-            f"GRANT {EXECUTE} TO {DECIDE}; GRANT {EXECUTE}, {DECIDE} TO {service}{_grant_options(connection)}"
+            f"{''.join(f'CREATE ROLE {group} NOLOGIN; ' for group in GROUPS)}ALTER ROLE {service} NOINHERIT; "
+            f"GRANT {EXECUTE} TO {DECIDE}, {DEFINE}; GRANT {', '.join(GROUPS)} TO {service}{_grant_options(connection)}"
         ) from None
 
 
@@ -64,9 +66,10 @@ def _prepare(connection: Connection[Any], service: str, passwords: Mapping[str, 
         if not _may_become(connection, service, group):
             grant = SQL("GRANT {} TO {}" + _grant_options(connection))
             connection.execute(grant.format(Identifier(group), Identifier(service)))
-    # Whoever decides also executes: a completion writes its runs and its decisions in one transaction.
-    if connection.execute("SELECT pg_has_role(%s, %s, 'USAGE')", [DECIDE, EXECUTE]).fetchone() != (True,):
-        connection.execute(SQL("GRANT {} TO {}").format(Identifier(EXECUTE), Identifier(DECIDE)))
+    # Whoever decides or defines also executes: a completion writes its runs and its decisions in one transaction.
+    for group in (DECIDE, DEFINE):
+        if connection.execute("SELECT pg_has_role(%s, %s, 'USAGE')", [group, EXECUTE]).fetchone() != (True,):
+            connection.execute(SQL("GRANT {} TO {}").format(Identifier(EXECUTE), Identifier(group)))
 
 
 def _make(connection: Connection[Any], role: str) -> None:

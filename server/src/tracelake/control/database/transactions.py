@@ -21,8 +21,12 @@ Watch = Callable[[str], None]
 class Role(StrEnum):
     """What a transaction may do; the login role itself may do nothing."""
 
-    EXECUTE = "tracelake_execute"  # everything but deciding
+    EXECUTE = "tracelake_execute"  # everything but deciding and defining
     DECIDE = "tracelake_decide"    # also decides: completions and their records
+    DEFINE = "tracelake_define"    # also defines: DAGs, datasets, rules, policies; what people do
+
+
+_BECOME: dict[Role, LiteralString] = {Role.DECIDE: "SET LOCAL ROLE tracelake_decide", Role.DEFINE: "SET LOCAL ROLE tracelake_define"}
 
 
 def nobody_watches(moment: str) -> None:
@@ -99,7 +103,7 @@ class Database:
                 # Statements follow each other without waiting; only a question waits for its answer.
                 with connection.pipeline(), connection.transaction():
                     if role is not Role.EXECUTE:
-                        connection.execute("SET LOCAL ROLE tracelake_decide")
+                        connection.execute(_BECOME[role])
                     yield Transaction(connection)
                     self._watch(f"{name}:before_commit")
                 self._watch(f"{name}:after_commit")

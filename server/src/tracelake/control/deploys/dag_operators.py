@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from tracelake.control.deploys.dag_findings import Suggestion, one_of, path_below, quoted
 from tracelake.control.deploys.dag_rules import Deploying
+from tracelake_sdk.cursors import CursorType
 from tracelake_sdk.dag_errors import (
     DagKeyMissing,
     DagKeyUnknown,
@@ -22,7 +23,7 @@ from tracelake_sdk.dag_errors import (
     RuntimeNotAvailable,
 )
 from tracelake_sdk.dags import JobOutput, JobSpec
-from tracelake_sdk.operators import OPERATORS, CursorType, OperatorSpec
+from tracelake_sdk.operators import OPERATORS, OperatorSpec
 
 _RUNTIMES = frozenset(runtime for runtime, _ in OPERATORS)
 

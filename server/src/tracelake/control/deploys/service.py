@@ -11,7 +11,7 @@ from tracelake.control.access import store as access
 from tracelake.control.access.callers import Caller, Right
 from tracelake.control.dags import store as dags
 from tracelake.control.dags.store import Dag
-from tracelake.control.database.transactions import Database, Transaction
+from tracelake.control.database.transactions import Database, Role, Transaction
 from tracelake.control.deploys.dag_file import parse_dag
 from tracelake.control.deploys.dag_hashes import config_hash, lineage_hashes, spec_hash
 from tracelake.control.pools import store as pools
@@ -31,7 +31,7 @@ class Deploys:
     def deploy(self, caller: Caller, text: str, *, dry_run: bool = False) -> Deployed:
         """Activates a first version; the same definition again makes nothing, another one is refused. A dry run only judges."""
         caller.require(Right.DEPLOY)
-        with self.database.transaction("deploy") as tx:
+        with self.database.transaction("deploy", role=Role.DEFINE) as tx:
             dags.lock_org(tx, caller.org_id)
             readable = {dataset.name: dataset for dataset in registry.by_names(tx, org=caller.org_id, names=registry.names(tx, org=caller.org_id))}
             spec = parse_dag(text, vars=self.vars, datasets={name: dataset.layer for name, dataset in readable.items()})

@@ -4,7 +4,8 @@ from datetime import datetime, timedelta
 
 from tracelake.worker.operators.contract import OperatorFailed
 from tracelake_sdk.events import EventDraft, EventKind
-from tracelake_sdk.operators import EPOCH, CursorType
+from tracelake_sdk.cursors import CursorType
+from tracelake_sdk.operators import EPOCH
 from tracelake_sdk.scopes import RangeScope, spell_cursor
 
 _MICROSECOND = timedelta(microseconds=1)

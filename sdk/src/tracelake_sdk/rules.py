@@ -1,0 +1,109 @@
+"""Rules: what good data means, as data about one dataset.
+
+A rule is written as an expression, parsed once into a tree, and stored as that tree; Spark and DuckDB compile the tree.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class RuleType(StrEnum):
+    NOT_NULL = "NOT_NULL"
+    RANGE = "RANGE"          # NaN is outside every range; null passes unless said
+    UNIQUE = "UNIQUE"        # a key with a null is no key and passes
+    ROW_COUNT = "ROW_COUNT"
+    ENUM = "ENUM"            # null passes unless said
+    REGEX = "REGEX"          # RE2, the whole text; null passes unless said
+
+
+class Severity(StrEnum):
+    FAIL = "FAIL"  # blocks
+    WARN = "WARN"  # is recorded
+
+
+class RuleScope(StrEnum):
+    BATCH = "batch"  # what the task wrote
+    TABLE = "table"  # the whole table as it would be
+
+
+class _Tree(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class NotNull(_Tree):
+    type: Literal["NOT_NULL"] = "NOT_NULL"
+    column: str
+
+
+class Range(_Tree):
+    """Bounds are numbers, or texts that are read as the column's own type (dates, times, decimals)."""
+
+    type: Literal["RANGE"] = "RANGE"
+    column: str
+    low: int | float | str | None = None
+    high: int | float | str | None = None
+    low_inside: bool = True
+    high_inside: bool = True
+    null_passes: bool = True
+
+
+class Unique(_Tree):
+    type: Literal["UNIQUE"] = "UNIQUE"
+    columns: tuple[str, ...] = Field(min_length=1)
+
+
+class RowCount(_Tree):
+    type: Literal["ROW_COUNT"] = "ROW_COUNT"
+    least: int | None = None
+    most: int | None = None
+
+
+class Enumerated(_Tree):
+    type: Literal["ENUM"] = "ENUM"
+    column: str
+    values: tuple[int | str | bool, ...] = Field(min_length=1)
+    null_passes: bool = True
+
+
+class Regex(_Tree):
+    type: Literal["REGEX"] = "REGEX"
+    column: str
+    pattern: str
+    null_passes: bool = True
+
+
+RuleTree = Annotated[NotNull | Range | Unique | RowCount | Enumerated | Regex, Field(discriminator="type")]
+
+
+class RuleToMeasure(BaseModel):
+    """A rule as a worker measures it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: UUID
+    revision: int
+    scope: RuleScope
+    tree: RuleTree
+
+
+class MeasuringMethod(StrEnum):
+    FOOTERS = "footers"  # proved from file statistics, no row was read
+    SCAN = "scan"        # counted in one scan of the rows
+
+
+class RuleMeasurement(BaseModel):
+    """What was measured for one rule; whether that is good enough is the gate's to say."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rule_id: UUID
+    revision: int
+    violations: int | None               # rows that break it; None: it could not be measured, and `error` says why
+    examined: int = 0                    # rows that were looked at
+    method: MeasuringMethod = MeasuringMethod.SCAN
+    samples: list[str] = Field(default_factory=list, max_length=5)  # keys of rows that break it, where the job has a key
+    milliseconds: float = 0
+    error: str | None = None
