@@ -1,0 +1,59 @@
+"""Spark operators: the models of the configs and requests of the operators that come with the runtime `spark`."""
+
+from enum import StrEnum
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class _Config(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True, validate_by_name=True, validate_by_alias=True)
+
+
+class FileFormat(StrEnum):
+    CSV = "csv"
+    JSON = "json"        # one object a line
+    PARQUET = "parquet"
+
+
+class BadRecords(StrEnum):
+    """What becomes of rows that do not fit."""
+
+    FAIL = "fail"            # the task fails, and takes nothing
+    SET_ASIDE = "set_aside"  # the good rows go on, the bad ones are counted and kept as text beside them
+
+
+class IngestFilesConfig(_Config):
+    """Each run takes the files below `path` that are new or changed since the last one."""
+
+    path: str = Field(min_length=1, max_length=4096, description="a folder, a file, or the beginning that the names of files share; no pattern: `*` is a star")
+    format: FileFormat = Field(description="`csv`, `json` (one object a line) or `parquet`")
+    # `schema` is taken by pydantic's own class.
+    columns: str | None = Field(
+        default=None, alias="schema", min_length=1, max_length=100_000,
+        description="the columns and their types, such as `order_id BIGINT, amount DECIMAL(10,2)`; without it those of the table, and at first those that the files show",
+    )
+    header: bool = Field(default=True, description="whether the first line of each CSV file names its columns")
+    delimiter: str = Field(default=",", min_length=1, max_length=1, description="what stands between the columns of a CSV file")
+    cursor_column: str | None = Field(
+        default=None, min_length=1, max_length=255, description="a whole number or a time; only rows beyond the greatest one seen so far are taken",
+    )
+    bad_records: BadRecords = Field(default=BadRecords.FAIL, description="`fail`, or `set_aside` to go on without the rows that do not fit")
+    max_bad_records: int | None = Field(default=None, ge=0, description="with `set_aside`: how many rows of one run may not fit before it fails all the same")
+    batch_files: int | None = Field(default=None, ge=1, description="publish while the task runs, each time so many files are done; without it all at the end")
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if self.max_bad_records is not None and self.bad_records is BadRecords.FAIL:
+            raise ValueError("`max_bad_records` is for `bad_records: set_aside`")
+        if self.format is FileFormat.CSV and not self.header and self.columns is None:
+            raise ValueError("CSV files without a header need `schema`")
+        return self
+
+
+class IngestFilesRequest(_Config):
+    """Take what is new; there is nothing to say about it."""
+
+
+class SqlConfig(_Config):
+    query: str = Field(min_length=1, max_length=100_000, description="one SELECT over `input_0`, `input_1`, … and the names of the inputs")
