@@ -1,0 +1,84 @@
+"""What the measuring process is asked and what it answers: one JSON line each.
+
+The wrapper starts `python -m tracelake.worker.measuring` with a clean environment, writes one `MeasureOrder` a line to its stdin and
+reads one `MeasureResult` a line from its stdout, in the same order. The process ends when its stdin does.
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tracelake_sdk.measurements import MAX_FILES, OutputMeasured
+from tracelake_sdk.rules import RuleToMeasure
+from tracelake_sdk.scopes import Scope
+from tracelake_sdk.tasks import MovedOutput, StagedOutput
+
+CHAOS_VARIABLE = "TRACELAKE__CHAOS__KILL_AT"  # passed through: the moments here are `measuring:sealed` and `measuring:measured`
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Limits(_Line):
+    """What one measurement may take of the machine."""
+
+    threads: int = Field(default=2, ge=1, le=256)
+    memory: str = Field(default="1GB", pattern=r"^[1-9][0-9]{0,5}(MB|GB)$")
+
+
+class OutputToMeasure(_Line):
+    """One output of an attempt.
+
+    A first measurement has neither `previous` nor `moved`. A rebase has both. Rules that came later (the answer `measure`) have
+    `previous` and `rules`: just these are measured, over the files of `previous`, and join its own.
+    """
+
+    index: int = Field(ge=0)
+    staged: StagedOutput               # as the claim told it; `location` and `staging` are below the storage's root
+    files: list[str] = Field(max_length=MAX_FILES)  # by the committer's manifest, relative to `staged.staging`
+    adopted: bool = False              # `files` are those of a batch: relative to the table, where an earlier attempt left them
+    scopes: list[Scope] | None = None  # what the manifest says they cover; None (a batch): what their folders say
+    unique_key: list[str] = Field(default_factory=list)
+    update_strategy: str | None = None
+    previous: OutputMeasured | None = None
+    moved: list[MovedOutput] = Field(default_factory=list)  # every answer `base_moved` since the claim, oldest first
+    rules: list[RuleToMeasure] | None = None                # rules that came later; None: those of `staged`
+
+
+class MeasureOrder(_Line):
+    id: str
+    storage: dict[str, Any]            # the section `storage` of the settings, secrets in the clear
+    scratch: str                       # folder, local, for copies of remote files and what does not fit in memory
+    outputs: list[OutputToMeasure]
+    limits: Limits = Limits()
+
+
+RefusalClass = Literal[
+    "unsafe_path",         # a name that is not plain, or that leads out of the attempt's folder
+    "file_missing",
+    "not_parquet",
+    "schema_not_carried",  # a column that a Delta table cannot have
+    "schemas_differ",      # the files of one output do not agree on their columns
+    "key_missing",         # a column of the unique key is not there, or cannot be one
+    "scope_unknown",       # a file lies in a folder that is no scope of the output
+    "seal_broken",         # a file is no longer what was measured
+    "unmeasurable",        # anything else; the log says more
+]
+
+
+class Refusal(_Line):
+    """Why nothing was measured: the attempt's failure, final because the same files would be refused again."""
+
+    error_class: RefusalClass
+    message: str = Field(max_length=2000)
+    retry: bool = False
+
+
+class MeasureResult(_Line):
+    """Either every output, in the order's order, or one refusal."""
+
+    id: str
+    outputs: list[OutputMeasured] = Field(default_factory=list)
+    refusal: Refusal | None = None
+    milliseconds: float = 0
