@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tracelake.embedded import launch
+from tracelake import launch
 from tracelake.embedded.files import rotate, write_whole
 from tracelake.embedded.leftovers import SystemState
 from tracelake.embedded.locks import FolderLock

@@ -3,13 +3,13 @@
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
-from tracelake.embedded import launch
+from tracelake.launch import command_that_dies_with_us
 from tracelake_sdk.errors import SettingInvalid, StartFailed
 
 OLDEST_MAJOR = 15
@@ -48,7 +48,7 @@ class PostgresBinaries:
         """Why these programs cannot run for the user that we are; None when they can."""
         if os.geteuid() != 0:
             return None
-        command = [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), "9", "unprivileged", str(self.folder / "postgres"), "--version"]
+        command = command_that_dies_with_us([self.folder / "postgres", "--version"], death=signal.SIGKILL, rights="unprivileged")
         answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         if answer.returncode == 0:
             return None

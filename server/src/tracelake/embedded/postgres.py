@@ -24,7 +24,8 @@ from tracelake.embedded.binaries import PostgresBinaries
 from tracelake.embedded.files import sync_folder, write_whole
 from tracelake.embedded.locks import FolderLock
 from tracelake.embedded.ports import is_free, kept_port
-from tracelake.embedded.processes import Child, ProcessIdentity, Requests, command_that_dies_with_us
+from tracelake.embedded.processes import Child, ProcessIdentity, Requests
+from tracelake.launch import command_that_dies_with_us
 from tracelake_sdk.errors import StartFailed
 
 SUPERUSER = "tracelake_superuser"
@@ -153,7 +154,7 @@ class EmbeddedPostgres:
             *([] if self._durable else ["--no-sync"]),
         ]
         with self.log.open("a") as log:
-            code = _run(command_that_dies_with_us(command, death=signal.SIGKILL, unprivileged=_is_root()), log=log, folder=self.folder)
+            code = _run(command_that_dies_with_us(command, death=signal.SIGKILL, rights="unprivileged" if _is_root() else "as-is"), log=log, folder=self.folder)
         if code != 0:
             raise self._failure("initdb failed")
         # Last: a crash before it leaves a folder to sweep, never one that is half made.

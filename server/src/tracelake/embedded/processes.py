@@ -4,7 +4,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tracelake.embedded import launch
 from tracelake.embedded.files import rotate
+from tracelake.launch import command_that_dies_with_us
 
 # What a process is asked in turn, and for how many seconds each.
 Requests = Sequence[tuple[signal.Signals, float]]
@@ -76,13 +75,6 @@ class _Handle:
         os.close(self.handle)
 
 
-def command_that_dies_with_us(command: Sequence[str | Path], *, death: signal.Signals, unprivileged: bool = False) -> list[str]:
-    """The command behind `launch.py`. The signal comes when the *thread* that starts it ends: start it from one that lives on."""
-    rights = "unprivileged" if unprivileged else "as-is"
-    before = [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), str(int(death)), rights]
-    return before + [str(part) for part in command]
-
-
 class Child:
     """A program that runs beside us in a session of its own, its output in a log file."""
 
@@ -96,7 +88,7 @@ class Child:
         rotate(log)
         with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as output:
             self._process = subprocess.Popen(
-                command_that_dies_with_us(command, death=death, unprivileged=unprivileged),
+                command_that_dies_with_us(command, death=death, rights="unprivileged" if unprivileged else "as-is"),
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True, cwd=folder,
             )
         self.identity = ProcessIdentity.find(self._process.pid)

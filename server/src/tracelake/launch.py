@@ -1,17 +1,34 @@
-"""The few lines between us and a program we start: die with the parent, leave root where asked, become the program.
+"""The few lines between us and a program we start: die with the parent, give up rights where asked, become the program.
 
-Run by path, without site packages: `python -I -S launch.py PARENT_PID SIGNAL as-is|unprivileged PROGRAM ARGUMENT…`.
+Run by path, without site packages: `python -I -S launch.py PARENT_PID SIGNAL as-is|untracing|unprivileged PROGRAM ARGUMENT…`.
 It works where `setpriv` and `unshare` are missing or old, and needs no code between fork and exec.
 """
 
 import ctypes
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
+
+Rights = Literal["as-is", "untracing", "unprivileged"]
 
 PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_CAPBSET_DROP = 24
+CAP_SYS_PTRACE = 19
 CLONE_NEWUSER = 0x10000000
 NOBODY = 65534
+
+
+def command_that_dies_with_us(command: Sequence[str | Path], *, death: int, rights: Rights = "as-is") -> list[str]:
+    """The command behind this file. The signal comes when the *thread* that starts it ends: start it from one that lives on."""
+    return [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(int(death)), rights, *(str(part) for part in command)]
+
+
+def hide_memory() -> None:
+    """Keep this process's memory and environment from everyone who may not trace the whole machine."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _leave_root(libc: ctypes.CDLL) -> None:
@@ -32,6 +49,9 @@ def main(parent: str, signal: str, rights: str, *command: str) -> None:
             _leave_root(libc)
         except OSError as error:
             sys.exit(f"no user namespace could be made: {error}")
+    if rights == "untracing":
+        # Root would get the right back with exec. Whoever may not drop it never had it.
+        libc.prctl(PR_CAPBSET_DROP, CAP_SYS_PTRACE, 0, 0, 0)
     # After the change of rights, which would clear it; it survives exec.
     libc.prctl(PR_SET_PDEATHSIG, int(signal), 0, 0, 0)
     if os.getppid() != int(parent):
