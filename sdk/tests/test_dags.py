@@ -7,20 +7,18 @@ import pytest
 from pydantic import ValidationError
 
 from tracelake_sdk import dag_errors
+from tracelake_sdk.cursors import CursorType, parse_duration, spell_duration
 from tracelake_sdk.dag_errors import DagInvalid
 from tracelake_sdk.dags import Activation, InputSpec, JobOutput, JobSpec, NamedDataset, Runtime, WhereSpec, passes
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.operators import (
     OPERATORS,
     Count,
-    CursorType,
     EmitConfig,
     EmitRequest,
     NoopConfig,
     RangeAggregatorConfig,
     RangeSplitterConfig,
-    parse_duration,
-    spell_duration,
 )
 from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope
 

@@ -1,12 +1,15 @@
 """Cursors: what their values are, and how spans of them are measured."""
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import Field, PlainSerializer, PlainValidator, ValidationInfo
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_MICROSECOND = timedelta(microseconds=1)
 _DURATION = re.compile(r"([1-9][0-9]{0,8})([smhdw])")
 _UNITS = {"w": timedelta(weeks=1), "d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1), "s": timedelta(seconds=1)}
 _LONGEST = timedelta(days=36525)
@@ -20,6 +23,25 @@ class CursorType(StrEnum):
 
     def fits(self, cursor: int | datetime) -> bool:
         return isinstance(cursor, int) == (self is CursorType.INTEGER)
+
+
+def number_of(cursor: int | datetime) -> int:
+    """A cursor as a whole number, so that numbers and times are cut by the same arithmetic: a time is its microseconds since 1970."""
+    return cursor if isinstance(cursor, int) else (cursor - EPOCH) // _MICROSECOND
+
+
+def number_of_size(size: int | timedelta) -> int:
+    return size if isinstance(size, int) else size // _MICROSECOND
+
+
+def find_cursor(number: int, kind: CursorType) -> int | datetime | None:
+    """The inverse of `number_of`; None where no cursor has this number."""
+    if kind is CursorType.INTEGER:
+        return number if -(2**63) <= number < 2**63 else None
+    try:
+        return EPOCH + timedelta(microseconds=number)
+    except OverflowError:
+        return None
 
 
 def parse_duration(text: str) -> timedelta:

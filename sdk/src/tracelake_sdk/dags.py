@@ -5,13 +5,14 @@ Two files that mean the same have equal specs but for the order of their jobs; t
 """
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tracelake_sdk.cursors import CursorType, Size
+from tracelake_sdk.cursors import EPOCH, CursorType, Size
 from tracelake_sdk.scopes import Cursor, CursorScope, PartitionScope, RangeScope, Scope
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,127}")  # matched in full: DAG, job, dataset and pool names
@@ -128,7 +129,26 @@ class PartitionSpec(_Spec):
     column: str
     cursor: CursorType | None = None  # None: each value of the column is a partition key
     range_size: Size | None = None    # of spans that are aligned to the origin; None: spans as the events tell them
-    origin: Cursor | None = None
+    origin: Cursor | None = None      # never None where there is a range_size
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_origin(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and value.get("range_size") is not None and value.get("origin") is None:
+            return {**value, "origin": EPOCH if value.get("cursor") == CursorType.TIMESTAMP else 0}
+        return value
+
+    @model_validator(mode="after")
+    def _spans_of_a_cursor(self) -> "PartitionSpec":
+        if self.cursor is None and self.range_size is not None:
+            raise ValueError("`range_size` cuts a cursor into spans, and there is no `cursor`")
+        if self.cursor is None and self.origin is not None:
+            raise ValueError("`origin` is where spans of a cursor start, and there is no `cursor`")
+        if self.range_size is None and self.origin is not None:
+            raise ValueError("`origin` aligns spans of a `range_size`, and there is none")
+        if self.cursor is not None and self.origin is not None and not self.cursor.fits(self.origin):
+            raise ValueError(f"the origin is no {self.cursor} cursor")
+        return self
 
 
 class OutputSpec(_Spec):

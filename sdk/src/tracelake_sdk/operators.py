@@ -5,18 +5,16 @@ They are data: deploys check a job against them, workers read their config throu
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from tracelake_sdk.cursors import CursorType, Size
+from tracelake_sdk.cursors import EPOCH, CursorType, Size
 from tracelake_sdk.dags import Activation, Runtime
 from tracelake_sdk.scopes import Cursor
 from tracelake_sdk.tasks import MAX_EVENTS
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _CursorType = Annotated[CursorType, Field(description="`integer` or `timestamp`")]
 

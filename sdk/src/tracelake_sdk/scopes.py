@@ -4,10 +4,12 @@ A cursor is a whole number or an instant in UTC and compares as such, never as t
 """
 
 import hashlib
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+
+from tracelake_sdk.cursors import CursorType, number_of
 
 
 def _cursor_from_wire(value: Any) -> Any:
@@ -121,27 +123,29 @@ def overlap(one: FullScope | PartitionScope | CursorScope | RangeScope, other: F
         return True
     if isinstance(one, PartitionScope) or isinstance(other, PartitionScope):
         return one == other
-    return _spans_overlap(_bounds(one), _bounds(other))
+    first, second = span_of(one), span_of(other)
+    return first.kind is second.kind and first.start < second.end and second.start < first.end
 
 
 def covers(one: FullScope | PartitionScope | CursorScope | RangeScope, other: FullScope | PartitionScope | CursorScope | RangeScope) -> bool:
     """Whether every row of the other scope belongs to this one."""
     if isinstance(one, FullScope) or one == other:
         return True
-    if not isinstance(one, RangeScope) or isinstance(other, (FullScope, PartitionScope)):
+    if isinstance(one, PartitionScope) or isinstance(other, (FullScope, PartitionScope)):
         return False
-    (start, end), (first, last) = _bounds(one), _bounds(other)
-    return isinstance(start, int) == isinstance(first, int) and start <= first and last <= end  # pyright: ignore[reportOperatorIssue] of one kind
+    outer, inner = span_of(one), span_of(other)
+    return outer.kind is inner.kind and outer.start <= inner.start and inner.end <= outer.end
 
 
-def _bounds(scope: CursorScope | RangeScope) -> tuple[int | datetime, int | datetime]:
-    if isinstance(scope, RangeScope):
-        return scope.start, scope.end
-    step = 1 if isinstance(scope.value, int) else timedelta(microseconds=1)
-    return scope.value, scope.value + step  # pyright: ignore[reportOperatorIssue] of one kind
+class Span(NamedTuple):
+    """A cursor or a range as whole numbers `[start, end)`: one past the last time there is has no time, but it has a number."""
+
+    kind: CursorType
+    start: int
+    end: int
 
 
-def _spans_overlap(one: tuple[int | datetime, int | datetime], other: tuple[int | datetime, int | datetime]) -> bool:
-    if isinstance(one[0], int) != isinstance(other[0], int):
-        return False
-    return one[0] < other[1] and other[0] < one[1]  # pyright: ignore[reportOperatorIssue] of one kind
+def span_of(scope: CursorScope | RangeScope) -> Span:
+    first, end = (scope.value, None) if isinstance(scope, CursorScope) else (scope.start, scope.end)
+    kind = CursorType.INTEGER if isinstance(first, int) else CursorType.TIMESTAMP
+    return Span(kind, number_of(first), number_of(first) + 1 if end is None else number_of(end))
