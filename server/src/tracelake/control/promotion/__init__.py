@@ -1,0 +1,1 @@
+"""LakeGuard: rules, policies, the gate, and its decisions."""

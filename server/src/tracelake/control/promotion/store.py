@@ -1,0 +1,342 @@
+"""The rule, policy and decision tables, one function a query."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from pydantic import TypeAdapter
+
+from tracelake.control.database.ids import new_id
+from tracelake.control.database.named_queries import load
+from tracelake.control.database.transactions import Transaction
+from tracelake.control.promotion.gate import Decision, JudgedPolicy, JudgedRule
+from tracelake_sdk.dags import Layer
+from tracelake_sdk.promotions import Enforcement
+from tracelake_sdk.rules import RuleMeasurement, RuleScope, RuleToMeasure, RuleTree, Severity
+
+sql = load(__name__, "promotion.sql")
+_TREE: TypeAdapter[RuleTree] = TypeAdapter(RuleTree)
+
+
+@dataclass(frozen=True)
+class DatasetRow:
+    id: UUID
+    name: str | None
+    layer: str
+
+
+@dataclass(frozen=True)
+class RuleRow:
+    """The current revision of a rule, as a completion needs it."""
+
+    id: UUID
+    revision: int
+    dataset_id: UUID
+    rule_type: str
+    rule_expression: str
+    tree: dict[str, Any]
+    severity: str
+    scope: str
+    active: bool
+
+    def to_measure(self) -> RuleToMeasure:
+        return RuleToMeasure(id=self.id, revision=self.revision, scope=RuleScope(self.scope), tree=_TREE.validate_python(self.tree))
+
+    def judged(self, measurements: Iterable[RuleMeasurement]) -> JudgedRule:
+        """With what was measured for this very revision, where that is among the measurements."""
+        found = next((one for one in measurements if (one.rule_id, one.revision) == (self.id, self.revision)), None)
+        return JudgedRule(self.id, self.revision, _TREE.validate_python(self.tree), Severity(self.severity), RuleScope(self.scope), found)
+
+
+@dataclass(frozen=True)
+class ListedRule:
+    """The current revision of a rule, as people see it."""
+
+    id: UUID
+    revision: int
+    dataset_id: UUID
+    dataset_name: str | None
+    layer: str
+    rule_type: str
+    rule_expression: str
+    tree: dict[str, Any]
+    severity: str
+    scope: str
+    active: bool
+    actor: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class PolicyRow:
+    """The current revision of a policy."""
+
+    id: UUID
+    revision: int
+    applies_to_layer: str
+    policy_type: str
+    policy_expression: str
+    enforcement: str
+    active: bool
+    actor: str
+    at: datetime
+
+    def judged(self) -> JudgedPolicy:
+        return JudgedPolicy(self.id, self.revision, self.policy_type, self.policy_expression, Enforcement(self.enforcement))
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Whose output a decision is about, and what it rests on besides its results."""
+
+    org_id: UUID
+    dataset_id: UUID
+    dataset_version_id: UUID
+    run_id: str
+    task_id: UUID
+    attempt: int
+    decision: Decision
+    evidence: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PromotionRow:
+    id: UUID
+    run_id: str
+    task_id: UUID
+    attempt: int
+    dataset_id: UUID
+    dataset_name: str | None
+    from_layer: str
+    to_layer: str
+    allowed: bool
+    stage: str
+    reason: str
+    evidence: dict[str, Any]
+    evaluated_at: datetime
+    seq: int
+
+
+@dataclass(frozen=True)
+class PolicyResultRow:
+    promotion_id: UUID
+    policy_id: UUID
+    revision: int
+    policy_type: str
+    verdict: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class QualityResultRow:
+    promotion_id: UUID
+    rule_id: UUID | None
+    revision: int | None
+    rule_type: str
+    verdict: str
+    violations: int | None
+    examined: int | None
+    method: str | None
+    milliseconds: float | None
+    samples: list[str]
+    sentence: str
+
+
+def find_dataset(tx: Transaction, *, org: UUID, id: UUID | None, name: str | None) -> DatasetRow | None:
+    return tx.find(DatasetRow, sql["find_dataset"], org=org, id=id, name=name)
+
+
+# Definitions
+def lock_definition(tx: Transaction, id: UUID) -> None:
+    """Revisions of one definition come one after the other."""
+    tx.run(sql["lock_definition"], id=id)
+
+
+def append_rule(
+    tx: Transaction,
+    *,
+    id: UUID,
+    revision: int,
+    org: UUID,
+    dataset: UUID,
+    tree: RuleTree,
+    expression: str,
+    severity: Severity,
+    scope: RuleScope,
+    active: bool,
+    actor: str,
+) -> None:
+    tx.run(
+        sql["append_rule"],
+        id=id,
+        revision=revision,
+        org=org,
+        dataset=dataset,
+        type=tree.type,
+        expression=expression,
+        tree=tree.model_dump_json(),
+        severity=severity.value,
+        scope=scope.value,
+        active=active,
+        actor=actor,
+    )
+
+
+def find_rule(tx: Transaction, *, org: UUID, id: UUID) -> ListedRule | None:
+    return tx.find(ListedRule, sql["rule"], org=org, id=id)
+
+
+def rules(tx: Transaction, *, org: UUID, dataset: UUID | None, inactive: bool, after: UUID | None, limit: int) -> list[ListedRule]:
+    return tx.all(ListedRule, sql["rules"], org=org, dataset=dataset, inactive=inactive, after=after, limit=limit)
+
+
+def append_policy(
+    tx: Transaction,
+    *,
+    id: UUID,
+    revision: int,
+    org: UUID,
+    layer: Layer,
+    type: str,
+    expression: str,
+    enforcement: Enforcement,
+    active: bool,
+    actor: str,
+) -> None:
+    tx.run(
+        sql["append_policy"],
+        id=id,
+        revision=revision,
+        org=org,
+        layer=layer.value,
+        type=type,
+        expression=expression,
+        enforcement=enforcement.value,
+        active=active,
+        actor=actor,
+    )
+
+
+def find_policy(tx: Transaction, *, org: UUID, id: UUID) -> PolicyRow | None:
+    return tx.find(PolicyRow, sql["policy"], org=org, id=id)
+
+
+def policies(tx: Transaction, *, org: UUID, layer: Layer | None, inactive: bool, after: UUID | None, limit: int) -> list[PolicyRow]:
+    return tx.all(PolicyRow, sql["policies"], org=org, layer=layer.value if layer else None, inactive=inactive, after=after, limit=limit)
+
+
+def has_policies(tx: Transaction, *, org: UUID) -> bool:
+    """Whether the org has, or ever had, a policy."""
+    return tx.value(sql["has_policies"], org=org)
+
+
+# What a completion asks and writes
+def rules_of(tx: Transaction, datasets: Iterable[UUID]) -> dict[UUID, list[RuleRow]]:
+    """The active rules of each dataset, in their current revision; every dataset that was asked for is there."""
+    found: dict[UUID, list[RuleRow]] = {dataset: [] for dataset in datasets}
+    for row in tx.all(RuleRow, sql["rules_of"], datasets=list(found)):
+        found[row.dataset_id].append(row)
+    return found
+
+
+def policies_of(tx: Transaction, *, org: UUID, layers: Iterable[Layer]) -> dict[Layer, list[PolicyRow]]:
+    """The active policies of each layer, in their current revision; every layer that was asked for is there."""
+    found: dict[Layer, list[PolicyRow]] = {layer: [] for layer in layers}
+    for row in tx.all(PolicyRow, sql["policies_of"], org=org, layers=[layer.value for layer in found]):
+        found[Layer(row.applies_to_layer)].append(row)
+    return found
+
+
+def decisions_of_versions(tx: Transaction, pins: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], bool]:
+    """Whether the decisions that promoted each pinned (dataset version, version) allowed it; a pin that nothing promoted is not there."""
+    rows = tx.tuples(sql["decisions_of_versions"], dataset_versions=[version for version, _ in pins], versions=[number for _, number in pins])
+    return {(dataset_version, version): allowed for dataset_version, version, allowed in rows}
+
+
+def decide(tx: Transaction, decided: Sequence[Decided], *, now: datetime | None) -> list[UUID]:
+    """Records the decisions with all their results, in three statements; the ids of the decisions, in their order."""
+    ids = [new_id() for _ in decided]
+    if not decided:
+        return ids
+    decisions = [one.decision for one in decided]
+    tx.run(
+        sql["decide"],
+        now=now,
+        ids=ids,
+        orgs=[one.org_id for one in decided],
+        datasets=[one.dataset_id for one in decided],
+        dataset_versions=[one.dataset_version_id for one in decided],
+        runs=[one.run_id for one in decided],
+        tasks=[one.task_id for one in decided],
+        attempts=[one.attempt for one in decided],
+        from_layers=[decision.from_layer for decision in decisions],
+        to_layers=[decision.to_layer.value for decision in decisions],
+        allowed=[decision.allowed for decision in decisions],
+        stages=[decision.stage.value for decision in decisions],
+        reasons=[decision.reason for decision in decisions],
+        evidence=[orjson.dumps(one.evidence).decode() for one in decided],
+    )
+    _append_policy_results(tx, ids, decisions)
+    _append_quality_results(tx, ids, decisions)
+    return ids
+
+
+def _append_policy_results(tx: Transaction, ids: list[UUID], decisions: list[Decision]) -> None:
+    rows = [(id, number, result) for id, decision in zip(ids, decisions, strict=True) for number, result in enumerate(decision.policy_results)]
+    if rows:
+        tx.run(
+            sql["append_policy_results"],
+            promotions=[id for id, _, _ in rows],
+            numbers=[number for _, number, _ in rows],
+            policies=[result.policy_id for _, _, result in rows],
+            revisions=[result.revision for _, _, result in rows],
+            types=[result.policy_type for _, _, result in rows],
+            verdicts=[result.verdict.value for _, _, result in rows],
+            sentences=[result.sentence for _, _, result in rows],
+        )
+
+
+def _append_quality_results(tx: Transaction, ids: list[UUID], decisions: list[Decision]) -> None:
+    rows = [(id, number, result) for id, decision in zip(ids, decisions, strict=True) for number, result in enumerate(decision.quality_results)]
+    if rows:
+        tx.run(
+            sql["append_quality_results"],
+            promotions=[id for id, _, _ in rows],
+            numbers=[number for _, number, _ in rows],
+            rules=[result.rule_id for _, _, result in rows],
+            revisions=[result.revision for _, _, result in rows],
+            types=[result.rule_type for _, _, result in rows],
+            verdicts=[result.verdict.value for _, _, result in rows],
+            violations=[result.violations for _, _, result in rows],
+            examined=[result.examined for _, _, result in rows],
+            methods=[result.method for _, _, result in rows],
+            milliseconds=[result.milliseconds for _, _, result in rows],
+            samples=[orjson.dumps(result.samples).decode() for _, _, result in rows],
+            sentences=[result.sentence for _, _, result in rows],
+        )
+
+
+# What people ask
+def promotions(
+    tx: Transaction,
+    *,
+    org: UUID,
+    limit: int,
+    id: UUID | None = None,
+    run: str | None = None,
+    dataset: UUID | None = None,
+    allowed: bool | None = None,
+    before: int | None = None,
+) -> list[PromotionRow]:
+    return tx.all(PromotionRow, sql["promotions"], org=org, id=id, run=run, dataset=dataset, allowed=allowed, before=before, limit=limit)
+
+
+def policy_results(tx: Transaction, promotions: list[UUID]) -> list[PolicyResultRow]:
+    return tx.all(PolicyResultRow, sql["policy_results"], promotions=promotions)
+
+
+def quality_results(tx: Transaction, promotions: list[UUID]) -> list[QualityResultRow]:
+    return tx.all(QualityResultRow, sql["quality_results"], promotions=promotions)
