@@ -77,7 +77,7 @@ SELECT EXISTS (SELECT 1 FROM policy_rule WHERE org_id = %(org)s)
 INSERT INTO promotion_status (id, org_id, dataset_id, dataset_version_id, run_id, task_id, attempt, from_layer, to_layer, allowed, stage, reason, evidence,
                               evaluated_at)
 SELECT new.id, new.org_id, new.dataset_id, new.dataset_version_id, new.run_id, new.task_id, new.attempt, new.from_layer, new.to_layer, new.allowed, new.stage,
-       new.reason, new.evidence::jsonb, coalesce(%(now)s::timestamptz, now())
+       new.reason, new.evidence::jsonb, %(evaluated_at)s::timestamptz
 FROM unnest(
     %(ids)s::uuid[], %(orgs)s::uuid[], %(datasets)s::uuid[], %(dataset_versions)s::uuid[], %(runs)s::text[], %(tasks)s::uuid[], %(attempts)s::integer[],
     %(from_layers)s::text[], %(to_layers)s::layer[], %(allowed)s::boolean[], %(stages)s::gate_stage[], %(reasons)s::text[], %(evidence)s::text[]

@@ -1,7 +1,7 @@
 """The rule, policy and decision tables, one function a query."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -89,9 +89,10 @@ class PolicyRow:
 
 
 @dataclass(frozen=True)
-class Decided:
-    """Whose output a decision is about, and what it rests on besides its results."""
+class NewDecision:
+    """A decision with whose output it is about, and what it rests on besides its results."""
 
+    id: UUID
     org_id: UUID
     dataset_id: UUID
     dataset_version_id: UUID
@@ -100,6 +101,7 @@ class Decided:
     attempt: int
     decision: Decision
     evidence: dict[str, Any]
+    id: UUID = field(default_factory=new_id)
 
 
 @dataclass(frozen=True)
@@ -256,36 +258,31 @@ def decisions_of_versions(tx: Transaction, pins: Sequence[tuple[UUID, int]]) -> 
     return {(dataset_version, version): allowed for dataset_version, version, allowed in rows}
 
 
-def decide(tx: Transaction, decided: Sequence[Decided], *, now: datetime | None) -> list[UUID]:
-    """Records the decisions with all their results, in three statements; the ids of the decisions, in their order."""
-    ids = [new_id() for _ in decided]
-    if not decided:
-        return ids
-    decisions = [one.decision for one in decided]
+def decide(tx: Transaction, new: Sequence[NewDecision], *, evaluated_at: datetime) -> None:
+    """Records the decisions with all their results, in three statements."""
     tx.run(
         sql["decide"],
-        now=now,
-        ids=ids,
-        orgs=[one.org_id for one in decided],
-        datasets=[one.dataset_id for one in decided],
-        dataset_versions=[one.dataset_version_id for one in decided],
-        runs=[one.run_id for one in decided],
-        tasks=[one.task_id for one in decided],
-        attempts=[one.attempt for one in decided],
-        from_layers=[decision.from_layer for decision in decisions],
-        to_layers=[decision.to_layer.value for decision in decisions],
-        allowed=[decision.allowed for decision in decisions],
-        stages=[decision.stage.value for decision in decisions],
-        reasons=[decision.reason for decision in decisions],
-        evidence=[orjson.dumps(one.evidence).decode() for one in decided],
+        evaluated_at=evaluated_at,
+        ids=[one.id for one in new],
+        orgs=[one.org_id for one in new],
+        datasets=[one.dataset_id for one in new],
+        dataset_versions=[one.dataset_version_id for one in new],
+        runs=[one.run_id for one in new],
+        tasks=[one.task_id for one in new],
+        attempts=[one.attempt for one in new],
+        from_layers=[one.decision.from_layer for one in new],
+        to_layers=[one.decision.to_layer.value for one in new],
+        allowed=[one.decision.allowed for one in new],
+        stages=[one.decision.stage.value for one in new],
+        reasons=[one.decision.reason for one in new],
+        evidence=[orjson.dumps(one.evidence).decode() for one in new],
     )
-    _append_policy_results(tx, ids, decisions)
-    _append_quality_results(tx, ids, decisions)
-    return ids
+    _append_policy_results(tx, new)
+    _append_quality_results(tx, new)
 
 
-def _append_policy_results(tx: Transaction, ids: list[UUID], decisions: list[Decision]) -> None:
-    rows = [(id, number, result) for id, decision in zip(ids, decisions, strict=True) for number, result in enumerate(decision.policy_results)]
+def _append_policy_results(tx: Transaction, new: Sequence[NewDecision]) -> None:
+    rows = [(one.id, number, result) for one in new for number, result in enumerate(one.decision.policy_results)]
     if rows:
         tx.run(
             sql["append_policy_results"],
@@ -299,8 +296,8 @@ def _append_policy_results(tx: Transaction, ids: list[UUID], decisions: list[Dec
         )
 
 
-def _append_quality_results(tx: Transaction, ids: list[UUID], decisions: list[Decision]) -> None:
-    rows = [(id, number, result) for id, decision in zip(ids, decisions, strict=True) for number, result in enumerate(decision.quality_results)]
+def _append_quality_results(tx: Transaction, new: Sequence[NewDecision]) -> None:
+    rows = [(one.id, number, result) for one in new for number, result in enumerate(one.decision.quality_results)]
     if rows:
         tx.run(
             sql["append_quality_results"],
