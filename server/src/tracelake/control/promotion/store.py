@@ -89,10 +89,9 @@ class PolicyRow:
 
 
 @dataclass(frozen=True)
-class NewDecision:
+class Decided:
     """A decision with whose output it is about, and what it rests on besides its results."""
 
-    id: UUID
     org_id: UUID
     dataset_id: UUID
     dataset_version_id: UUID
@@ -258,11 +257,13 @@ def decisions_of_versions(tx: Transaction, pins: Sequence[tuple[UUID, int]]) -> 
     return {(dataset_version, version): allowed for dataset_version, version, allowed in rows}
 
 
-def decide(tx: Transaction, new: Sequence[NewDecision], *, evaluated_at: datetime) -> None:
+def decide(tx: Transaction, new: Sequence[Decided], *, now: datetime) -> None:
     """Records the decisions with all their results, in three statements."""
+    if not new:
+        return
     tx.run(
         sql["decide"],
-        evaluated_at=evaluated_at,
+        evaluated_at=now,
         ids=[one.id for one in new],
         orgs=[one.org_id for one in new],
         datasets=[one.dataset_id for one in new],
@@ -281,7 +282,7 @@ def decide(tx: Transaction, new: Sequence[NewDecision], *, evaluated_at: datetim
     _append_quality_results(tx, new)
 
 
-def _append_policy_results(tx: Transaction, new: Sequence[NewDecision]) -> None:
+def _append_policy_results(tx: Transaction, new: Sequence[Decided]) -> None:
     rows = [(one.id, number, result) for one in new for number, result in enumerate(one.decision.policy_results)]
     if rows:
         tx.run(
@@ -296,7 +297,7 @@ def _append_policy_results(tx: Transaction, new: Sequence[NewDecision]) -> None:
         )
 
 
-def _append_quality_results(tx: Transaction, new: Sequence[NewDecision]) -> None:
+def _append_quality_results(tx: Transaction, new: Sequence[Decided]) -> None:
     rows = [(one.id, number, result) for one in new for number, result in enumerate(one.decision.quality_results)]
     if rows:
         tx.run(
