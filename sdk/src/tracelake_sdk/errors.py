@@ -139,6 +139,14 @@ class OutcomeUnknown(TracelakeError, code="outcome_unknown", status=504):
     """The connection broke after the request was sent: it may or may not have happened; repeat it with the same idempotency key."""
 
 
+class StorageUnavailable(TracelakeError, code="storage_unavailable", status=503):
+    """The storage does not answer; check the settings of `storage` and try again."""
+
+
+class StorageOutcomeUnknown(StorageUnavailable, code="storage_outcome_unknown", status=504):
+    """The storage did not answer a write: the file may be there or not; write it again."""
+
+
 class SettingInvalid(TracelakeError, code="setting_invalid", status=422):
     """A setting cannot be used; the detail names it and says what it takes."""
 

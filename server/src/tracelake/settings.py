@@ -52,6 +52,20 @@ class TaskSettings(_Section):
     housekeeping_seconds: float = Field(default=1, ge=0.02, le=60)  # between two looks of the reaper and its neighbours
 
 
+class StorageSettings(_Section):
+    """Where tables live."""
+
+    url: str | None = None          # `file:///folder` or `s3://bucket/prefix`; left empty, the folder `lake` of the home
+    endpoint: str | None = None     # of an S3-compatible store that is not Amazon's
+    region: str = "us-east-1"
+    access_key_id: str | None = None  # left empty, what the machine's environment offers
+    secret_access_key: SecretStr | None = None
+    allow_http: bool = False
+    timeout_seconds: float = Field(default=30, gt=0, le=600)
+    staging_retention_seconds: float = Field(default=86400, ge=0)  # before files of a final attempt that no table names are deleted
+    max_unrecorded: int = Field(default=100, ge=1)  # places of a line that may wait to be recorded before its tasks are held
+
+
 class WebhookSettings(_Section):
     """Who is told when a task is final. Without a url nobody is."""
 
@@ -84,6 +98,7 @@ class Settings(BaseSettings):
     api: ApiSettings = ApiSettings()
     access: AccessSettings = AccessSettings()
     tasks: TaskSettings = TaskSettings()
+    storage: StorageSettings = StorageSettings()
     webhook: WebhookSettings = WebhookSettings()
     worker: WorkerSettings = WorkerSettings()
     chaos: ChaosSettings = ChaosSettings()

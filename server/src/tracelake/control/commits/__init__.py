@@ -1,0 +1,1 @@
+"""OpenLakeTx: decided changes become versions of Delta tables, in order, once."""

@@ -1,0 +1,158 @@
+"""The exact bytes of one Delta log entry: the same change is always the same bytes, whoever writes it and when."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+from uuid import UUID
+
+from tracelake_sdk.measurements import FileStatistics
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# Plain reader and writer versions: nothing here may need a newer one.
+_PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
+# Every version stays readable until it is purged by us: no other program may clean up the log or the files.
+_CONFIGURATION = {
+    "delta.columnMapping.mode": "none",
+    "delta.deletedFileRetentionDuration": "interval 36500 days",
+    "delta.enableDeletionVectors": "false",
+    "delta.enableExpiredLogCleanup": "false",
+    "delta.logRetentionDuration": "interval 36500 days",
+}
+
+
+@dataclass(frozen=True)
+class LogTable:
+    """What a table is, whatever is in it."""
+
+    id: UUID  # of the dataset version
+    created_at: datetime
+    name: str | None = None
+    description: str | None = None
+
+
+@dataclass(frozen=True)
+class AddedFile:
+    path: str  # relative to the table's location
+    size: int
+    rows: int
+    statistics: FileStatistics
+    modified_at: datetime
+
+
+@dataclass(frozen=True)
+class RemovedFile:
+    path: str
+    size: int
+
+
+@dataclass(frozen=True)
+class LogPart:
+    """One of the changes that this version carries."""
+
+    place: int
+    run_id: str
+    decision_id: str
+
+
+@dataclass(frozen=True)
+class LogChange:
+    """Everything that a log entry depends on; times are those of the decision."""
+
+    table: LogTable
+    delta_version: int
+    table_schema: dict[str, Any]  # of the table after this change, in Delta's form
+    schema_changed: bool          # against the version before; the first version always says its schema
+    adds: tuple[AddedFile, ...]
+    removes: tuple[RemovedFile, ...]
+    decided_at: datetime
+    parts: tuple[LogPart, ...]
+    operation: Literal["WRITE", "REPLACE"] = "WRITE"
+    data_change: bool = True      # False: the same rows in other files
+
+
+def entry(change: LogChange) -> bytes:
+    """The body of `_delta_log/{delta_version:020}.json`."""
+    _refuse_contradictions(change)
+    return "".join(canonical(action) + "\n" for action in _actions(change)).encode()
+
+
+def canonical(value: Any) -> str:
+    """JSON with one spelling; NaN and infinities, which JSON lacks, raise ValueError."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _refuse_contradictions(change: LogChange) -> None:
+    """A path that is named twice in one entry means something else to every reader."""
+    paths = [file.path for file in (*change.adds, *change.removes)]
+    if len(set(paths)) != len(paths):
+        raise ValueError("one log entry names each file once")
+
+
+def _actions(change: LogChange) -> Iterator[dict[str, Any]]:
+    yield {"commitInfo": _commit_info(change)}
+    if change.delta_version == 0:
+        yield {"protocol": _PROTOCOL}
+    if change.delta_version == 0 or change.schema_changed:
+        yield {"metaData": _metadata(change.table, change.table_schema)}
+    for removed in sorted(change.removes, key=lambda file: file.path):
+        yield {"remove": _remove(removed, change)}
+    for added in sorted(change.adds, key=lambda file: file.path):
+        yield {"add": _add(added, data_change=change.data_change)}
+
+
+def _commit_info(change: LogChange) -> dict[str, Any]:
+    parts = sorted(change.parts, key=lambda part: part.place)
+    return {
+        "engineInfo": "tracelake",
+        "isBlindAppend": False,
+        "operation": change.operation,
+        "operationParameters": {"mode": "Overwrite" if change.operation == "REPLACE" else "Append"},
+        "timestamp": _milliseconds(change.decided_at),
+        "userMetadata": canonical({"parts": [{"decision": part.decision_id, "place": part.place, "run": part.run_id} for part in parts]}),
+    }
+
+
+def _metadata(table: LogTable, table_schema: dict[str, Any]) -> dict[str, Any]:
+    said = {"name": table.name, "description": table.description}
+    return {
+        "configuration": _CONFIGURATION,
+        "createdTime": _milliseconds(table.created_at),
+        "format": {"options": {}, "provider": "parquet"},
+        "id": str(table.id),
+        "partitionColumns": [],  # scopes are ours
+        "schemaString": canonical(table_schema),
+    } | {key: value for key, value in said.items() if value is not None}
+
+
+def _add(file: AddedFile, *, data_change: bool) -> dict[str, Any]:
+    statistics = {
+        "maxValues": file.statistics.max,
+        "minValues": file.statistics.min,
+        "nullCount": file.statistics.nulls,
+    }
+    return {
+        "dataChange": data_change,
+        "modificationTime": _milliseconds(file.modified_at),
+        "partitionValues": {},
+        "path": file.path,
+        "size": file.size,
+        "stats": canonical({"numRecords": file.rows} | {key: value for key, value in statistics.items() if value}),
+    }
+
+
+def _remove(file: RemovedFile, change: LogChange) -> dict[str, Any]:
+    return {
+        "dataChange": change.data_change,
+        "deletionTimestamp": _milliseconds(change.decided_at),
+        "extendedFileMetadata": True,
+        "partitionValues": {},
+        "path": file.path,
+        "size": file.size,
+    }
+
+
+def _milliseconds(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(milliseconds=1)
