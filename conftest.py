@@ -7,6 +7,7 @@ import hypothesis
 import pytest
 from support.controls import Desk, running_control, served, settings_for
 from support.databases import StateDatabase, fresh_database, running_postgres
+from support.s3_servers import S3Server, running_s3
 
 from tracelake.embedded.postgres import EmbeddedPostgres
 from tracelake.logging_setup import configure_logging
@@ -43,3 +44,10 @@ def desk(database: StateDatabase, tmp_path: Path) -> Iterator[Desk]:
 def api_url(desk: Desk) -> Iterator[str]:
     with served(desk.control) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """Mark its tests `xdist_group("s3")`: one server a run is enough."""
+    with running_s3(tmp_path_factory.mktemp("s3")) as running:
+        yield running
