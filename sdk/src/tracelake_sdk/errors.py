@@ -126,6 +126,15 @@ class JobNotRunnable(TracelakeError, code="job_not_runnable", status=409):
     """Only a job with `activation: source` can be started by a request; run its source instead."""
 
 
+# Rules and policies
+class RuleInvalid(TracelakeError, code="rule_invalid", status=422):
+    """The rule's expression is not understood; the detail says where and what to write."""
+
+
+class PolicyInvalid(TracelakeError, code="policy_invalid", status=422):
+    """There is no such policy; the detail says which there are."""
+
+
 # The system
 class Unavailable(TracelakeError, code="unavailable", status=503):
     """The service cannot answer now; try again shortly."""

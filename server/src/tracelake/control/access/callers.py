@@ -20,12 +20,14 @@ class Right(StrEnum):
     READ = "read"        # see DAGs, tasks, events and runs
     OPERATE = "operate"  # run, pause, resume, cancel
     DEPLOY = "deploy"    # deploy DAGs
+    DEFINE = "define"    # define rules and policies
 
 
 _ROLES_WITH: dict[Right, frozenset[str]] = {
     Right.READ: frozenset(RESERVED_ROLES),
     Right.OPERATE: frozenset({ADMIN, WRITER}),
     Right.DEPLOY: frozenset({ADMIN, WRITER}),
+    Right.DEFINE: frozenset({ADMIN}),
 }
 
 
@@ -49,7 +51,8 @@ class Caller:
             case TokenKind.SERVICE if right.value in self.scopes:
                 return
             case TokenKind.USER:
-                raise Forbidden(f"This needs one of the roles {', '.join(sorted(_ROLES_WITH[right]))}; ask an admin of org {self.org}.")
+                roles = sorted(_ROLES_WITH[right])
+                raise Forbidden(f"This needs {'the role' if len(roles) == 1 else 'one of the roles'} {', '.join(roles)}; ask an admin of org {self.org}.")
             case TokenKind.SERVICE:
                 raise Forbidden(f"This service token lacks the scope `{right.value}`; ask an admin of org {self.org} for one that has it.")
             case TokenKind.WORKER:

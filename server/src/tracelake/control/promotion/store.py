@@ -52,7 +52,7 @@ class RuleRow:
 
 
 @dataclass(frozen=True)
-class ListedRule:
+class RuleLine:
     """The current revision of a rule, as people see it."""
 
     id: UUID
@@ -156,68 +156,43 @@ def lock_definition(tx: Transaction, id: UUID) -> None:
     tx.run(sql["lock_definition"], id=id)
 
 
-def append_rule(
-    tx: Transaction,
-    *,
-    id: UUID,
-    revision: int,
-    org: UUID,
-    dataset: UUID,
-    tree: RuleTree,
-    expression: str,
-    severity: Severity,
-    scope: RuleScope,
-    active: bool,
-    actor: str,
-) -> None:
+def append_rule(tx: Transaction, *, org: UUID, rule: RuleLine) -> None:
     tx.run(
         sql["append_rule"],
-        id=id,
-        revision=revision,
+        id=rule.id,
+        revision=rule.revision,
         org=org,
-        dataset=dataset,
-        type=tree.type,
-        expression=expression,
-        tree=tree.model_dump_json(),
-        severity=severity.value,
-        scope=scope.value,
-        active=active,
-        actor=actor,
+        dataset=rule.dataset_id,
+        type=rule.rule_type,
+        expression=rule.rule_expression,
+        tree=orjson.dumps(rule.tree).decode(),
+        severity=rule.severity,
+        scope=rule.scope,
+        active=rule.active,
+        actor=rule.actor,
     )
 
 
-def find_rule(tx: Transaction, *, org: UUID, id: UUID) -> ListedRule | None:
-    return tx.find(ListedRule, sql["rule"], org=org, id=id)
+def find_rule(tx: Transaction, *, org: UUID, id: UUID) -> RuleLine | None:
+    return tx.find(RuleLine, sql["rule"], org=org, id=id)
 
 
-def rules(tx: Transaction, *, org: UUID, dataset: UUID | None, inactive: bool, after: UUID | None, limit: int) -> list[ListedRule]:
-    return tx.all(ListedRule, sql["rules"], org=org, dataset=dataset, inactive=inactive, after=after, limit=limit)
+def rules(tx: Transaction, *, org: UUID, dataset: UUID | None, inactive: bool, after: UUID | None, limit: int) -> list[RuleLine]:
+    return tx.all(RuleLine, sql["rules"], org=org, dataset=dataset, inactive=inactive, after=after, limit=limit)
 
 
-def append_policy(
-    tx: Transaction,
-    *,
-    id: UUID,
-    revision: int,
-    org: UUID,
-    layer: Layer,
-    type: str,
-    expression: str,
-    enforcement: Enforcement,
-    active: bool,
-    actor: str,
-) -> None:
+def append_policy(tx: Transaction, *, org: UUID, policy: PolicyRow) -> None:
     tx.run(
         sql["append_policy"],
-        id=id,
-        revision=revision,
+        id=policy.id,
+        revision=policy.revision,
         org=org,
-        layer=layer.value,
-        type=type,
-        expression=expression,
-        enforcement=enforcement.value,
-        active=active,
-        actor=actor,
+        layer=policy.applies_to_layer,
+        type=policy.policy_type,
+        expression=policy.policy_expression,
+        enforcement=policy.enforcement,
+        active=policy.active,
+        actor=policy.actor,
     )
 
 

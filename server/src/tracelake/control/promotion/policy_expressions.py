@@ -1,0 +1,18 @@
+"""Policy expressions: what each type of policy may say. Pure."""
+
+from tracelake.control.promotion.gate import NO_BREAKING_CHANGE
+from tracelake_sdk.errors import PolicyInvalid
+from tracelake_sdk.promotions import PolicyType
+
+_SAYS: dict[PolicyType, str] = {PolicyType.SCHEMA: NO_BREAKING_CHANGE}
+
+
+def parse_policy(policy_type: str, expression: str) -> tuple[PolicyType, str]:
+    """The policy in its one spelling, or PolicyInvalid with what there is."""
+    try:
+        type = PolicyType(policy_type)
+    except ValueError:
+        raise PolicyInvalid(f"There is no policy type {policy_type[:80]!r}; choose one of {', '.join(PolicyType)}.") from None
+    if " ".join(expression.lower().split()) != _SAYS[type]:
+        raise PolicyInvalid(f"A {type.value} policy says `{_SAYS[type]}`; {expression[:80]!r} is not understood.")
+    return type, _SAYS[type]

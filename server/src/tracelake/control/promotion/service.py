@@ -1,0 +1,303 @@
+"""Guard: people define rules and policies, which is an admin's act, and ask what was decided and why."""
+
+import hashlib
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from uuid import UUID
+
+import orjson
+
+from tracelake.control.access import store as access
+from tracelake.control.access.callers import Caller, Right
+from tracelake.control.database import idempotency
+from tracelake.control.database.ids import new_id
+from tracelake.control.database.transactions import Database, Role, Transaction
+from tracelake.control.promotion import store
+from tracelake.control.promotion.gate import NO_BREAKING_CHANGE
+from tracelake.control.promotion.policy_expressions import parse_policy
+from tracelake.control.promotion.rule_expressions import parse
+from tracelake.control.promotion.store import DatasetRow, PolicyRow, PromotionRow, RuleLine
+from tracelake_sdk.dags import Layer
+from tracelake_sdk.errors import IdempotencyConflict, NotFound, PolicyInvalid, RuleInvalid
+from tracelake_sdk.pages import Page
+from tracelake_sdk.promotions import Enforcement, Policy, PolicyType, Promotion, Rule
+from tracelake_sdk.rules import RuleScope, Severity
+
+_DEFINITION = "definition"
+_EVERY = 100_000  # definitions of one dataset or org; far more than anybody writes
+
+
+@dataclass(frozen=True)
+class Guard:
+    database: Database
+
+    # Rules
+    def add_rule(
+        self,
+        caller: Caller,
+        dataset: str,
+        type: str,
+        expression: str,
+        *,
+        severity: Severity = Severity.FAIL,
+        scope: RuleScope = RuleScope.BATCH,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Rule:
+        """Defines a rule of a dataset, by its name or uuid; every run that is decided from now on is held to it. A dry run only judges."""
+        caller.require(Right.DEFINE)
+        tree = parse(type, expression)
+        with self.database.transaction("add_rule", role=Role.DEFINE) as tx:
+            found = _dataset(tx, caller, dataset)
+            store.lock_definition(tx, found.id)
+            new = RuleLine(
+                new_id(), 1, found.id, found.name, found.layer, tree.type, expression.strip(), tree.model_dump(mode="json"), severity.value, scope.value,
+                True, caller.name, datetime.now(UTC),
+            )  # fmt: skip
+            if earlier := _earlier(tx, caller, None if dry_run else idempotency_key, ["add_rule", str(found.id), type, expression, severity, scope], new.id):
+                return _rule(_get_rule(tx, caller, earlier))
+            for other in store.rules(tx, org=caller.org_id, dataset=found.id, inactive=False, after=None, limit=_EVERY):
+                if (other.tree, other.scope) == (new.tree, new.scope):
+                    raise RuleInvalid(f"This dataset has this very rule already, as {other.id}; revise that one.")
+            return _append_rule(tx, caller, new, "add_rule", dry_run=dry_run)
+
+    def revise_rule(
+        self,
+        caller: Caller,
+        id: UUID,
+        *,
+        expression: str | None = None,
+        severity: Severity | None = None,
+        scope: RuleScope | None = None,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Rule:
+        """Appends a revision with what is given and switches the rule on if it was off; one that says nothing new makes nothing."""
+        caller.require(Right.DEFINE)
+        with self.database.transaction("revise_rule", role=Role.DEFINE) as tx:
+            store.lock_definition(tx, id)
+            before = _get_rule(tx, caller, id)
+            after = before if expression is None else replace(
+                before, rule_expression=expression.strip(), tree=parse(before.rule_type, expression).model_dump(mode="json")
+            )
+            after = replace(after, severity=(severity or Severity(before.severity)).value, scope=(scope or RuleScope(before.scope)).value, active=True)
+            if _earlier(tx, caller, None if dry_run else idempotency_key, ["revise_rule", str(id), expression, severity, scope], id):
+                return _rule(before)
+            return _revise_rule(tx, caller, before, after, "revise_rule", dry_run=dry_run)
+
+    def deactivate_rule(self, caller: Caller, id: UUID, *, dry_run: bool = False, idempotency_key: str | None = None) -> Rule:
+        """Switches a rule off, by a revision that says so; one that is off stays as it is."""
+        caller.require(Right.DEFINE)
+        with self.database.transaction("deactivate_rule", role=Role.DEFINE) as tx:
+            store.lock_definition(tx, id)
+            before = _get_rule(tx, caller, id)
+            if _earlier(tx, caller, None if dry_run else idempotency_key, ["deactivate_rule", str(id)], id):
+                return _rule(before)
+            return _revise_rule(tx, caller, before, replace(before, active=False), "deactivate_rule", dry_run=dry_run)
+
+    def list_rules(self, caller: Caller, *, dataset: str | None = None, inactive: bool = False, limit: int = 50, after: UUID | None = None) -> Page[Rule]:
+        """The current revision of each rule, the oldest rule first."""
+        caller.require(Right.READ)
+        with self.database.transaction("list_rules") as tx:
+            chosen = _dataset(tx, caller, dataset).id if dataset else None
+            rows = store.rules(tx, org=caller.org_id, dataset=chosen, inactive=inactive, after=after, limit=limit + 1)
+        return Page(items=[_rule(row) for row in rows[:limit]], next=str(rows[limit - 1].id) if len(rows) > limit else None)
+
+    # Policies
+    def add_policy(
+        self,
+        caller: Caller,
+        layer: Layer,
+        type: str,
+        expression: str,
+        *,
+        enforcement: Enforcement = Enforcement.BLOCK,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Policy:
+        """Defines a policy for every dataset of a layer; every run that is decided from now on is held to it. A dry run only judges."""
+        caller.require(Right.DEFINE)
+        policy_type, says = parse_policy(type, expression)
+        with self.database.transaction("add_policy", role=Role.DEFINE) as tx:
+            store.lock_definition(tx, caller.org_id)
+            new = PolicyRow(new_id(), 1, layer.value, policy_type.value, says, enforcement.value, True, caller.name, datetime.now(UTC))
+            if earlier := _earlier(tx, caller, None if dry_run else idempotency_key, ["add_policy", layer, type, expression, enforcement], new.id):
+                return _policy(_get_policy(tx, caller, earlier))
+            for other in store.policies(tx, org=caller.org_id, layer=layer, inactive=False, after=None, limit=_EVERY):
+                if (other.policy_type, other.policy_expression) == (new.policy_type, new.policy_expression):
+                    raise PolicyInvalid(f"The layer {layer.value} has this very policy already, as {other.id} with {other.enforcement}; revise that one.")
+            return _append_policy(tx, caller, new, "add_policy", dry_run=dry_run)
+
+    def revise_policy(
+        self,
+        caller: Caller,
+        id: UUID,
+        *,
+        expression: str | None = None,
+        enforcement: Enforcement | None = None,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Policy:
+        """Appends a revision with what is given and switches the policy on if it was off; one that says nothing new makes nothing."""
+        caller.require(Right.DEFINE)
+        with self.database.transaction("revise_policy", role=Role.DEFINE) as tx:
+            store.lock_definition(tx, id)
+            before = _get_policy(tx, caller, id)
+            says = before.policy_expression if expression is None else parse_policy(before.policy_type, expression)[1]
+            after = replace(before, policy_expression=says, enforcement=(enforcement or Enforcement(before.enforcement)).value, active=True)
+            if _earlier(tx, caller, None if dry_run else idempotency_key, ["revise_policy", str(id), expression, enforcement], id):
+                return _policy(before)
+            return _revise_policy(tx, caller, before, after, "revise_policy", dry_run=dry_run)
+
+    def deactivate_policy(self, caller: Caller, id: UUID, *, dry_run: bool = False, idempotency_key: str | None = None) -> Policy:
+        """Switches a policy off, by a revision that says so; one that is off stays as it is."""
+        caller.require(Right.DEFINE)
+        with self.database.transaction("deactivate_policy", role=Role.DEFINE) as tx:
+            store.lock_definition(tx, id)
+            before = _get_policy(tx, caller, id)
+            if _earlier(tx, caller, None if dry_run else idempotency_key, ["deactivate_policy", str(id)], id):
+                return _policy(before)
+            return _revise_policy(tx, caller, before, replace(before, active=False), "deactivate_policy", dry_run=dry_run)
+
+    def list_policies(
+        self, caller: Caller, *, layer: Layer | None = None, inactive: bool = False, limit: int = 50, after: UUID | None = None
+    ) -> Page[Policy]:
+        """The current revision of each policy, the oldest policy first."""
+        caller.require(Right.READ)
+        with self.database.transaction("list_policies") as tx:
+            rows = store.policies(tx, org=caller.org_id, layer=layer, inactive=inactive, after=after, limit=limit + 1)
+        return Page(items=[_policy(row) for row in rows[:limit]], next=str(rows[limit - 1].id) if len(rows) > limit else None)
+
+    # Decisions
+    def promotions(
+        self, caller: Caller, *, dataset: str | None = None, allowed: bool | None = None, limit: int = 50, before: int | None = None
+    ) -> Page[Promotion]:
+        """Decisions with their results, the newest first."""
+        caller.require(Right.READ)
+        with self.database.transaction("list_promotions") as tx:
+            chosen = _dataset(tx, caller, dataset).id if dataset else None
+            rows = store.promotions(tx, org=caller.org_id, dataset=chosen, allowed=allowed, before=before, limit=limit + 1)
+            items = _with_results(tx, rows[:limit])
+        return Page(items=items, next=str(rows[limit - 1].seq) if len(rows) > limit else None)
+
+    def decision(self, caller: Caller, which: str) -> Promotion:
+        """One decision, by its id or by the id of its run."""
+        caller.require(Right.READ)
+        id = _uuid(which)
+        with self.database.transaction("get_promotion") as tx:
+            rows = store.promotions(tx, org=caller.org_id, id=id, run=None if id else which, limit=1)
+            if not rows:
+                raise NotFound(f"There is no decision {which[:100]!r} in this org; `tracelake promotion list` lists them.")
+            return _with_results(tx, rows)[0]
+
+
+def ensure_default_policies(tx: Transaction, *, org: UUID, actor: str) -> None:
+    """No layer takes a breaking change, until somebody says otherwise. An org that has, or had, a policy keeps to its own."""
+    store.lock_definition(tx, org)
+    if store.has_policies(tx, org=org):
+        return
+    for layer in Layer:
+        default = PolicyRow(
+            new_id(), 1, layer.value, PolicyType.SCHEMA.value, NO_BREAKING_CHANGE, Enforcement.BLOCK.value, True, actor, datetime.now(UTC)
+        )
+        store.append_policy(tx, org=org, policy=default)
+    access.append_audit(tx, org=org, actor=actor, action="add_policy", object="the default policies")
+
+
+def _dataset(tx: Transaction, caller: Caller, named: str) -> DatasetRow:
+    id = _uuid(named)
+    found = store.find_dataset(tx, org=caller.org_id, id=id, name=None if id else named)
+    if found is None:
+        raise NotFound(f"There is no dataset {named[:128]!r} in this org; name a published one, or give a uuid.")
+    return found
+
+
+def _uuid(text: str) -> UUID | None:
+    """With its dashes: without them it could also be a name."""
+    try:
+        return UUID(text) if len(text) == 36 else None
+    except ValueError:
+        return None
+
+
+def _get_rule(tx: Transaction, caller: Caller, id: UUID) -> RuleLine:
+    found = store.find_rule(tx, org=caller.org_id, id=id)
+    if found is None:
+        raise NotFound(f"There is no rule {id} in this org; `tracelake rule list` lists them.")
+    return found
+
+
+def _get_policy(tx: Transaction, caller: Caller, id: UUID) -> PolicyRow:
+    found = store.find_policy(tx, org=caller.org_id, id=id)
+    if found is None:
+        raise NotFound(f"There is no policy {id} in this org; `tracelake policy list` lists them.")
+    return found
+
+
+def _revise_rule(tx: Transaction, caller: Caller, before: RuleLine, after: RuleLine, action: str, *, dry_run: bool) -> Rule:
+    if after == before:
+        return _rule(before)
+    new = replace(after, revision=before.revision + 1, actor=caller.name, at=datetime.now(UTC))
+    return _append_rule(tx, caller, new, action, dry_run=dry_run)
+
+
+def _append_rule(tx: Transaction, caller: Caller, new: RuleLine, action: str, *, dry_run: bool) -> Rule:
+    if dry_run:
+        return _rule(new)
+    store.append_rule(tx, org=caller.org_id, rule=new)
+    detail = {"revision": new.revision, "dataset": str(new.dataset_id), "type": new.rule_type, "severity": new.severity, "active": new.active}
+    access.append_audit(tx, org=caller.org_id, actor=caller.name, action=action, object=str(new.id), detail=detail)
+    return _rule(_get_rule(tx, caller, new.id))
+
+
+def _revise_policy(tx: Transaction, caller: Caller, before: PolicyRow, after: PolicyRow, action: str, *, dry_run: bool) -> Policy:
+    if after == before:
+        return _policy(before)
+    new = replace(after, revision=before.revision + 1, actor=caller.name, at=datetime.now(UTC))
+    return _append_policy(tx, caller, new, action, dry_run=dry_run)
+
+
+def _append_policy(tx: Transaction, caller: Caller, new: PolicyRow, action: str, *, dry_run: bool) -> Policy:
+    if dry_run:
+        return _policy(new)
+    store.append_policy(tx, org=caller.org_id, policy=new)
+    detail = {"revision": new.revision, "layer": new.applies_to_layer, "type": new.policy_type, "enforcement": new.enforcement, "active": new.active}
+    access.append_audit(tx, org=caller.org_id, actor=caller.name, action=action, object=str(new.id), detail=detail)
+    return _policy(_get_policy(tx, caller, new.id))
+
+
+def _earlier(tx: Transaction, caller: Caller, key: str | None, said: list[str | None], id: UUID) -> UUID | None:
+    """What an earlier request with this key was about; None where this is the first one, or has no key."""
+    if key is None:
+        return None
+    name = hashlib.sha256(key.encode()).digest()
+    body = hashlib.sha256(orjson.dumps(said)).digest()
+    if idempotency.remember_first(tx, org=caller.org_id, kind=_DEFINITION, key=name, body=body, id=id):
+        return None
+    earlier = idempotency.known(tx, org=caller.org_id, kind=_DEFINITION, keys=[name])[name]
+    if earlier.body_sha256 != body:
+        raise IdempotencyConflict
+    return earlier.id
+
+
+def _rule(row: RuleLine) -> Rule:
+    return Rule.model_validate(asdict(row))
+
+
+def _policy(row: PolicyRow) -> Policy:
+    return Policy.model_validate(asdict(row))
+
+
+def _with_results(tx: Transaction, rows: list[PromotionRow]) -> list[Promotion]:
+    ids = [row.id for row in rows]
+    policies, quality = store.policy_results(tx, ids), store.quality_results(tx, ids)
+    return [
+        Promotion.model_validate(
+            asdict(row)
+            | {
+                "policy_results": [asdict(result) for result in policies if result.promotion_id == row.id],
+                "quality_results": [asdict(result) for result in quality if result.promotion_id == row.id],
+            }
+        )
+        for row in rows
+    ]
