@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
@@ -81,6 +81,10 @@ class WorkerSettings(_Section):
     token: SecretStr | None = None
     prefetch: int = Field(default=100, ge=1, le=500)
     poll_seconds: float = Field(default=20, ge=0, le=60)
+    runtimes: tuple[Literal["dispatcher", "spark"], ...] = ("dispatcher", "spark")
+    slots: int = Field(default=1, ge=1, le=64)                       # tasks of runtime `spark` at a time
+    host_idle_seconds: float = Field(default=600, ge=0, le=86400)    # before a Spark that has nothing to do ends
+    commands: dict[str, list[str]] = Field(default_factory=dict)     # operator → program that runs it instead of Spark; it is given the path of its order
 
 
 class ChaosSettings(_Section):

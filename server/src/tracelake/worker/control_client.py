@@ -1,4 +1,4 @@
-"""Control as a worker sees it: claim, complete, heartbeat and fetch over one kept-alive connection for each calling thread."""
+"""Control as a worker sees it: claim, complete, heartbeat, post and fetch over one kept-alive connection for each calling thread."""
 
 import ssl
 import threading
@@ -9,7 +9,17 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from tracelake_sdk.errors import NotRunning, OutcomeUnknown, TracelakeError, Unavailable
-from tracelake_sdk.tasks import ClaimAnswer, ClaimRequest, CompleteAnswer, CompleteRequest, HeartbeatAnswer, HeartbeatRequest, TaskPayload
+from tracelake_sdk.tasks import (
+    ClaimAnswer,
+    ClaimRequest,
+    CompleteAnswer,
+    CompleteRequest,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    PostAnswer,
+    PostRequest,
+    TaskPayload,
+)
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
 
@@ -38,6 +48,10 @@ class ControlClient:
 
     def heartbeat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
         return self._post("heartbeat", request, HeartbeatAnswer)
+
+    def post(self, request: PostRequest) -> PostAnswer:
+        """Stores finished batches of running attempts."""
+        return self._post("events", request, PostAnswer)
 
     def fetch(self, task_id: UUID) -> TaskPayload:
         return self._call("GET", f"task-fetch?task_id={task_id}", None, TaskPayload, waits=0)

@@ -75,6 +75,18 @@ class Leases:
             return Standing.PASSED
         return held.told
 
+    def remaining(self, task: UUID) -> float:
+        """Seconds until the lease passes here; none of one that is not held."""
+        with self._lock:
+            held = self._held.get(task)
+        return held.until - self._clock() if held else 0
+
+    def lease_of(self, task: UUID) -> float:
+        """How long its lease is, in seconds."""
+        with self._lock:
+            held = self._held.get(task)
+        return held.lease_seconds if held else 0
+
     def start(self) -> None:
         threading.Thread(target=self._beat_on, name="heartbeats", daemon=True).start()
 

@@ -25,10 +25,14 @@ _LAST_TRIES_PAUSE = 0.2  # once the worker stops
 
 @dataclass(frozen=True)
 class Answered(Generic[_Answer]):
-    """`since`: leases in the answer run from then at the earliest, by this machine's own clock."""
+    """`since`: when it came, or was first asked where that took several tries. `sent`: when it was first asked.
+
+    Leases in the answer run from `sent` at the earliest, by this machine's own clock: whoever must stop before a lease ends counts from there.
+    """
 
     value: _Answer
     since: float
+    sent: float
 
 
 class Persistence:
@@ -50,7 +54,7 @@ class Persistence:
             try:
                 value = call()
             except TracelakeError as error:
-                if not _passes(error) or (is_broken(error) and self._clock() - began >= broken_for):
+                if not passes(error) or (is_broken(error) and self._clock() - began >= broken_for):
                     raise
                 tries += 1
                 pause = _pause(tries, error.retry_after)
@@ -58,7 +62,7 @@ class Persistence:
             else:
                 if tries:
                     _log.info("control answers again", tries=tries + 1)
-                return Answered(value, began if tries else self._clock())
+                return Answered(value, began if tries else self._clock(), began)
             if self._stopping.wait(pause):
                 stop_by = self._clock() + after_stop if stop_by is None else stop_by
                 if self._clock() >= stop_by:
@@ -71,7 +75,7 @@ def is_broken(error: TracelakeError) -> bool:
     return type(error) is TracelakeError
 
 
-def _passes(error: TracelakeError) -> bool:
+def passes(error: TracelakeError) -> bool:
     """Whether the same call may be answered later."""
     return is_broken(error) or isinstance(error, (NotRunning, OutcomeUnknown, Unavailable))
 

@@ -4,14 +4,18 @@ import gc
 import secrets
 import signal
 import threading
+from collections.abc import Callable, Sequence
 from types import FrameType
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import structlog
 
 from tracelake.chaos import watch_for
+from tracelake.launch import hide_memory
 from tracelake.logging_setup import configure_logging
 from tracelake.settings import Settings
+from tracelake.worker.building import build_spark_worker
 from tracelake.worker.control_client import ControlClient
 from tracelake.worker.dispatching import DispatcherWorker
 from tracelake_sdk.errors import NotRunning, SettingInvalid
@@ -20,46 +24,71 @@ from tracelake_sdk.home import HomeFiles
 _log = structlog.get_logger()
 
 _POLL_SECONDS = 1.0    # how long a stop waits for a poll in flight; what it may still bring comes back when its lease ends
-_WORK_SECONDS = 10.0   # and for work in hand and its report
+_WORK_SECONDS = 12.0   # and for work in hand and its report
+
+
+class Worker(Protocol):
+    """Claims tasks of one runtime, runs them and reports."""
+
+    def run(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    @property
+    def polling(self) -> bool:
+        """Whether it waits for work and holds none."""
+        ...
 
 
 def run(settings: Settings) -> None:
     """The whole life of a worker; returns after SIGTERM or SIGINT, raises what made it impossible to go on."""
     configure_logging()
+    hide_memory()  # it holds the token, and programs that must not know it run under the same user
     name = settings.worker.name or f"worker-{secrets.token_hex(4)}"
-    worker = build(settings, name)
+    workers = build(settings, name)
     gc.freeze()  # what was built at the start lives as long as the process; looking through it would delay an operator by milliseconds
     ended = threading.Event()
     failures: list[Exception] = []
 
-    def live() -> None:
-        try:
-            worker.run()
-        except Exception as error:  # raised again below, in the main thread
-            failures.append(error)
-        finally:
-            ended.set()
-
     def ask_to_stop(number: int, frame: FrameType | None) -> None:
-        worker.stop()
         ended.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, ask_to_stop)
     # Not in the main thread: a call that waits for an answer must not keep a signal from being heard.
-    life = threading.Thread(target=live, name="dispatcher", daemon=True)
-    life.start()
-    _log.info("started", worker=name, prefetch=settings.worker.prefetch)
+    lives = [threading.Thread(target=_live, args=(worker, failures, ended), name=type(worker).__name__, daemon=True) for worker in workers]
+    for life in lives:
+        life.start()
+    _log.info("started", worker=name, runtimes=list(settings.worker.runtimes), prefetch=settings.worker.prefetch, slots=settings.worker.slots)
     ended.wait()
-    life.join(_POLL_SECONDS)
-    if life.is_alive() and not worker.polling:
-        life.join(_WORK_SECONDS)
+    for worker in workers:
+        worker.stop()
+    left = _join(list(zip(workers, lives, strict=True)))
     if failures:
         raise failures[0]
-    _log.info("stopped", worker=name, left_a_call_in_flight=life.is_alive())
+    _log.info("stopped", worker=name, left_a_call_in_flight=left)
 
 
-def build(settings: Settings, name: str) -> DispatcherWorker:
+def _live(worker: Worker, failures: list[Exception], ended: threading.Event) -> None:
+    try:
+        worker.run()
+    except Exception as error:  # raised again by `run`, in the main thread
+        failures.append(error)
+    finally:
+        ended.set()
+
+
+def _join(lives: Sequence[tuple[Worker, threading.Thread]]) -> bool:
+    """Waits for those that stop; whether one was left behind."""
+    for _, life in lives:
+        life.join(_POLL_SECONDS)
+    for worker, life in lives:
+        if life.is_alive() and not worker.polling:
+            life.join(_WORK_SECONDS)
+    return any(life.is_alive() for _, life in lives)
+
+
+def build(settings: Settings, name: str) -> list[Worker]:
     """Raises NotRunning or SettingInvalid, with what to set."""
     files = HomeFiles(settings.home)
     api_url = settings.worker.api_url or files.api_url()
@@ -71,11 +100,20 @@ def build(settings: Settings, name: str) -> DispatcherWorker:
     token = settings.worker.token.get_secret_value() if settings.worker.token else files.worker_token()
     if not token:
         raise SettingInvalid(f"TRACELAKE__WORKER__TOKEN: set it to a worker's token; {files.credentials} holds none")
+    control, watch = ControlClient(api_url, token), watch_for(settings.chaos.kill_at)
+    builders: dict[str, Callable[[], Worker]] = {
+        "dispatcher": lambda: _dispatcher(settings, control, name, watch),
+        "spark": lambda: build_spark_worker(settings, control, name, watch),
+    }
+    return [builders[runtime]() for runtime in dict.fromkeys(settings.worker.runtimes)]
+
+
+def _dispatcher(settings: Settings, control: ControlClient, name: str, watch: Callable[[str], None]) -> DispatcherWorker:
     return DispatcherWorker(
-        ControlClient(api_url, token),
+        control,
         name=name,
         prefetch=settings.worker.prefetch,
         poll_seconds=settings.worker.poll_seconds,
         variables=settings.vars,
-        watch=watch_for(settings.chaos.kill_at),
+        watch=watch,
     )

@@ -1,0 +1,295 @@
+"""One attempt at a task that writes files: its order, its operator, what was measured, and reports until control has said its last word."""
+
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+from tracelake.storage.contract import Storage
+from tracelake.worker.batches import BatchPoster
+from tracelake.worker.control_client import ControlClient
+from tracelake.worker.guarding import Ended, Guard
+from tracelake.worker.measurement import Measurement
+from tracelake.worker.measuring_process import MeasuringProcess
+from tracelake.worker.operator_processes import OperatorProcesses
+from tracelake.worker.operators.contract import OperatorFailed
+from tracelake.worker.orders import check_outcome, make_order, read_told, write_order
+from tracelake.worker.persistence import Persistence, is_broken
+from tracelake.worker.variables import fill
+from tracelake_sdk.errors import Forbidden, TracelakeError, Unauthenticated
+from tracelake_sdk.operating import OperatorOutcome
+from tracelake_sdk.tasks import ClaimedTask, CompleteRequest, Completion, CompletionAnswer, CompletionResult, Fence, OperatorError, Outcome
+
+_log = structlog.get_logger()
+
+_LOOK_SECONDS = 0.05
+_LAST_REPORTS_SECONDS = 5.0  # how long a stopping worker goes on trying to report
+_FIRST_WAIT = 0.05
+_LONGEST_WAIT = 1.0
+_PROGRESS_SECONDS = 5.0
+_GIVES_UP = frozenset({Ended.CANCELED, Ended.LOST, Ended.TIMED_OUT, Ended.STOPPED})
+
+
+@dataclass(frozen=True)
+class Equipment:
+    """What every attempt of a worker uses."""
+
+    control: ControlClient
+    storage: Storage
+    operators: OperatorProcesses
+    measuring: MeasuringProcess
+    guard: Guard
+    persistence: Persistence
+    stopping: threading.Event
+    scratch: Path                     # each attempt has a folder of its own below it
+    variables: Mapping[str, str]
+    watch: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+
+
+class _Stopped(Exception):
+    """The attempt may not go on."""
+
+    def __init__(self, why: Ended) -> None:
+        super().__init__(why.value)
+        self.why: Ended = why
+
+
+class AttemptRun:
+    """`run()` is the whole attempt."""
+
+    def __init__(self, task: ClaimedTask, equipment: Equipment) -> None:
+        self._task: ClaimedTask = task
+        self._fence: Fence = task.fence
+        self._equipment: Equipment = equipment
+        self._name: str = f"{task.fence.task_id}-{task.fence.attempt}"
+        self._folder: Path = equipment.scratch / self._name
+        self._deadline: float = equipment.clock() + task.payload.job.timeout_seconds
+        self._poster: BatchPoster | None = None
+        self._measurement: Measurement | None = None
+        self._progress_at: float = float("-inf")
+        self._pause: float = _FIRST_WAIT / 2
+        self._log: Any = _log.bind(task_id=str(task.fence.task_id), attempt=task.fence.attempt)
+
+    def run(self) -> None:
+        try:
+            report = self._work()
+            while report is not None:
+                report = self._reported(report)
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def give_back(self) -> None:
+        """Reports that it was not run, so that another worker can have it at once."""
+        self._reported(Completion(fence=self._fence, outcome=Outcome.GIVEN_BACK))
+
+    def _work(self) -> Completion | None:
+        """The first report; None where there is nobody to report to."""
+        return self._guarded(self._adopt if self._task.payload.batch else self._operate)
+
+    def _guarded(self, step: Callable[[], Completion]) -> Completion | None:
+        """The step's report, or what became of it instead."""
+        try:
+            self._may_go_on(sparing_lease=False)
+            return step()
+        except _Stopped as stopped:
+            return self._stopped(stopped.why)
+        except OperatorFailed as failed:
+            # What was canceled or lost fails in many ways; why it did so is what counts.
+            why = self._equipment.guard.why_not(self._fence.task_id, self._deadline)
+            return self._stopped(why) if why is not None and why in _GIVES_UP else self._failed(failed.error_class, failed.message, retry=failed.retry)
+        except (Unauthenticated, Forbidden):
+            raise
+        except Exception as error:
+            id = secrets.token_hex(8)
+            self._log.exception("an attempt raised", id=id, operator=self._task.payload.job.operator)
+            return self._failed(type(error).__name__, f"The worker raised {type(error).__name__}; see its log under id {id}.", retry=True)
+
+    def _may_go_on(self, *, sparing_lease: bool) -> None:
+        why = self._equipment.guard.why_not(self._fence.task_id, self._deadline)
+        # A lease that passes while control is away ends operators; what they have finished is still welcome.
+        if why is not None and not (sparing_lease and why is Ended.LEASE):
+            raise _Stopped(why)
+
+    def _adopt(self) -> Completion:
+        """A posted batch: no operator, exactly its files."""
+        self._make_folder()
+        self._measurement = Measurement.of_batch(self._task.payload)
+        return self._succeeded(OperatorOutcome())
+
+    def _operate(self) -> Completion:
+        payload, equipment = self._task.payload, self._equipment
+        config = fill(payload.job.config, equipment.variables)
+        process = equipment.operators.of(payload.job.operator)
+        self._make_folder()
+        order = make_order(payload, config, equipment.storage, self._folder)
+        path = write_order(order, self._folder)
+        poster = self._poster = BatchPoster(
+            self._task, Path(order.batches), control=equipment.control, storage=equipment.storage, watch=equipment.watch, clock=equipment.clock
+        )
+        run = process.start(path, self._name, self._say_progress)
+        try:
+            equipment.watch("operator_started")
+            with equipment.guard.watching(self._fence.task_id, run, self._deadline - equipment.clock()) as watched:
+                while not run.wait(_LOOK_SECONDS):
+                    poster.run_once()
+                    if poster.failed is not None:
+                        run.end()
+        finally:
+            run.end()
+        equipment.watch("operator_ended")
+        if watched.ended is not None:
+            raise _Stopped(watched.ended)
+        self._post_the_rest(poster)
+        outcome = read_told(Path(order.outcome), OperatorOutcome, what="outcome")
+        if outcome is None:
+            raise run.why_never_ready() or OperatorFailed("no_outcome", f"The operator's program ended{_with(run.exit_code)} without an outcome; see its log.", retry=True)
+        if outcome.error is not None:
+            raise OperatorFailed(outcome.error.error_class, outcome.error.message, retry=outcome.error.retry)
+        check_outcome(outcome, payload, poster.files)
+        self._measurement = Measurement.of_outcome(payload, outcome)
+        return self._succeeded(outcome)
+
+    def _post_the_rest(self, poster: BatchPoster) -> None:
+        """Also behind an operator that failed: what it called finished is."""
+        while poster.waiting:
+            self._may_go_on(sparing_lease=True)
+            poster.run_once()
+            if poster.waiting:
+                time.sleep(_LOOK_SECONDS)
+        if poster.failed is not None:
+            raise poster.failed
+
+    def _succeeded(self, outcome: OperatorOutcome) -> Completion:
+        measured = self._measure()
+        return Completion(
+            fence=self._fence, outcome=Outcome.SUCCEEDED, state=outcome.state, custom=outcome.custom, base=self._task.payload.base,
+            outputs=measured.outputs, posted=self._posted(),
+        )  # fmt: skip
+
+    def _measure(self) -> Measurement:
+        """Measures whatever is not measured yet."""
+        self._may_go_on(sparing_lease=True)
+        if self._measurement is None:
+            raise OperatorFailed("unmeasurable", "There is nothing to measure.", retry=False)
+        guard, task = self._equipment.guard, self._fence.task_id
+        scratch = self._folder / "measuring"
+        scratch.mkdir(exist_ok=True)
+        self._measurement = self._measurement.done(
+            lambda outputs: self._equipment.measuring.measure(
+                self._name, outputs, scratch=scratch, give_up=lambda: guard.why_not(task, self._deadline) in _GIVES_UP
+            )
+        )
+        self._equipment.watch("measured")
+        return self._measurement
+
+    def _reported(self, report: Completion) -> Completion | None:
+        """Sends a report; the next one, where the answer asks for one."""
+        self._equipment.watch("complete_sent")
+        request = CompleteRequest(items=[report])
+        lease = self._task.payload.limits.lease_seconds
+        try:
+            answered = self._equipment.persistence.ask(lambda: self._equipment.control.complete(request), after_stop=_LAST_REPORTS_SECONDS, broken_for=lease)
+        except (Unauthenticated, Forbidden):
+            raise
+        except TracelakeError as error:
+            self._log.error("control cannot take a report", code=error.code, detail=error.detail, error_id=error.id)
+            return self._instead(report, error.code, error.detail, retry=is_broken(error))
+        if answered is None:
+            self._log.warning("stopped without an answer to the last report")
+            return None
+        self._equipment.watch("complete_answered")
+        return self._next(report, answered.value.results[0])
+
+    def _next(self, report: Completion, answer: CompletionAnswer) -> Completion | None:
+        match answer.result:
+            case CompletionResult.BASE_MOVED | CompletionResult.MEASURE if report.outcome is Outcome.SUCCEEDED:
+                return self._guarded(lambda: self._measured_again(report, answer))
+            case CompletionResult.WAIT:
+                return self._waited(report)
+            case CompletionResult.CANCELED if report.outcome is not Outcome.CANCELED:
+                return Completion(fence=self._fence, outcome=Outcome.CANCELED)
+            case CompletionResult.REFUSED:
+                self._log.error("refused", code=answer.code, detail=answer.detail)
+                if _differs(report, answer):
+                    return report.model_copy(update={"posted": answer.event_ids})
+                return self._instead(report, answer.code or "refused", answer.detail or "Control refused the report.", retry=False)
+            case _:
+                self._log.info("reported", outcome=report.outcome.value, result=answer.result.value, code=answer.code)
+                return None
+
+    def _measured_again(self, report: Completion, answer: CompletionAnswer) -> Completion:
+        """The report against what changed meanwhile, or with the rules that came meanwhile."""
+        if self._measurement is None:
+            raise OperatorFailed("unmeasurable", "There is nothing to measure again.", retry=True)
+        self._log.info("measuring again", why=answer.result.value, base=answer.base)
+        self._measurement = self._measurement.moved(answer.moved).missing(answer.measure)
+        measured = self._measure()
+        return report.model_copy(update={"outputs": measured.outputs, "base": report.base if answer.base is None else answer.base})
+
+    def _waited(self, report: Completion) -> Completion | None:
+        self._pause = min(self._pause * 2, _LONGEST_WAIT)
+        self._equipment.stopping.wait(self._pause)
+        if self._equipment.stopping.is_set():
+            time.sleep(_LOOK_SECONDS)
+        if report.outcome is Outcome.SUCCEEDED:
+            return self._guarded(lambda: report)
+        return report
+
+    def _stopped(self, why: Ended) -> Completion | None:
+        match why:
+            case Ended.CANCELED:
+                return Completion(fence=self._fence, outcome=Outcome.CANCELED)
+            case Ended.LOST:
+                self._log.info("lost")
+                return None
+            case Ended.STOPPED:
+                return Completion(fence=self._fence, outcome=Outcome.GIVEN_BACK, posted=self._posted())
+            case Ended.LEASE:
+                return self._failed("lease_ended", "The worker could not reach control in time and ended the operator before its lease did.", retry=True)
+            case Ended.TIMED_OUT:
+                seconds = self._task.payload.job.timeout_seconds
+                return self._failed("timed_out", f"The attempt took longer than the {seconds} seconds that its job allows (`timeout_seconds`).", retry=True)
+
+    def _failed(self, error_class: str, message: str, *, retry: bool) -> Completion:
+        error = OperatorError(error_class=error_class[:200], message=message[:2000], retry=retry)
+        return Completion(fence=self._fence, outcome=Outcome.FAILED, error=error, posted=self._posted())
+
+    def _instead(self, report: Completion, code: str, detail: str, *, retry: bool) -> Completion | None:
+        """The failure that stands for a success that was refused. What else was refused is over: its lease runs out, and control goes on from there."""
+        return self._failed(code, detail, retry=retry) if report.outcome is Outcome.SUCCEEDED else None
+
+    def _posted(self) -> list[UUID]:
+        return self._poster.ids if self._poster else []
+
+    def _make_folder(self) -> None:
+        """A fresh folder; those of earlier attempts at this task are nobody's any more."""
+        task = str(self._fence.task_id)
+        self._equipment.scratch.mkdir(parents=True, exist_ok=True)
+        for attempt in range(1, self._fence.attempt + 1):
+            shutil.rmtree(self._equipment.scratch / f"{task}-{attempt}", ignore_errors=True)
+        self._folder.mkdir(mode=0o700)
+
+    def _say_progress(self, progress: Mapping[str, Any]) -> None:
+        """Seldom, and only what cannot be somebody's data."""
+        now = self._equipment.clock()
+        if now - self._progress_at >= _PROGRESS_SECONDS:
+            self._progress_at = now
+            counts = {name: value for name, value in progress.items() if name.isidentifier() and isinstance(value, (int, float))}
+            self._log.info("progress", **{f"so_far_{name}": value for name, value in counts.items()})
+
+
+def _differs(report: Completion, answer: CompletionAnswer) -> bool:
+    """Whether the report was refused for not naming batches that earlier attempts posted, which the answer names."""
+    return answer.status == 409 and len(answer.event_ids) > len(report.posted) and set(answer.event_ids) >= set(report.posted)
+
+
+def _with(exit_code: int | None) -> str:
+    return "" if exit_code is None else f" with {exit_code}"

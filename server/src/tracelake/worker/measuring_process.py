@@ -1,0 +1,134 @@
+"""The warm process that measures what operators staged: asked one line at a time, started on first use and again when it died."""
+
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import structlog
+from pydantic import ValidationError
+
+from tracelake.worker.measuring.contract import Limits, MeasureOrder, MeasureResult, OutputToMeasure
+from tracelake.worker.operators.contract import OperatorFailed
+from tracelake.worker.process_groups import BoundedLog, Chaos, ProcessGroup, Starter
+from tracelake_sdk.measurements import OutputMeasured
+
+_log = structlog.get_logger()
+
+COMMAND = (sys.executable, "-m", "tracelake.worker.measuring")
+_LONGEST_ANSWER = 256_000_000
+
+
+class MeasuringProcess:
+    """One measurement at a time, whoever asks."""
+
+    def __init__(
+        self, starter: Starter, *, storage: Mapping[str, Any], environment: Mapping[str, str], folder: Path, log: BoundedLog,
+        chaos: Chaos, limits: Limits | None = None, command: Sequence[str] = COMMAND,
+    ) -> None:  # fmt: skip
+        self._starter: Starter = starter
+        self._storage: dict[str, Any] = dict(storage)
+        self._environment: dict[str, str] = dict(environment)
+        self._folder: Path = folder
+        self._log: BoundedLog = log
+        self._chaos: Chaos = chaos
+        self._limits: Limits = limits or Limits()
+        self._command: list[str] = list(command)
+        self._turn: threading.Lock = threading.Lock()
+        self._group: ProcessGroup | None = None
+        self._closed: bool = False
+
+    @property
+    def pid(self) -> int | None:
+        return self._group.pid if self._group else None
+
+    def measure(self, id: str, outputs: Sequence[OutputToMeasure], *, scratch: Path, give_up: Callable[[], bool] = lambda: False) -> list[OutputMeasured]:
+        """What is really in these files; raises OperatorFailed where they are refused, or where the process died over them.
+
+        It is ended when `give_up` says so: then its result would be nobody's.
+        """
+        order = MeasureOrder(id=id, storage=self._storage, scratch=str(scratch), outputs=list(outputs), limits=self._limits)
+        with self._turn:
+            result = self._ask(order, give_up)
+        if result.refusal is not None:
+            raise OperatorFailed(result.refusal.error_class, result.refusal.message, retry=result.refusal.retry)
+        return result.outputs
+
+    def close(self) -> None:
+        self._closed = True
+        if self._group is not None:
+            self._group.end()
+
+    def _ask(self, order: MeasureOrder, give_up: Callable[[], bool]) -> MeasureResult:
+        group = self._running()
+        over = threading.Event()
+        watcher = threading.Thread(target=_end_when, args=(group, over, give_up), name="measuring-watch", daemon=True)
+        watcher.start()
+        try:
+            line = _exchange(group, order.model_dump_json().encode() + b"\n")
+        finally:
+            over.set()
+            watcher.join()
+        if line is None:
+            exit_code = self._end(group)
+            _log.warning("measuring ended in the middle of its work", pid=group.pid, exit_code=exit_code)
+            raise OperatorFailed("measuring_died", f"The process that measures ended with {exit_code} before it answered; see its log.", retry=True)
+        try:
+            result = MeasureResult.model_validate_json(line)
+        except ValidationError:
+            result = None
+        if result is None or result.id != order.id:
+            self._end(group)
+            raise OperatorFailed("measuring_died", "The process that measures gave an answer that is not understood; see its log.", retry=True)
+        return result
+
+    def _running(self) -> ProcessGroup:
+        if self._group is not None and not self._group.wait(0) and not self._closed:
+            return self._group
+        if self._group is not None:
+            self._end(self._group)
+        if self._closed:
+            raise OperatorFailed("measuring_died", "The worker stops.", retry=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        environment = self._environment | self._chaos.environment()
+        self._group = self._starter.start(self._command, environment=environment, folder=self._folder, talks=True)
+        if self._group.stderr:
+            self._log.follow(self._group.stderr)
+        return self._group
+
+    def _end(self, group: ProcessGroup) -> int:
+        exit_code = group.end()
+        self._chaos.ended(exit_code)
+        for stream in (group.stdin, group.stdout):
+            if stream:
+                _close(stream)
+        self._group = None
+        return exit_code
+
+
+def _exchange(group: ProcessGroup, line: bytes) -> bytes | None:
+    """The answer to a line; None where the process ended before it."""
+    if group.stdin is None or group.stdout is None:
+        return None
+    try:
+        group.stdin.write(line)
+        group.stdin.flush()
+        answer = group.stdout.readline(_LONGEST_ANSWER)
+    except (OSError, ValueError):
+        return None
+    return answer if answer.endswith(b"\n") else None
+
+
+def _end_when(group: ProcessGroup, over: threading.Event, give_up: Callable[[], bool]) -> None:
+    while not over.wait(0.1):
+        if give_up():
+            group.end()
+            return
+
+
+def _close(stream: IO[bytes]) -> None:
+    try:
+        stream.close()
+    except OSError:
+        _log.debug("a pipe held what was never read")

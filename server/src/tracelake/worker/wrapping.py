@@ -1,0 +1,166 @@
+"""The worker of runtime `spark`: it holds the tokens and runs operator programs that hold none, as many at a time as it has slots.
+
+A free slot asks for one task and nothing is prefetched; the slot's thread runs the attempt to its end.
+"""
+
+import random
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import structlog
+
+from tracelake.storage.contract import Storage
+from tracelake.worker.attempts import AttemptRun, Equipment
+from tracelake.worker.control_client import ControlClient
+from tracelake.worker.guarding import Guard
+from tracelake.worker.leases import Leases
+from tracelake.worker.measuring_process import MeasuringProcess
+from tracelake.worker.operator_processes import OperatorProcesses
+from tracelake.worker.persistence import Persistence
+from tracelake_sdk.dags import DEFAULT_POOL, Runtime
+from tracelake_sdk.tasks import ClaimedTask, ClaimRequest
+
+_log = structlog.get_logger()
+
+STOP_SECONDS = 5.0           # how long what runs may go on once the worker is asked to stop
+_EARLY_SECONDS = 0.25        # an empty answer sooner than this was no long poll
+_LONGEST_PAUSE = 1.0         # then a pause keeps the worker from asking without end
+_LOOK_SECONDS = 0.05
+_FORGOTTEN_SECONDS = 86400   # after which a scratch folder is nobody's
+
+
+class SparkWorker:
+    """`run_once()` is one slot's turn: one task claimed, run and reported. `watch` is called at named moments, for the chaos suite."""
+
+    def __init__(
+        self,
+        control: ControlClient,
+        *,
+        name: str,
+        slots: int,
+        poll_seconds: float,
+        storage: Storage,
+        operators: OperatorProcesses,
+        measuring: MeasuringProcess,
+        scratch: Path,
+        variables: Mapping[str, str] | None = None,
+        watch: Callable[[str], None] = lambda moment: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._control: ControlClient = control
+        self._name: str = name
+        self._slots: int = slots
+        self._poll_seconds: float = poll_seconds
+        self._operators: OperatorProcesses = operators
+        self._measuring: MeasuringProcess = measuring
+        self._scratch: Path = scratch
+        self._clock: Callable[[], float] = clock
+        self._stopping: threading.Event = threading.Event()
+        self._persistence: Persistence = Persistence(self._stopping, clock=clock)
+        self.leases: Leases = Leases(control, name, clock=clock)
+        self.guard: Guard = Guard(self.leases, clock=clock)
+        self._equipment: Equipment = Equipment(
+            control=control, storage=storage, operators=operators, measuring=measuring, guard=self.guard, persistence=self._persistence,
+            stopping=self._stopping, scratch=scratch, variables=variables or {}, watch=watch, clock=clock,
+        )  # fmt: skip
+        self._failures: list[Exception] = []
+        self._lock: threading.Lock = threading.Lock()
+        self._working: int = 0
+
+    @property
+    def polling(self) -> bool:
+        """Whether it waits for work and holds none."""
+        return self._working == 0
+
+    def stop(self) -> None:
+        """Lets `run()` come to its end: what runs has a moment to finish, then it is ended and given back."""
+        self.guard.stop_in(STOP_SECONDS)
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Until it is stopped; raises what made it impossible for a slot to go on."""
+        if not self._operators.able:
+            _log.warning("no Spark here", remedy="install the package tracelake-spark to run tasks of runtime spark", worker=self._name)
+            self._stopping.wait()
+            return
+        self._forget_old_folders()
+        self.leases.start()
+        self.guard.start()
+        slots = [threading.Thread(target=self._serve, name=f"slot-{number}", daemon=True) for number in range(self._slots)]
+        try:
+            for slot in slots:
+                slot.start()
+            self._stopping.wait()
+            # A slot that only asks for work is left to it: what it may still be given is given back, or comes back when its lease ends.
+            while self._working and any(slot.is_alive() for slot in slots):
+                time.sleep(_LOOK_SECONDS)
+        finally:
+            self.close()
+        if self._failures:
+            raise self._failures[0]
+
+    def run_once(self) -> bool:
+        """One slot's turn; whether there was a task."""
+        self._operators.stop_idle()
+        task, pause = self._claim()
+        if task is None:
+            self._stopping.wait(pause)
+            return False
+        try:
+            attempt = AttemptRun(task, self._equipment)
+            if self._stopping.is_set():
+                attempt.give_back()
+            else:
+                attempt.run()
+        finally:
+            self.leases.release([task.fence.task_id])
+            with self._lock:
+                self._working -= 1
+        return True
+
+    def close(self) -> None:
+        """Ends everything it started."""
+        self._operators.close()
+        self._measuring.close()
+        self.guard.close()
+        self.leases.close()
+
+    def _serve(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self.run_once()
+        except Exception as error:  # raised again by `run`
+            self._failures.append(error)
+            self.stop()
+        finally:
+            self._control.close()
+
+    def _claim(self) -> tuple[ClaimedTask | None, float]:
+        """A task, or how long to pause before asking again."""
+        # 256 random bits a claim: the attempt's token derives from it.
+        claim_id = secrets.token_urlsafe(32)
+        request = ClaimRequest(worker=self._name, claim_id=claim_id, runtime=Runtime.SPARK.value, room={DEFAULT_POOL: 1}, wait_s=self._poll_seconds)
+        asked = self._clock()
+        answered = self._persistence.ask(lambda: self._control.claim(request), after_stop=0)
+        if answered is None or not answered.value.claimed:
+            early = self._clock() - asked < _EARLY_SECONDS
+            return None, random.uniform(0.2, 1) * _LONGEST_PAUSE if early else 0  # noqa: S311 spreading load, not keeping secrets
+        [task] = answered.value.claimed
+        with self._lock:
+            self._working += 1
+        # The lease began somewhere in the poll, so it is counted from the poll's start, and a heartbeat says how it really stands.
+        self.leases.hold([task], since=answered.sent)
+        self.leases.run_once()
+        return task, 0
+
+    def _forget_old_folders(self) -> None:
+        """Scratch folders of attempts whose worker was killed."""
+        with suppress(FileNotFoundError):
+            for folder in self._scratch.iterdir():
+                if time.time() - folder.stat().st_mtime > _FORGOTTEN_SECONDS:
+                    shutil.rmtree(folder, ignore_errors=True)
