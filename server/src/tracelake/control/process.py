@@ -16,12 +16,13 @@ from tracelake.control.access.signed_tokens import issuer
 from tracelake.control.api.app import create_app
 from tracelake.control.api.context import Services
 from tracelake.control.database import migrations
-from tracelake.control.database.transactions import Database, Watch, nobody_watches
+from tracelake.control.database.transactions import Database, Role, Watch, nobody_watches
 from tracelake.control.database.wakeups import WakeUps
 from tracelake.control.deploys.service import Deploys
 from tracelake.control.outbox.service import Drainer
 from tracelake.control.outbox.webhook import Webhook
 from tracelake.control.pools import store as pools
+from tracelake.control.promotion.service import Guard, ensure_default_policies
 from tracelake.control.tasks.asking import Asking
 from tracelake.control.tasks.canceling import Cancels
 from tracelake.control.tasks.claiming import Claims
@@ -64,9 +65,10 @@ class Control:
         migrations.check(self.database.url)
         self.database.__enter__()
         access = settings.access
-        with self.database.transaction("first_start") as tx:
+        with self.database.transaction("first_start", role=Role.DEFINE) as tx:
             made = first_start(tx, settings.home, org=access.org, admin_issuer=access.admin_issuer, admin_subject=access.admin_subject)
             for org in pools.orgs(tx):
+                ensure_default_policies(tx, org=org, actor="first start")
                 for runtime in sorted({runtime for runtime, _ in OPERATORS}):
                     pools.ensure(tx, org=org, runtime=runtime, name=DEFAULT_POOL)
         if made:
@@ -101,6 +103,7 @@ class Control:
             cancels=Cancels(database, self._wake, finisher),
             pauses=Pauses(database, self._wake),
             asking=Asking(database),
+            guard=Guard(database),
             reaper=Reaper(database, self._wake, lease, backoff, finisher),
             waiting=self.waiting,
         )

@@ -3,11 +3,11 @@
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from tracelake.control.api.context import Serving, User
-from tracelake_sdk.errors import Malformed
+from tracelake.control.api.paging import Key, Limit, Token, id_of, number_of
 from tracelake_sdk.events import DatasetEvent
 from tracelake_sdk.pages import Page
 from tracelake_sdk.runs import Run, RunStatus
@@ -16,10 +16,7 @@ from tracelake_sdk.tasks import Task, TaskState
 
 router = APIRouter(prefix="/v1", tags=["user"])
 
-Limit = Annotated[int, Query(ge=1, le=1000)]
 Name = Annotated[str | None, Query(max_length=128)]
-Token = Annotated[str | None, Query(max_length=64, description="`next` of the page before.")]
-Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
 
 
 class DeployRequest(BaseModel):
@@ -90,14 +87,14 @@ def run(services: Serving, user: User, body: RunRequest, key: Key = None) -> Tas
 def runs(
     services: Serving, user: User, dag: Name = None, job: Name = None, status: RunStatus | None = None, limit: Limit = 50, token: Token = None
 ) -> Page[Run]:
-    return services.asking.runs(user, dag=dag, job=job, status=status, limit=limit, before=_number(token))
+    return services.asking.runs(user, dag=dag, job=job, status=status, limit=limit, before=number_of(token))
 
 
 @router.get("/tasks")
 def tasks(
     services: Serving, user: User, dag: Name = None, job: Name = None, state: TaskState | None = None, limit: Limit = 50, token: Token = None
 ) -> Page[Task]:
-    return services.asking.tasks(user, dag=dag, job=job, state=state, limit=limit, before=_id(token))
+    return services.asking.tasks(user, dag=dag, job=job, state=state, limit=limit, before=id_of(token))
 
 
 @router.get("/tasks/{task_id}")
@@ -115,17 +112,4 @@ def cancel(services: Serving, user: User, task_id: UUID) -> Task:
 def events(
     services: Serving, user: User, dag: Name = None, job: Name = None, producer: UUID | None = None, limit: Limit = 50, token: Token = None
 ) -> Page[DatasetEvent]:
-    return services.asking.events(user, dag=dag, job=job, producer=producer, limit=limit, before=_id(token))
-
-
-def _id(token: str | None) -> UUID | None:
-    try:
-        return UUID(token) if token else None
-    except ValueError:
-        raise Malformed("This is no token of a page; take `next` from the answer before.") from None
-
-
-def _number(token: str | None) -> int | None:
-    if token and not token.isdecimal():
-        raise Malformed("This is no token of a page; take `next` from the answer before.")
-    return int(token) if token else None
+    return services.asking.events(user, dag=dag, job=job, producer=producer, limit=limit, before=id_of(token))

@@ -1,0 +1,25 @@
+"""What routes of lists and of changes take alike: how many, where the page before ended, and the key of a change."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Header, Query
+
+from tracelake_sdk.errors import Malformed
+
+Limit = Annotated[int, Query(ge=1, le=1000)]
+Token = Annotated[str | None, Query(max_length=64, description="`next` of the page before.")]
+Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
+
+
+def id_of(token: str | None) -> UUID | None:
+    try:
+        return UUID(token) if token else None
+    except ValueError:
+        raise Malformed("This is no token of a page; take `next` from the answer before.") from None
+
+
+def number_of(token: str | None) -> int | None:
+    if token and not (token.isascii() and token.isdecimal() and len(token) < 19):
+        raise Malformed("This is no token of a page; take `next` from the answer before.")
+    return int(token) if token else None
