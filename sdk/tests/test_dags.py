@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from tracelake_sdk import dag_errors
 from tracelake_sdk.cursors import CursorType, parse_duration, spell_duration
 from tracelake_sdk.dag_errors import DagInvalid
-from tracelake_sdk.dags import Activation, InputSpec, JobOutput, JobSpec, NamedDataset, Runtime, WhereSpec, passes
+from tracelake_sdk.dags import COLUMN, Activation, InputSpec, JobOutput, JobSpec, NamedDataset, PartitionSpec, Runtime, WhereSpec, passes
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.operators import (
     OPERATORS,
@@ -118,23 +118,69 @@ def test_a_duration_is_a_number_and_a_unit(text: str) -> None:
 
 
 def test_operators_are_found_by_runtime_and_name() -> None:
-    assert sorted(OPERATORS) == [("dispatcher", name) for name in ("emit", "noop", "range_aggregator", "range_splitter")]
+    assert sorted(OPERATORS) == [*(("dispatcher", name) for name in ("emit", "noop", "range_aggregator", "range_splitter")), ("spark", "ingest_files"), ("spark", "sql")]
     for (runtime, name), operator in OPERATORS.items():
         assert (operator.runtime, operator.name) == (runtime, name)
-        assert operator.runtime is Runtime.DISPATCHER
+        assert operator.writes_files == operator.takes_variables == (operator.runtime is Runtime.SPARK)
         assert (operator.request is not None) == (Activation.SOURCE in operator.activations)
 
 
 @pytest.mark.proves("T9.1")
-def test_the_aggregator_keeps_state_and_it_and_the_source_of_cursors_keep_order() -> None:
-    assert {name for (_, name), operator in OPERATORS.items() if operator.keeps_state} == {"range_aggregator"}
-    assert {name for (_, name), operator in OPERATORS.items() if operator.ordered} == {"emit", "range_aggregator"}
+def test_what_keeps_state_and_every_source_with_a_cursor_keeps_order() -> None:
+    assert {name for (_, name), operator in OPERATORS.items() if operator.keeps_state} == {"range_aggregator", "ingest_files"}
+    assert {name for (_, name), operator in OPERATORS.items() if operator.ordered} == {"emit", "range_aggregator", "ingest_files"}
 
 
 def test_every_config_key_says_what_it_takes() -> None:
     for operator in OPERATORS.values():
         for key, field in operator.config.model_fields.items():
             assert field.description, f"{operator.name}: {key}"
+
+
+@pytest.mark.parametrize(("given", "full"), [
+    ({"column": "country"}, {"column": "country", "cursor": None, "range_size": None, "origin": None}),
+    ({"column": "id", "cursor": "integer"}, {"column": "id", "cursor": "integer", "range_size": None, "origin": None}),
+    ({"column": "id", "cursor": "integer", "range_size": 1000}, {"column": "id", "cursor": "integer", "range_size": 1000, "origin": 0}),
+    ({"column": "id", "cursor": "integer", "range_size": 1000, "origin": -5}, {"column": "id", "cursor": "integer", "range_size": 1000, "origin": -5}),
+    ({"column": "at", "cursor": "timestamp", "range_size": "24h"}, {"column": "at", "cursor": "timestamp", "range_size": "1d", "origin": "1970-01-01T00:00:00Z"}),
+    ({"column": "at", "cursor": "timestamp", "range_size": "1d", "origin": NOON}, {"column": "at", "cursor": "timestamp", "range_size": "1d", "origin": NOON}),
+])
+def test_what_an_output_is_cut_by_is_spelled_in_full(given: dict[str, Any], full: dict[str, Any]) -> None:
+    spec = PartitionSpec.model_validate(given)
+    assert spec.model_dump(mode="json") == full
+    assert PartitionSpec.model_validate_json(spec.model_dump_json()) == spec
+    assert PartitionSpec.model_validate(spec.model_dump()) == spec
+
+
+@pytest.mark.parametrize(("given", "key", "sentence"), [
+    ({"column": "id", "range_size": 10}, "range_size", "there is no `cursor`"),
+    ({"column": "id", "origin": 10}, "origin", "there is no `cursor`"),
+    ({"column": "id", "cursor": "integer", "origin": 10}, "origin", "aligns spans of a `range_size`"),
+    ({"column": "id", "cursor": "integer", "range_size": "1d"}, "range_size", "a size is a whole number"),
+    ({"column": "id", "cursor": "integer", "range_size": 0}, "range_size", "a size is a whole number"),
+    ({"column": "at", "cursor": "timestamp", "range_size": 5}, "range_size", "a size is a duration"),
+    ({"column": "at", "cursor": "timestamp", "range_size": "1d", "origin": 0}, "origin", "no timestamp cursor"),
+    ({"column": "id", "cursor": "integer", "range_size": 5, "origin": NOON}, "origin", "no integer cursor"),
+    ({"column": "id", "cursor": "text", "range_size": 5, "origin": NOON}, "cursor", "'integer' or 'timestamp'"),
+    ({"column": "a b"}, "column", "without blanks"),
+    ({"column": ""}, "column", "1 to 255 characters"),
+])
+def test_what_an_output_is_cut_by_must_fit_together(given: dict[str, Any], key: str, sentence: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        PartitionSpec.model_validate(given)
+    [problem] = caught.value.errors()
+    assert problem["loc"] == (key,)
+    assert sentence in problem["msg"]
+
+
+@pytest.mark.parametrize("column", ["a b", "a,b", "a;b", "{a}", "f(a)", "a=b", "a.b", "`a`", "'a'", '"a"', "a\\b", "a\tb", "a\nb", "a\u00a0b", "a\x00b", "", "x" * 256])
+def test_odd_columns_are_no_key(column: str) -> None:
+    assert COLUMN.fullmatch(column) is None
+
+
+@pytest.mark.parametrize("column", ["order_id", "Bestellnummer-ü", "日付", "id#", "a:b", "*", "x" * 255])
+def test_other_columns_may_be(column: str) -> None:
+    assert COLUMN.fullmatch(column)
 
 
 @pytest.mark.proves("T9.1")

@@ -113,6 +113,14 @@ class DagWhereInvalid(DagInvalid, code="dag_where_invalid", status=422):
     """`where` names either partitions or the bounds of a cursor; write `{partition: x}` or `{cursor: {min: 0, below: 100}}`."""
 
 
+class DagColumnInvalid(DagInvalid, code="dag_column_invalid", status=422):
+    """No table can have, or no key can name, a column like this; rename the column."""
+
+
+class DagPartitionInvalid(DagInvalid, code="dag_partition_invalid", status=422):
+    """`partition_by` names a column and, for spans of a cursor, the `cursor`, `range_size` and `origin` that fit each other; the detail says what does not."""
+
+
 # Jobs by themselves
 class DagJobDuplicate(DagInvalid, code="dag_job_duplicate", status=422):
     """Two jobs have the same name; rename one."""
@@ -144,6 +152,14 @@ class DagNoTriggeringInput(DagInvalid, code="dag_no_triggering_input", status=42
 
 class DagBulkRefused(DagInvalid, code="dag_bulk_refused", status=422):
     """Every event makes its own task, so there is no `Bulk`; use PerUpdate or PerPartition."""
+
+
+class DagUpdateStrategyMissing(DagInvalid, code="dag_update_strategy_missing", status=422):
+    """A job that writes rows says what it does to those that are there; add `update_strategy: append` or `update_strategy: replace`."""
+
+
+class DagExecutionStrategyMissing(DagInvalid, code="dag_execution_strategy_missing", status=422):
+    """A reactive job that writes rows says how an event's scope becomes the output's; add `execution_strategy`."""
 
 
 class DagAppendWithoutUniqueKey(DagInvalid, code="dag_append_without_unique_key", status=422):
@@ -229,7 +245,7 @@ class DagPublishTwice(DagInvalid, code="dag_publish_twice", status=422):
 
 # What this release runs
 class RuntimeNotAvailable(DagInvalid, code="runtime_not_available", status=422):
-    """This release does not run operators of this runtime; use `runtime: dispatcher`."""
+    """This release does not run operators of this runtime; use `runtime: spark` or `runtime: dispatcher`."""
 
 
 class OperatorUnknown(DagInvalid, code="operator_unknown", status=422):

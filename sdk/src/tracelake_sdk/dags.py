@@ -6,21 +6,32 @@ Two files that mean the same have equal specs but for the order of their jobs; t
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from tracelake_sdk.cursors import EPOCH, CursorType, Size
 from tracelake_sdk.scopes import Cursor, CursorScope, PartitionScope, RangeScope, Scope
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,127}")  # matched in full: DAG, job, dataset and pool names
+# Matched in full: columns that a key or a partition is made of. Delta carries no blanks and none of `,;{}()=`; a dot or a quote would be read as a path.
+COLUMN = re.compile(r"[^\s\x00-\x1f\x7f,;{}()=.`'\"\\]{1,255}")
 DEFAULT_POOL = "default"
 DEFAULT_MAX_ATTEMPTS = 3
 DEFAULT_TIMEOUT_SECONDS = 1800
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,127}$")]
+
+
+def _column(name: str) -> str:
+    if not COLUMN.fullmatch(name):
+        raise ValueError("a column's name is 1 to 255 characters without blanks, dots, quotes and any of , ; { } ( ) =")
+    return name
+
+
+Column = Annotated[str, AfterValidator(_column)]
 
 
 class Activation(StrEnum):
@@ -126,7 +137,7 @@ class InputSpec(_Spec):
 class PartitionSpec(_Spec):
     """How an output is cut into scopes: by the values of a column, or by spans of it where the column is a cursor."""
 
-    column: str
+    column: Column
     cursor: CursorType | None = None  # None: each value of the column is a partition key
     range_size: Size | None = None    # of spans that are aligned to the origin; None: spans as the events tell them
     origin: Cursor | None = None      # never None where there is a range_size
@@ -138,17 +149,26 @@ class PartitionSpec(_Spec):
             return {**value, "origin": EPOCH if value.get("cursor") == CursorType.TIMESTAMP else 0}
         return value
 
-    @model_validator(mode="after")
-    def _spans_of_a_cursor(self) -> "PartitionSpec":
-        if self.cursor is None and self.range_size is not None:
+    @field_validator("range_size", mode="after")
+    @classmethod
+    def _of_a_cursor(cls, size: int | timedelta | None, info: ValidationInfo) -> int | timedelta | None:
+        if size is not None and info.data.get("cursor", "refused") is None:
             raise ValueError("`range_size` cuts a cursor into spans, and there is no `cursor`")
-        if self.cursor is None and self.origin is not None:
-            raise ValueError("`origin` is where spans of a cursor start, and there is no `cursor`")
-        if self.range_size is None and self.origin is not None:
+        return size
+
+    @field_validator("origin", mode="after")
+    @classmethod
+    def _of_spans(cls, origin: int | datetime | None, info: ValidationInfo) -> int | datetime | None:
+        if origin is None or not {"cursor", "range_size"} <= info.data.keys():  # what was refused already is the one to tell
+            return origin
+        cursor: CursorType | None = info.data["cursor"]
+        if cursor is None:
+            raise ValueError("`origin` is where a span of a cursor starts, and there is no `cursor`")
+        if info.data["range_size"] is None:
             raise ValueError("`origin` aligns spans of a `range_size`, and there is none")
-        if self.cursor is not None and self.origin is not None and not self.cursor.fits(self.origin):
-            raise ValueError(f"the origin is no {self.cursor} cursor")
-        return self
+        if not cursor.fits(origin):
+            raise ValueError(f"the origin is no {cursor} cursor")
+        return origin
 
 
 class OutputSpec(_Spec):
@@ -175,7 +195,7 @@ class JobSpec(_Spec):
     config: dict[str, Any] = Field(default_factory=dict)  # the operator's config with its defaults, variables unfilled
     outputs: tuple[OutputSpec, ...] = ()
     update_strategy: UpdateStrategy | None = None
-    unique_key: tuple[str, ...] = ()
+    unique_key: tuple[Column, ...] = ()
     scaling: ScalingSpec = ScalingSpec()
     max_attempts: int = Field(default=DEFAULT_MAX_ATTEMPTS, ge=1)
     timeout_seconds: int = Field(default=DEFAULT_TIMEOUT_SECONDS, ge=1)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from tracelake_sdk.cursors import EPOCH, CursorType, Size
 from tracelake_sdk.dags import Activation, Runtime
 from tracelake_sdk.scopes import Cursor
+from tracelake_sdk.spark_operators import IngestFilesConfig, IngestFilesRequest, SqlConfig
 from tracelake_sdk.tasks import MAX_EVENTS
 
 _CursorType = Annotated[CursorType, Field(description="`integer` or `timestamp`")]
@@ -110,6 +111,9 @@ class OperatorSpec:
     activations: frozenset[Activation]
     inputs: Count
     outputs: Count
+    writes_files: bool = False              # its outputs are tables; without: events and ranges only
+    reads_files: bool = False               # at least one of its inputs is a table
+    takes_variables: bool = False           # `${…}` may stand in its config
     every_input_triggers: bool = False
     keeps_state: bool = False               # operator state moves with each completion
     ordered: bool = False                   # its tasks run one at a time, in event order
@@ -144,5 +148,16 @@ OPERATORS: Mapping[tuple[str, str], OperatorSpec] = _by_name(
         Runtime.DISPATCHER, "range_splitter", RangeSplitterConfig, None,
         activations=frozenset({Activation.REACTIVE}), inputs=Count(1, 1), outputs=Count(1, 1),
         every_input_triggers=True, hears="range", tells="range",
+    ),
+    # Takes the files that are new since its last run.
+    OperatorSpec(
+        Runtime.SPARK, "ingest_files", IngestFilesConfig, IngestFilesRequest,
+        activations=frozenset({Activation.SOURCE}), inputs=Count(0, 0), outputs=Count(1, 1), writes_files=True, takes_variables=True,
+        keeps_state=True, ordered=True,  # each run goes on where the one before it stopped
+    ),
+    # Writes the rows of one SELECT over its inputs.
+    OperatorSpec(
+        Runtime.SPARK, "sql", SqlConfig, None,
+        activations=frozenset({Activation.REACTIVE}), inputs=Count(1, None), outputs=Count(1, 1), writes_files=True, reads_files=True, takes_variables=True,
     ),
 )

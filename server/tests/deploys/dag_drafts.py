@@ -66,11 +66,39 @@ def draft(rng: random.Random) -> Draft:
     add("joined", "noop", [*(reads(f"chunks_{chain}") for chain in range(chains)), lookup], "silver")
     add("summed", "noop", [reads("joined") | {"where": {"partition": ["de", "fr"]}}], "gold")
     add("listener", "noop", [reads("summed"), reads("joined")], None)
+    jobs.extend(_with_rows(rng))
     rng.shuffle(jobs)
     names = rng.sample([job["name"] for job in jobs if "outputs" in job], k=2)
     publish = {f"all_{name}": {"job": name, "output_index": 0} for name in names}
     dag = {"name": "sales", "defaults": owned | {"max_attempts": 3}, "jobs": jobs, "publish": publish}
     return Draft(shuffled(dag, rng), rng)
+
+
+def _with_rows(rng: random.Random) -> list[dict[str, Any]]:
+    """Files taken in, cleaned and summed: rows in every layer, cut in one way or another."""
+    spark = {"runtime": "spark"}
+    reactive = {"activation": "reactive", "operator": "sql", **spark}
+    ingest: dict[str, Any] = {
+        "name": "taken", "activation": "source", "source": {"kind": "manual"}, "operator": "ingest_files", **spark, "outputs": [{"layer": "bronze", **_cut(rng, sized=False)}],
+        "config": {"path": "${landing}/orders", "format": "csv", "cursor_column": "order_id"}, "update_strategy": "append", "unique_key": ["order_id", "line"],
+    }
+    clean: dict[str, Any] = {
+        "name": "cleaned", **reactive, "inputs": [reads("taken"), {"from": {"dataset": "customers"}, "trigger": False}], "execution_strategy": "PerPartition",
+        "config": {"query": "SELECT * FROM input_0 JOIN customers USING (customer_id)"}, "outputs": [{"layer": "silver", **_cut(rng, sized=True)}], "update_strategy": "replace",
+    }
+    total: dict[str, Any] = {
+        "name": "totals", **reactive, "inputs": [reads("cleaned"), reads("ranges_0")], "execution_strategy": "PerUpdate", "config": {"query": "SELECT '${landing}' AS place"},
+        "outputs": [{"layer": "gold", **_cut(rng, sized=False)}], "update_strategy": "replace",
+    }
+    return [ingest, clean, total]
+
+
+def _cut(rng: random.Random, *, sized: bool) -> dict[str, Any]:
+    """A `partition_by`, or none; `sized`: one that PerPartition can work with."""
+    numbers, times = {"column": "order_id", "cursor": "integer"}, {"column": "at", "cursor": "timestamp"}
+    cuts = [None, {"column": "country"}, numbers | {"range_size": 1000}, times | {"range_size": "1d", "origin": "2024-01-01T06:00:00Z"}, numbers | {"range_size": 7, "origin": -3}]
+    cut = rng.choice(cuts if sized else [*cuts, numbers, times])
+    return {"partition_by": cut} if cut else {}
 
 
 def shuffled(value: Any, rng: random.Random) -> Any:

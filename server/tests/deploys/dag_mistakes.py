@@ -170,8 +170,8 @@ def _ask_for_bulk(it: Draft) -> Expected:
     return Expected("dag_bulk_refused", f"{at}.execution_strategy")
 
 
-def _with_rows(it: Draft, **keys: Any) -> str:
-    runtime = it.rng.choice(["spark", "python", "lambda"])
+def _with_rows(it: Draft, *, runtimes: tuple[str, ...] = ("spark", "python", "lambda"), **keys: Any) -> str:
+    runtime = it.rng.choice(runtimes)
     return it.add_job(runtime=runtime, operator="anything", outputs=[{"layer": "bronze"}], config={"path": "${landing}"}, **keys)
 
 
@@ -181,16 +181,106 @@ def _append_without_a_key(it: Draft) -> Expected:
 
 
 def _have_a_useless_key(it: Draft) -> Expected:
-    return Expected("dag_unique_key_unused", f"{_with_rows(it, update_strategy=it.rng.choice(['replace', None]), unique_key=['a'])}.unique_key")
+    return Expected("dag_unique_key_unused", f"{_with_rows(it, update_strategy='replace', unique_key=['a'])}.unique_key")
 
 
 def _have_a_column_twice(it: Draft) -> Expected:
-    return Expected("dag_unique_key_duplicate", f"{_with_rows(it, update_strategy='append', unique_key=['a', 'b', 'a'])}.unique_key[2]")
+    again = it.rng.choice(["a", "A"])
+    return Expected("dag_unique_key_duplicate", f"{_with_rows(it, update_strategy='append', unique_key=['a', 'b', again])}.unique_key[2]")
+
+
+def _name_a_column_oddly(it: Draft) -> Expected:
+    name = it.rng.choice(["a b", "order.id", "", "f(a)", "a,b", "`a`", "a=b", "{a}", "x" * 256, 'say "a"', "tab\there"])
+    at, job = it.job("ingest_files")
+    if it.rng.random() < 0.5:
+        job["unique_key"] = ["order_id", name]
+        return Expected("dag_column_invalid", f"{at}.unique_key[1]")
+    job["outputs"][0]["partition_by"] = {"column": name}
+    return Expected("dag_column_invalid", f"{at}.outputs[0].partition_by.column")
+
+
+def _cut_wrongly(it: Draft) -> Expected:
+    at, job = it.job("sql", "ingest_files")
+    code, below, cut = it.rng.choice([
+        ("dag_partition_invalid", ".range_size", {"column": "a", "range_size": 10}), ("dag_partition_invalid", ".origin", {"column": "a", "origin": 10}),
+        ("dag_partition_invalid", ".origin", {"column": "a", "cursor": "integer", "origin": 10}),
+        ("dag_partition_invalid", ".range_size", {"column": "a", "cursor": "integer", "range_size": "1d"}),
+        ("dag_partition_invalid", ".range_size", {"column": "a", "cursor": "integer", "range_size": 0}),
+        ("dag_partition_invalid", ".range_size", {"column": "a", "cursor": "integer", "range_size": [1]}),
+        ("dag_partition_invalid", ".range_size", {"column": "a", "cursor": "timestamp", "range_size": 10}),
+        ("dag_partition_invalid", ".range_size", {"column": "a", "cursor": "timestamp", "range_size": "soon"}),
+        ("dag_partition_invalid", ".origin", {"column": "a", "cursor": "timestamp", "range_size": "1d", "origin": 5}),
+        ("dag_partition_invalid", ".origin", {"column": "a", "cursor": "timestamp", "range_size": "1d", "origin": "2024-01-10T05:00:00"}),
+        ("dag_partition_invalid", ".origin", {"column": "a", "cursor": "integer", "range_size": 5, "origin": {"a": 1}}),
+        ("dag_value_missing", ".range_size", {"column": "a", "cursor": "integer", "range_size": None}),
+        ("dag_value_unknown", ".cursor", {"column": "a", "cursor": "text"}), ("dag_key_unknown", ".colum", {"colum": "a"}), ("dag_key_missing", ".column", {"cursor": "integer"}),
+        ("dag_type_wrong", "", "country"), ("dag_type_wrong", ".column", {"column": 5}),
+    ])
+    job["outputs"][0]["partition_by"] = cut
+    it.flow = False
+    place = f"{at}.outputs[0].partition_by"
+    return Expected(code, place + below, place if code == "dag_key_missing" else None)
+
+
+def _cut_without_a_size(it: Draft) -> Expected:
+    at, job = it.job("sql")
+    job |= {"execution_strategy": "PerPartition", "outputs": [job["outputs"][0] | {"partition_by": {"column": "a", "cursor": it.rng.choice(["integer", "timestamp"])}}]}
+    place = f"{at}.outputs[0].partition_by"
+    return Expected("dag_partition_invalid", f"{place}.range_size", place)
+
+
+def _forget_a_strategy(it: Draft) -> Expected:
+    if it.rng.random() < 0.5:
+        at, job = it.job("sql")
+        del job["execution_strategy"]
+        return Expected("dag_execution_strategy_missing", f"{at}.execution_strategy", at)
+    at, job = it.job("sql", "ingest_files")
+    del job["update_strategy"]
+    return Expected("dag_update_strategy_missing", f"{at}.update_strategy", at)
+
+
+def _run_rows_wrongly(it: Draft) -> Expected:
+    """An operator of Spark, in a job that is otherwise right."""
+    taken: dict[str, Any] = {"operator": "ingest_files", "config": {"path": "a", "format": "csv"}, "outputs": [{"layer": "bronze"}]}
+    sql: dict[str, Any] = {"operator": "sql", "config": {"query": "SELECT 1"}, "outputs": [{"layer": "silver"}], "execution_strategy": "PerUpdate"}
+    reactive: dict[str, Any] = {"activation": "reactive", "source": None, "inputs": [reads("taken")]}
+    code, place, keys = it.rng.choice([
+        ("operator_activation_wrong", "activation", taken | reactive | {"execution_strategy": "PerUpdate"}),
+        ("operator_activation_wrong", "activation", {"operator": "sql", "config": {"query": "SELECT 1"}, "outputs": [{"layer": "bronze"}]}),
+        ("operator_outputs_wrong", "outputs", sql | reactive | {"outputs": [{"layer": "silver"}] * 2}),
+        ("operator_outputs_wrong", "outputs", sql | reactive | {"outputs": []}),
+        ("operator_inputs_wrong", "inputs", sql | reactive | {"inputs": [reads("ranges_0")]}),
+        ("operator_inputs_wrong", "inputs", sql | reactive | {"inputs": [reads("ranges_0"), {"from": {"dataset": "numbers"}}]}),
+        ("dag_gold_without_silver", "outputs[0].layer", sql | reactive | {"inputs": [reads("joined"), reads("totals")], "outputs": [{"layer": "gold"}]}),
+        ("dag_layer_backwards", "inputs[1].from", sql | reactive | {"inputs": [reads("taken"), reads("summed")]}),
+        ("operator_unknown", "operator", sql | reactive | {"operator": "sqll"}), ("operator_unknown", "operator", taken | {"operator": "adopt"}),
+        ("dag_key_missing", "config.format", taken | {"config": {"path": "a"}}), ("dag_key_unknown", "config.querry", sql | reactive | {"config": {"querry": "SELECT 1"}}),
+        ("dag_value_unknown", "config.format", taken | {"config": {"path": "a", "format": "xml"}}),
+        ("operator_config_invalid", "config.query", sql | reactive | {"config": {"query": ""}}),
+        ("operator_config_invalid", "config", taken | {"config": {"path": "a", "format": "csv", "header": False}}),
+        ("dag_key_unknown", "config.columns_", taken | {"config": {"path": "a", "format": "csv", "columns_": "a INT"}}),
+    ])
+    at = it.add_job(runtime="spark", update_strategy="replace", **keys)
+    return Expected(code, f"{at}.{place}", f"{at}.config" if code == "dag_key_missing" else None)
+
+
+def _aggregate_whole_tables(it: Draft) -> Expected:
+    _, job = it.job("ingest_files")
+    job["outputs"] = [{"layer": "bronze"} | it.rng.choice([{}, {"partition_by": {"column": "country"}}])]
+    config = {"cursor": "integer", "range_size": 10}
+    at = it.add_job(activation="reactive", source=None, inputs=[reads("taken")], operator="range_aggregator", config=config, outputs=[{"layer": "bronze"}])
+    return Expected("operator_scope_mismatch", f"{at}.inputs[0].from")
 
 
 def _give_events_rows(it: Draft) -> Expected:
     at, job = it.job("noop", "range_splitter", "range_aggregator")
-    key, value = it.rng.choice([("update_strategy", "append"), ("update_strategy", "replace"), ("unique_key", ["a"]), ("execution_strategy", "PerPartition")])
+    key, value = it.rng.choice([
+        ("update_strategy", "append"), ("update_strategy", "replace"), ("unique_key", ["a"]), ("execution_strategy", "PerPartition"), ("partition_by", {"column": "a"}),
+    ])
+    if key == "partition_by":
+        at, job = it.job("emit", "range_splitter")
+        job["outputs"][0][key] = value
+        return Expected("dag_field_not_applicable", f"{at}.outputs[0].{key}")
     job[key] = value
     return Expected("dag_field_not_applicable", f"{at}.{key}")
 
@@ -275,11 +365,11 @@ def _publish_what_is_not_there(it: Draft) -> Expected:
 
 
 def _run_elsewhere(it: Draft) -> Expected:
-    return Expected("runtime_not_available", f"{_with_rows(it, update_strategy='append', unique_key=['a'])}.runtime")
+    return Expected("runtime_not_available", f"{_with_rows(it, runtimes=('python', 'lambda'), update_strategy='append', unique_key=['a'])}.runtime")
 
 
 def _run_an_unknown_operator(it: Draft) -> Expected:
-    at, job = it.job()
+    at, job = it.job("emit", "noop", "range_aggregator", "range_splitter")
     job["operator"] = it.rng.choice(["emitt", "sql", "range_agregator", "NOOP"])
     return Expected("operator_unknown", f"{at}.operator")
 

@@ -9,6 +9,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tracelake.control.deploys.dag_rules import ReadableDataset
+from tracelake_sdk.dags import Layer
+
 from .dag_drafts import Writer, draft
 from .dag_mistakes import MISTAKES
 
@@ -18,7 +21,10 @@ ROUNDS = 8 if PROOF else 1
 
 # What the files may name.
 VARS = {"landing": "s3://landing"}
-DATASETS = {"customers": "silver", "raw_customers": "bronze", "revenue": "gold"}
+DATASETS = {
+    "customers": ReadableDataset(Layer.SILVER, has_files=True), "raw_customers": ReadableDataset(Layer.BRONZE, has_files=True),
+    "revenue": ReadableDataset(Layer.GOLD, has_files=True), "numbers": ReadableDataset(Layer.BRONZE, has_files=False),
+}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,23 @@ import pytest
 
 from tracelake.control.deploys.dag_file import parse_dag
 from tracelake.control.deploys.dag_hashes import config_hash, lineage_hashes, spec_hash
+from tracelake.control.deploys.dag_rules import ReadableDataset
+from tracelake_sdk.cursors import EPOCH, CursorType
 from tracelake_sdk.dag_errors import DagInvalid
-from tracelake_sdk.dags import Activation, DagSpec, JobOutput, JobSpec, Layer, NamedDataset, PublishSpec, SourceKind
+from tracelake_sdk.dags import (
+    Activation,
+    DagSpec,
+    ExecutionStrategy,
+    JobOutput,
+    JobSpec,
+    Layer,
+    NamedDataset,
+    PartitionSpec,
+    PublishSpec,
+    SourceKind,
+    UpdateStrategy,
+)
+from tracelake_sdk.spark_operators import IngestFilesConfig
 
 EXAMPLE = (Path(__file__).parents[3] / "examples" / "ranges" / "dag.yaml").read_text()
 
@@ -49,7 +65,7 @@ publish:
   numbers: {job: numbers, output_index: 0}
 """
 
-# The same for a runtime with rows; everything about it is right.
+# With rows.
 WITH_ROWS = """
 name: orders
 defaults: {max_attempts: 3, timeout_seconds: 1800, domain: sales, owner: data-eng}
@@ -80,7 +96,11 @@ publish:
 
 
 def parsed(text: str, **context: Any) -> DagSpec:
-    return parse_dag(text, **({"vars": {}, "datasets": {"customers": "silver"}} | context))
+    return parse_dag(text, **({"vars": {"landing": "s3://landing"}, "datasets": tables(customers="silver")} | context))
+
+
+def tables(**layers: str) -> dict[str, ReadableDataset]:
+    return {name: ReadableDataset(Layer(layer), has_files=True) for name, layer in layers.items()}
 
 
 def refused(text: str, **context: Any) -> DagInvalid:
@@ -132,9 +152,129 @@ def test_the_example_is_a_chain_of_one_cursor() -> None:
     assert all(job.inputs[0].reads == JobOutput(job=parent.name, output=0) for parent, job in zip(spec.jobs, spec.jobs[1:], strict=False))
 
 
-def test_a_file_with_rows_is_right_but_not_run_yet() -> None:
-    error = refused(WITH_ROWS, vars={"landing": "s3://landing"})
+def test_a_file_with_rows_becomes_its_canonical_form_with_variables_unfilled() -> None:
+    taken, cleaned = parsed(WITH_ROWS).jobs
+    assert (taken.config["path"], taken.config["format"], taken.config["cursor_column"]) == ("${landing}/orders", "csv", "order_id")
+    assert taken.config.keys() == {field.alias or name for name, field in IngestFilesConfig.model_fields.items()}, "every default is spelled out"
+    assert (taken.update_strategy, taken.unique_key, taken.execution_strategy) == (UpdateStrategy.APPEND, ("order_id",), None)
+    assert (cleaned.update_strategy, cleaned.execution_strategy) == (UpdateStrategy.REPLACE, ExecutionStrategy.PER_PARTITION)
+    assert cleaned.config == {"query": "SELECT 1"}
+    assert [job.outputs[0].partition_by for job in (taken, cleaned)] == [None, None]
+
+
+def _cut(text: str, partition_by: str, layer: str = "silver") -> str:
+    return text.replace(f"{{layer: {layer},", f"{{layer: {layer}, partition_by: {partition_by},")
+
+
+@pytest.mark.parametrize(("given", "full"), [
+    ("{column: country}", PartitionSpec(column="country")),
+    ("{column: order_id, cursor: integer, range_size: 1000}", PartitionSpec(column="order_id", cursor=CursorType.INTEGER, range_size=1000, origin=0)),
+    ("{column: at, cursor: timestamp, range_size: 24h}", PartitionSpec(column="at", cursor=CursorType.TIMESTAMP, range_size=timedelta(days=1), origin=EPOCH)),
+    ('{column: at, cursor: timestamp, range_size: 1d, origin: "1970-01-01T02:00:00+02:00"}',
+     PartitionSpec(column="at", cursor=CursorType.TIMESTAMP, range_size=timedelta(days=1), origin=EPOCH)),
+])
+def test_an_output_is_cut_by_a_column_or_by_spans_of_it(given: str, full: PartitionSpec) -> None:
+    spec = parsed(_cut(WITH_ROWS, given))
+    assert spec.jobs[1].outputs[0].partition_by == full
+    assert DagSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_spans_as_the_events_tell_them_are_for_per_update() -> None:
+    spans = _cut(WITH_ROWS, "{column: order_id, cursor: integer}")
+    assert parsed(spans.replace("PerPartition", "PerUpdate")).jobs[1].outputs[0].partition_by == PartitionSpec(column="order_id", cursor=CursorType.INTEGER)
+    error = refused(spans)
+    assert (error.code, error.extra["place"]) == ("dag_partition_invalid", "jobs[1].outputs[0].partition_by.range_size")
+    assert error.extra["remedy"] == "Add `range_size`, or write `execution_strategy: PerUpdate`."
+    assert parsed(_cut(WITH_ROWS, "{column: order_id, cursor: integer}", "bronze")), "a source has no strategy that would need a size"
+
+
+@pytest.mark.parametrize(("given", "what", "remedy"), [
+    ("{column: a, range_size: 5}", "there is no `cursor`", "Add `cursor: integer` or `cursor: timestamp`, or remove `range_size`."),
+    ("{column: a, origin: 5}", "there is no `cursor`", "Add `cursor: integer` or `cursor: timestamp`, or remove `origin`."),
+    ("{column: a, cursor: integer, origin: 5}", "there is none", "Add `range_size`, or remove `origin`."),
+    ("{column: a, cursor: integer, range_size: 1d}", "a whole number of at least 1", "Write a whole number of at least 1."),
+    ("{column: a, cursor: timestamp, range_size: 5}", "a size is a duration", "Write a duration such as 15m, 1h or 1d."),
+    ("{column: a, cursor: timestamp, range_size: 1d, origin: 5}", "the origin is no timestamp cursor", 'Write a quoted time with its zone, such as "2024-01-10T05:00:00Z".'),
+    ('{column: a, cursor: integer, range_size: 5, origin: "2024-01-10T05:00:00Z"}', "the origin is no integer cursor", "Write a whole number."),
+])
+def test_what_cuts_an_output_must_fit_together(given: str, what: str, remedy: str) -> None:
+    error = refused(_cut(WITH_ROWS, given))
+    assert error.code == "dag_partition_invalid"
+    assert what in error.detail
+    assert error.extra["remedy"] == remedy
+
+
+@pytest.mark.proves("T8.2")
+def test_rows_need_a_strategy_and_appended_rows_a_key() -> None:
+    for gone, code in (
+        ("    update_strategy: append\n", "dag_update_strategy_missing"), ("    unique_key: [order_id]\n", "dag_append_without_unique_key"),
+        ("    update_strategy: replace\n", "dag_update_strategy_missing"), ("    execution_strategy: PerPartition\n", "dag_execution_strategy_missing"),
+    ):
+        assert refused(WITH_ROWS.replace(gone, "")).code == code
+    assert refused(WITH_ROWS.replace("[order_id]", '["order id"]')).code == "dag_column_invalid"
+    assert refused(WITH_ROWS.replace("[order_id]", "[order_id, ORDER_ID]")).code == "dag_unique_key_duplicate"
+
+
+# Beside the rows, a job that only tells ranges: it may start a job of any layer above it, and it is no parent of rows.
+def _started_by_ranges(layer: str, *, lookup: str = "customers") -> str:
+    return f"""
+name: orders
+defaults: {{domain: sales, owner: data-eng}}
+jobs:
+  - {{name: numbers, activation: source, source: {{kind: manual}}, runtime: dispatcher, operator: emit, config: {{cursor: integer}}, outputs: [{{layer: bronze}}]}}
+  - name: totals
+    activation: reactive
+    inputs: [{{from: {{job: numbers, output: 0}}}}, {{from: {{dataset: {lookup}}}, trigger: false}}]
+    execution_strategy: PerUpdate
+    runtime: spark
+    operator: sql
+    config: {{query: SELECT 1}}
+    outputs: [{{layer: {layer}, partition_by: {{column: id, cursor: integer}}}}]
+    update_strategy: replace
+"""
+
+
+@pytest.mark.proves("G2.2")
+def test_ranges_start_rows_of_any_layer_above_and_are_no_parent_of_them() -> None:
+    assert parsed(_started_by_ranges("gold"))
+    assert parsed(_started_by_ranges("silver"))
+    assert refused(_started_by_ranges("gold"), datasets=tables(customers="bronze")).code == "dag_layer_skipped"
+    assert refused(_started_by_ranges("gold"), datasets=tables(customers="gold")).code == "dag_gold_without_silver"
+    assert refused(_started_by_ranges("bronze")).code == "dag_layer_backwards"
+    without = {"customers": ReadableDataset(Layer.SILVER, has_files=False)}
+    assert refused(_started_by_ranges("gold"), datasets=without).code == "dag_gold_without_silver"
+    error = refused(_started_by_ranges("silver"), datasets=without)
+    assert (error.code, error.extra["place"]) == ("operator_inputs_wrong", "jobs[1].inputs")
+
+
+def test_gold_without_rows_may_have_a_silver_parent_without_rows() -> None:
+    gold = SMALL.replace("layer: silver", "layer: gold").replace("{job: ranges, output: 0}\n", "{dataset: revenue}\n")
+    datasets = {name: ReadableDataset(layer, has_files=False) for name, layer in (("customers", Layer.SILVER), ("revenue", Layer.GOLD))}
+    assert parsed(gold, datasets=datasets)
+
+
+def test_an_aggregator_reads_tables_that_are_cut_by_its_cursor() -> None:
+    behind = WITH_ROWS.replace("publish:", """  - name: ranges
+    activation: reactive
+    inputs: [{from: {job: ingest_orders, output: 0}}]
+    runtime: dispatcher
+    operator: range_aggregator
+    config: {cursor: integer, range_size: 100}
+    outputs: [{layer: bronze}]
+publish:""")
+    assert parsed(_cut(behind, "{column: order_id, cursor: integer}", "bronze"))
+    assert refused(_cut(behind, "{column: at, cursor: timestamp}", "bronze")).code == "operator_cursor_mismatch"
+    for cut in (behind, _cut(behind, "{column: country}", "bronze")):
+        error = refused(cut)
+        assert (error.code, error.extra["place"]) == ("operator_scope_mismatch", "jobs[2].inputs[0].from")
+        assert error.extra["remedy"] == "Give the output of `ingest_orders` a `partition_by` with a `cursor`."
+
+
+@pytest.mark.parametrize("runtime", ["python", "lambda"])
+def test_the_other_runtimes_are_not_run_yet(runtime: str) -> None:
+    error = refused(WITH_ROWS.replace("runtime: spark", f"runtime: {runtime}"))
     assert (error.code, error.extra["place"]) == ("runtime_not_available", "jobs[0].runtime")
+    assert error.extra["remedy"] == "Use `dispatcher`, `spark`."
 
 
 # Hashes
@@ -220,6 +360,52 @@ def test_the_order_of_key_columns_does_not_count() -> None:
     assert config_hash(_changed(unique_key=["a", "b"]).jobs[1]) == config_hash(_changed(unique_key=["b", "a"]).jobs[1])
 
 
+def _rows(old: str = "", new: str = "") -> dict[str, str]:
+    assert old in WITH_ROWS
+    return lineage_hashes(parsed(WITH_ROWS.replace(old, new) if old else WITH_ROWS))
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("{layer: silver,", "{layer: silver, partition_by: {column: country},"),
+    ("{layer: silver,", "{layer: silver, partition_by: {column: id, cursor: integer, range_size: 10},"),
+    ("replace\n", "append\n    unique_key: [order_id]\n"), ("PerPartition", "PerUpdate"), ("SELECT 1", "SELECT 2"), (", trigger: false", ""),
+])
+def test_what_decides_rows_builds_them_anew(old: str, new: str) -> None:
+    assert _rows(old, new)["clean_orders"] != _rows()["clean_orders"]
+    assert _rows(old, new)["ingest_orders"] == _rows()["ingest_orders"]
+
+
+@pytest.mark.parametrize(("one", "other"), [
+    ("{column: id, cursor: integer, range_size: 10}", "{column: id, cursor: integer, range_size: 20}"),
+    ("{column: id, cursor: integer, range_size: 10}", "{column: id, cursor: integer, range_size: 10, origin: 5}"),
+    ("{column: id}", "{column: at}"), ("{column: id}", "{column: id, cursor: integer, range_size: 10}"),
+])
+def test_another_cut_builds_the_output_anew(one: str, other: str) -> None:
+    hashes = [lineage_hashes(parsed(_cut(WITH_ROWS, cut))) for cut in (one, other)]
+    assert hashes[0]["clean_orders"] != hashes[1]["clean_orders"]
+
+
+@pytest.mark.proves("T7.2")
+@pytest.mark.parametrize(("one", "other"), [
+    ("{column: id, cursor: integer, range_size: 10}", "{origin: 0, range_size: 10, cursor: integer, column: id}"),
+    ("{column: at, cursor: timestamp, range_size: 24h}", '{column: at, cursor: timestamp, range_size: 1d, origin: "1970-01-01T00:00:00Z"}'),
+])
+def test_the_same_cut_has_the_same_hash(one: str, other: str) -> None:
+    assert spec_hash(parsed(_cut(WITH_ROWS, one))) == spec_hash(parsed(_cut(WITH_ROWS, other)))
+    assert lineage_hashes(parsed(_cut(WITH_ROWS, one))) == lineage_hashes(parsed(_cut(WITH_ROWS, other)))
+
+
+@pytest.mark.proves("T7.2")
+def test_variables_are_hashed_unfilled_and_defaults_not_at_all() -> None:
+    assert lineage_hashes(parsed(WITH_ROWS, vars={"landing": "/elsewhere"})) == _rows()
+    assert _rows("format: csv", "format: csv, header: true, bad_records: fail") == _rows()
+    assert _rows("format: csv", "format: csv, bad_records: set_aside") != _rows()
+    assert _rows("${landing}/orders", "s3://landing/orders") != _rows()
+    config = parsed(WITH_ROWS).jobs[0].config
+    later = parsed(WITH_ROWS).jobs[0].model_copy(update={"config": {key: value for key, value in config.items() if key != "batch_files"}})
+    assert config_hash(later) == config_hash(parsed(WITH_ROWS).jobs[0]), "a key that a release adds changes no hash by being there"
+
+
 def test_hashes_stay_what_they_are() -> None:
     """Stored hashes are compared with those of later releases: if this fails, every DAG seems changed after an upgrade."""
     spec = parsed(SMALL)
@@ -250,7 +436,7 @@ def test_general_mistakes_come_before_what_is_not_available() -> None:
         (WITH_ROWS.replace("${landing}", "${landng}"), "dag_var_unknown"),
         (WITH_ROWS.replace("job: clean_orders, output_index: 0", "job: clean_orders, output_index: 1"), "dag_publish_output_missing"),
     ):
-        assert refused(wrong, vars={"landing": "x"}).code == code
+        assert refused(wrong.replace("runtime: spark", "runtime: python")).code == code
 
 
 @pytest.mark.proves("T2.1")
@@ -308,16 +494,16 @@ def test_only_named_datasets_and_pools_can_be_used() -> None:
 @pytest.mark.parametrize(("layer", "code"), [("bronze", None), ("silver", None), ("gold", "dag_layer_backwards")])
 def test_silver_reads_bronze_and_silver(layer: str, code: str | None) -> None:
     if code is None:
-        assert parsed(SMALL, datasets={"customers": layer})
+        assert parsed(SMALL, datasets=tables(customers=layer))
     else:
-        assert refused(SMALL, datasets={"customers": layer}).code == code
+        assert refused(SMALL, datasets=tables(customers=layer)).code == code
 
 
 def test_gold_reads_silver_and_gold_and_has_a_silver_parent() -> None:
     gold = SMALL.replace("layer: silver", "layer: gold").replace("{job: ranges, output: 0}\n", "{dataset: revenue}\n")
-    assert parsed(gold, datasets={"customers": "silver", "revenue": "gold"})
-    assert refused(gold, datasets={"customers": "gold", "revenue": "gold"}).code == "dag_gold_without_silver"
-    assert refused(gold, datasets={"customers": "silver", "revenue": "bronze"}).code == "dag_layer_skipped"
+    assert parsed(gold, datasets=tables(customers="silver", revenue="gold"))
+    assert refused(gold, datasets=tables(customers="gold", revenue="gold")).code == "dag_gold_without_silver"
+    assert refused(gold, datasets=tables(customers="silver", revenue="bronze")).code == "dag_layer_skipped"
 
 
 def test_a_value_that_may_be_a_secret_is_not_repeated() -> None:

@@ -9,19 +9,19 @@ from typing import Any
 
 from tracelake.control.deploys.dag_findings import Findings
 from tracelake.control.deploys.dag_operators import check_operators
-from tracelake.control.deploys.dag_rules import Deploying, check_rules, places_of
+from tracelake.control.deploys.dag_rules import Deploying, ReadableDataset, check_rules, places_of
 from tracelake.control.deploys.dag_shape import check_shape
 from tracelake.control.deploys.dag_yaml import plain, read_yaml
 from tracelake_sdk.dags import DEFAULT_POOL, DagSpec
 
 
 def parse_dag(
-    text: str, *, vars: Mapping[str, str], datasets: Mapping[str, str] | None = None, pools: Collection[str] = (DEFAULT_POOL,),
+    text: str, *, vars: Mapping[str, str], datasets: Mapping[str, ReadableDataset] | None = None, pools: Collection[str] = (DEFAULT_POOL,),
 ) -> DagSpec:
     """The DAG that the file defines; raises the `DagInvalid` that stands first in it.
 
     `vars` are the declared variables: they are looked up and never filled in, which is the wrapper's part, so that
-    hashes see them unfilled. `datasets` are the layers, by name, of what other DAGs publish and this one may read.
+    hashes see them unfilled. `datasets` are those, by name, that other DAGs publish and this one may read.
     """
     findings = Findings()
     root = read_yaml(text, findings)

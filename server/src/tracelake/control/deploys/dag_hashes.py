@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from tracelake_sdk.dags import DagSpec, JobOutput, JobSpec, NamedDataset
+from tracelake_sdk.operators import OPERATORS
 
 # What decides a job's rows. Attempts, timeouts, scaling and publishing only decide how it is run and shown.
 _MATERIALIZATION = {"runtime", "operator", "config", "inputs", "execution_strategy", "update_strategy", "unique_key"}
@@ -21,9 +22,10 @@ def spec_hash(spec: DagSpec) -> str:
 
 
 def config_hash(job: JobSpec) -> str:
-    """Equal as long as the job makes the same rows; of its outputs the number and the layers count, not what people say about them."""
+    """Equal as long as the job makes the same rows; of its outputs their number, layers and partitions count, not what people say about them."""
     affecting = {key: value for key, value in _plain(job).items() if key in _MATERIALIZATION}
-    return _hash(affecting | {"layers": [output.layer for output in job.outputs]})
+    partitions = [output.partition_by and output.partition_by.model_dump(mode="json", exclude_defaults=True) for output in job.outputs]
+    return _hash(affecting | {"layers": [output.layer for output in job.outputs]} | ({"partition_by": partitions} if any(partitions) else {}))
 
 
 def lineage_hashes(spec: DagSpec) -> dict[str, str]:
@@ -42,7 +44,15 @@ def _lineage_read(reads: JobOutput | NamedDataset, hashes: dict[str, str]) -> li
 
 
 def _plain(job: JobSpec) -> dict[str, Any]:
-    return job.model_dump(mode="json", exclude_defaults=True) | {"unique_key": sorted(job.unique_key)}
+    return job.model_dump(mode="json", exclude_defaults=True) | {"unique_key": sorted(job.unique_key)} | ({"config": _config(job)} if job.config else {})
+
+
+def _config(job: JobSpec) -> dict[str, Any]:
+    operator = OPERATORS.get((job.runtime, job.operator))
+    if operator is None or not operator.writes_files:
+        return job.config  # the few keys of the dispatcher's operators were hashed in full from the start
+    defaults = {field.alias or name: field.get_default() for name, field in operator.config.model_fields.items() if not field.is_required()}
+    return {key: value for key, value in job.config.items() if key not in defaults or value != defaults[key]}
 
 
 def _hash(value: Any) -> str:

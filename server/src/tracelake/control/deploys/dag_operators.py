@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tracelake.control.deploys.dag_findings import Suggestion, one_of, path_below, quoted
-from tracelake.control.deploys.dag_rules import Deploying
+from tracelake.control.deploys.dag_rules import Deploying, read_by
 from tracelake_sdk.cursors import CursorType
 from tracelake_sdk.dag_errors import (
     DagKeyMissing,
@@ -32,8 +32,8 @@ def check_operators(dag: Deploying) -> tuple[JobSpec, ...]:
     """The jobs with their operators' configs in full, every default spelled out; good when there are no findings."""
     jobs = tuple(_checked(dag, job, f"jobs[{index}]") for index, job in enumerate(dag.spec.jobs))
     for index, job in enumerate(jobs):
-        for number, parent in _parents(job):
-            _check_scopes(dag, job, dag.jobs[parent], f"jobs[{index}].inputs[{number}].from")
+        for number, reads in _triggers(job):
+            _check_scopes(dag, job, reads, f"jobs[{index}].inputs[{number}].from")
     _compare_cursors(dag, jobs)
     return jobs
 
@@ -65,6 +65,9 @@ def _check_edges(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) 
     elif operator.every_input_triggers and not all(given.trigger for given in job.inputs):
         index = next(index for index, given in enumerate(job.inputs) if not given.trigger)
         dag.add(OperatorInputsWrong, f"{at}.inputs[{index}].trigger", f"{name} works on the events of its input", "Remove `trigger: false`")
+    elif operator.reads_files and not any(read_by(dag, given.reads).has_files for given in job.inputs):
+        remedy = "Add an input that has rows, with `trigger: false` if its events are not to start the job"
+        dag.add(OperatorInputsWrong, f"{at}.inputs", f"{name} reads rows, and the inputs are events and ranges only", remedy)
     if not operator.outputs.allows(len(job.outputs)):
         what = f"{name} has {operator.outputs} output{_s(operator.outputs.most)}, and {len(job.outputs)} are declared"
         dag.add(OperatorOutputsWrong, f"{at}.outputs", what, "Add or remove outputs")
@@ -75,8 +78,8 @@ def _s(number: int | None) -> str:
 
 
 def _full_config(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) -> dict[str, Any] | None:
-    """The config as its model spells it; None, with findings, when it is not one."""
-    with_variables = [path for path, text in _texts(job.config, f"{at}.config") if "${" in text]
+    """The config as its model spells it, variables unfilled; None, with findings, when it is not one."""
+    with_variables = [path for path, text in _texts(job.config, f"{at}.config") if "${" in text and not operator.takes_variables]
     for path in with_variables:
         what = f"a variable cannot stand in the config of {quoted(operator.name)}: another value would change its ranges unseen"
         dag.add(DagVarNotAllowed, path, what, "Write the value itself")
@@ -89,12 +92,17 @@ def _full_config(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) 
         misspelt = any(problem["type"] == "extra_forbidden" for problem in problems)
         for problem in problems:
             if not (misspelt and problem["type"] == "missing"):  # most likely what is misspelt
-                _tell_config(dag, operator, f"{at}.config", str(problem["loc"][0]), problem)
+                _tell_config(dag, operator, f"{at}.config", problem)
         return None
 
 
-def _tell_config(dag: Deploying, operator: OperatorSpec, at: str, key: str, problem: Any) -> None:
-    fields = operator.config.model_fields
+def _tell_config(dag: Deploying, operator: OperatorSpec, at: str, problem: Any) -> None:
+    fields = {field.alias or name: field for name, field in operator.config.model_fields.items()}
+    if not problem["loc"]:  # of the config as a whole
+        keys = f"Change one of {one_of(key for key in fields if f'`{key}' in str(problem['msg'])) or 'its keys'}"
+        dag.add(OperatorConfigInvalid, at, str(problem["ctx"]["error"]), keys)
+        return
+    key = str(problem["loc"][0])
     takes = f"Give {fields[key].description}" if key in fields else ""
     match problem["type"]:
         case "extra_forbidden":
@@ -121,24 +129,37 @@ def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from _texts(child, f"{path}[{index}]")
 
 
-def _parents(job: JobSpec) -> list[tuple[int, str]]:
-    """The jobs of this DAG whose events start the job, by input."""
-    return [(number, given.reads.job) for number, given in enumerate(job.inputs) if given.trigger and isinstance(given.reads, JobOutput)]
+def _triggers(job: JobSpec) -> list[tuple[int, JobOutput]]:
+    """The outputs of this DAG whose events start the job, by input."""
+    return [(number, given.reads) for number, given in enumerate(job.inputs) if given.trigger and isinstance(given.reads, JobOutput)]
 
 
-def _check_scopes(dag: Deploying, job: JobSpec, parent: JobSpec, at: str) -> None:
+def _check_scopes(dag: Deploying, job: JobSpec, reads: JobOutput, at: str) -> None:
+    parent = dag.jobs[reads.job]
     reader, told = OPERATORS.get((job.runtime, job.operator)), OPERATORS.get((parent.runtime, parent.operator))
-    if reader is not None and told is not None and reader.hears and told.tells and reader.hears != told.tells:
+    if reader is None or told is None or reader.hears is None:
+        return
+    cut = parent.outputs[reads.output].partition_by
+    if told.tells and reader.hears != told.tells:
         what = f"{quoted(reader.name)} works on {reader.hears}s, and {quoted(parent.name)} tells {told.tells}s"
         between = "Put a `range_aggregator` between the two" if told.tells == "cursor" else "Read single cursors, such as those of an `emit`"
         dag.add(OperatorScopeMismatch, at, what, between)
+    elif told.writes_files and (cut is None or cut.cursor is None):
+        what = f"{quoted(reader.name)} works on {reader.hears}s, and {quoted(parent.name)} tells {'its whole table' if cut is None else 'partition keys'}"
+        dag.add(OperatorScopeMismatch, at, what, f"Give the output of {quoted(parent.name)} a `partition_by` with a `cursor`")
 
 
 def _compare_cursors(dag: Deploying, jobs: tuple[JobSpec, ...]) -> None:
     """A job reads cursors of the type that is told to it."""
-    told = {job.name: str(job.config.get("cursor")) for job in jobs}
+    by_name = {job.name: job for job in jobs}
     for index, job in enumerate(jobs):
-        for _, parent in _parents(job):
-            if {told[job.name], told[parent]} == set(CursorType):
-                what = f"this job reads {told[job.name]} cursors, and {quoted(parent)} tells {told[parent]} ones"
+        for _, reads in _triggers(job):
+            heard, told = str(job.config.get("cursor")), _cursor_told(by_name[reads.job], reads.output)
+            if {heard, told} == set(CursorType):
+                what = f"this job reads {heard} cursors, and {quoted(reads.job)} tells {told} ones"
                 dag.add(OperatorCursorMismatch, f"jobs[{index}].config.cursor", what, "Give both the same `cursor`")
+
+
+def _cursor_told(job: JobSpec, output: int) -> str:
+    cut = job.outputs[output].partition_by
+    return str(cut.cursor) if cut is not None else str(job.config.get("cursor"))

@@ -1,7 +1,6 @@
 """The rules that hold between the parts of a DAG: references, circles, layers, keys and names."""
 
 import graphlib
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ from tracelake_sdk.dag_errors import (
     DagCycle,
     DagDatasetOwn,
     DagDatasetUnknown,
+    DagExecutionStrategyMissing,
     DagFieldNotApplicable,
     DagGoldWithoutSilver,
     DagInputDuplicate,
@@ -23,6 +23,7 @@ from tracelake_sdk.dag_errors import (
     DagLayerBackwards,
     DagLayerSkipped,
     DagNoTriggeringInput,
+    DagPartitionInvalid,
     DagPoolUnknown,
     DagPublishOutputMissing,
     DagPublishTwice,
@@ -33,10 +34,20 @@ from tracelake_sdk.dag_errors import (
     DagSourceWithInputs,
     DagUniqueKeyDuplicate,
     DagUniqueKeyUnused,
+    DagUpdateStrategyMissing,
 )
 from tracelake_sdk.dags import Activation, DagSpec, ExecutionStrategy, JobOutput, JobSpec, Layer, NamedDataset, Runtime, UpdateStrategy
+from tracelake_sdk.operators import OPERATORS
 
 _HEIGHT = {Layer.BRONZE: 0, Layer.SILVER: 1, Layer.GOLD: 2}
+
+
+@dataclass(frozen=True)
+class ReadableDataset:
+    """A dataset that another DAG publishes."""
+
+    layer: Layer
+    has_files: bool  # its versions are tables; without: events and ranges only
 
 
 @dataclass(frozen=True)
@@ -45,7 +56,7 @@ class Deploying:
 
     spec: DagSpec
     places: Mapping[str, Place]
-    datasets: Mapping[str, str]  # name → layer, of the datasets that other DAGs publish
+    datasets: Mapping[str, ReadableDataset]  # by name
     pools: Collection[str]
     findings: Findings
 
@@ -178,44 +189,83 @@ def _inputs_exist(dag: Deploying, job: JobSpec, at: str) -> None:
 
 
 def _layers_climb_in_order(dag: Deploying, job: JobSpec, at: str) -> None:
-    parents = [_layer_read(dag, given.reads) for given in job.inputs]
+    parents = [read_by(dag, given.reads) for given in job.inputs]
+    rows = writes_files(job)
+    # What has no rows carries none past a layer: it may start a job that writes rows from any layer below, and is no parent of them.
+    silver = any(parent.layer is Layer.SILVER and (parent.has_files or not rows) for parent in parents)
     for index, output in enumerate(job.outputs):
         height = _HEIGHT[output.layer]
         for number, parent in enumerate(parents):
             path = f"{at}.inputs[{number}].from"
-            if _HEIGHT[parent] > height:
-                what, remedy = f"a {output.layer} output does not read {parent}", f"Raise outputs[{index}] to {parent}, or read a lower layer"
+            if _HEIGHT[parent.layer] > height:
+                what, remedy = f"a {output.layer} output does not read {parent.layer}", f"Raise outputs[{index}] to {parent.layer}, or read a lower layer"
                 dag.add(DagLayerBackwards, path, what, remedy)
-            elif height - _HEIGHT[parent] > 1:
-                dag.add(DagLayerSkipped, path, f"a {output.layer} output does not read {parent}", "Put a silver job between the two")
+            elif height - _HEIGHT[parent.layer] > 1 and (parent.has_files or not rows):
+                dag.add(DagLayerSkipped, path, f"a {output.layer} output does not read {parent.layer}", "Put a silver job between the two")
         if output.layer is Layer.SILVER and not parents:
             what, remedy = "a silver output reads bronze or silver, but the job has no inputs", "Write `layer: bronze`, or give the job an input"
             dag.add(DagLayerSkipped, f"{at}.outputs[{index}].layer", what, remedy)
-        if output.layer is Layer.GOLD and Layer.SILVER not in parents:
-            what = "a gold output has a silver parent, and no input of this job is silver"
+        if output.layer is Layer.GOLD and not silver:
+            what = f"a gold output has a silver parent, and no input of this job is silver{' and has rows' if rows else ''}"
             dag.add(DagGoldWithoutSilver, f"{at}.outputs[{index}].layer", what, "Add a silver input, or lower the layer")
 
 
-def _layer_read(dag: Deploying, reads: JobOutput | NamedDataset) -> Layer:
-    return Layer(dag.datasets[reads.dataset]) if isinstance(reads, NamedDataset) else dag.jobs[reads.job].outputs[reads.output].layer
+def read_by(dag: Deploying, reads: JobOutput | NamedDataset) -> ReadableDataset:
+    """What an input reads, once it is known to be there."""
+    if isinstance(reads, NamedDataset):
+        return dag.datasets[reads.dataset]
+    producer = dag.jobs[reads.job]
+    return ReadableDataset(producer.outputs[reads.output].layer, writes_files(producer))
+
+
+def writes_files(job: JobSpec) -> bool:
+    """Whether the job's outputs are tables; an operator that is not known yet is taken for one of its runtime."""
+    operator = OPERATORS.get((job.runtime, job.operator))
+    return job.runtime is not Runtime.DISPATCHER if operator is None else operator.writes_files
 
 
 def _updates_fit(dag: Deploying, job: JobSpec, at: str) -> None:
-    if job.runtime is Runtime.DISPATCHER:
-        per_partition = job.execution_strategy is ExecutionStrategy.PER_PARTITION
-        given = {"update_strategy": job.update_strategy, "unique_key": job.unique_key, "execution_strategy": per_partition}
-        for key in (key for key, value in given.items() if value):
-            dag.add(DagFieldNotApplicable, f"{at}.{key}", "jobs of runtime `dispatcher` handle events and ranges, never rows", f"Remove `{key}`")
+    if not writes_files(job):
+        _without_rows(dag, job, at)
         return
+    if job.outputs and job.update_strategy is None:
+        what, remedy = "the job does not say what it does to the rows that are there", "Add `update_strategy: append` or `update_strategy: replace`"
+        dag.add(DagUpdateStrategyMissing, f"{at}.update_strategy", what, remedy)
+    if job.outputs and job.activation is Activation.REACTIVE and job.execution_strategy is None:
+        what, remedy = "the job does not say which part of its output an event is about", "Add `execution_strategy: PerUpdate` or `execution_strategy: PerPartition`"
+        dag.add(DagExecutionStrategyMissing, f"{at}.execution_strategy", what, remedy)
+    _partitions_fit(dag, job, at)
+    _keys_fit(dag, job, at)
+
+
+def _without_rows(dag: Deploying, job: JobSpec, at: str) -> None:
+    per_partition = job.execution_strategy is ExecutionStrategy.PER_PARTITION
+    given = {"update_strategy": job.update_strategy, "unique_key": job.unique_key, "execution_strategy": per_partition}
+    given |= {f"outputs[{index}].partition_by": output.partition_by for index, output in enumerate(job.outputs)}
+    for key in (key for key, value in given.items() if value):
+        what, remedy = "jobs of runtime `dispatcher` handle events and ranges, never rows", f"Remove `{key.rpartition('.')[2]}`"
+        dag.add(DagFieldNotApplicable, f"{at}.{key}", what, remedy)
+
+
+def _partitions_fit(dag: Deploying, job: JobSpec, at: str) -> None:
+    for index, output in enumerate(job.outputs):
+        cut = output.partition_by
+        if job.execution_strategy is ExecutionStrategy.PER_PARTITION and cut is not None and cut.cursor is not None and cut.range_size is None:
+            what = "`PerPartition` asks for the spans that an event touches, and without a size this output has none of its own"
+            dag.add(DagPartitionInvalid, f"{at}.outputs[{index}].partition_by.range_size", what, "Add `range_size`, or write `execution_strategy: PerUpdate`")
+
+
+def _keys_fit(dag: Deploying, job: JobSpec, at: str) -> None:
     if job.update_strategy is UpdateStrategy.APPEND and not job.unique_key:
         what, remedy = "appended rows are deduplicated by their key, and there is none", "Add `unique_key: [column, …]`"
         dag.add(DagAppendWithoutUniqueKey, f"{at}.unique_key", what, remedy)
-    if job.unique_key and job.update_strategy is not UpdateStrategy.APPEND:
+    if job.unique_key and job.update_strategy is UpdateStrategy.REPLACE:
         dag.add(DagUniqueKeyUnused, f"{at}.unique_key", "only an append uses a unique key", "Remove `unique_key`, or write `update_strategy: append`")
-    for column, times in Counter(job.unique_key).items():
-        if times > 1:
-            last = len(job.unique_key) - 1 - job.unique_key[::-1].index(column)
-            dag.add(DagUniqueKeyDuplicate, f"{at}.unique_key[{last}]", f"the column {quoted(column)} stands twice in the key", "Keep one of the two")
+    first: set[str] = set()
+    for index, column in enumerate(job.unique_key):
+        if column.casefold() in first:  # engines do not tell columns apart by their case
+            dag.add(DagUniqueKeyDuplicate, f"{at}.unique_key[{index}]", f"the column {quoted(column)} stands twice in the key", "Keep one of the two")
+        first.add(column.casefold())
 
 
 def _pool_exists(dag: Deploying, job: JobSpec, at: str) -> None:

@@ -11,9 +11,11 @@ from typing import Protocol
 from pydantic import ValidationError
 
 from tracelake.control.deploys.dag_findings import Findings, Suggestion, one_of, quoted
-from tracelake.control.deploys.dag_yaml import Broken, Node
+from tracelake.control.deploys.dag_yaml import Broken, Node, plain
+from tracelake_sdk.cursors import CursorType
 from tracelake_sdk.dag_errors import (
     DagBulkRefused,
+    DagColumnInvalid,
     DagDomainMissing,
     DagInputMixed,
     DagInvalid,
@@ -23,6 +25,7 @@ from tracelake_sdk.dag_errors import (
     DagNameInvalid,
     DagNumberOutOfBounds,
     DagOwnerMissing,
+    DagPartitionInvalid,
     DagSourceNotAvailable,
     DagTextInvalid,
     DagTypeWrong,
@@ -33,7 +36,7 @@ from tracelake_sdk.dag_errors import (
     DagVarUnknown,
     DagWhereInvalid,
 )
-from tracelake_sdk.dags import NAME, Activation, CursorBounds, ExecutionStrategy, Layer, Runtime, SourceKind, UpdateStrategy
+from tracelake_sdk.dags import COLUMN, NAME, Activation, CursorBounds, ExecutionStrategy, Layer, PartitionSpec, Runtime, SourceKind, UpdateStrategy
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 
@@ -129,6 +132,19 @@ def check_name(node: Node, name: str, look: Look, what: str) -> None:
     if not NAME.fullmatch(name):
         remedy = "Begin with a small letter and go on with at most 127 small letters, digits and underscores"
         look.findings.add(DagNameInvalid, node.place, f"{quoted(name)} cannot be a {what}", remedy)
+
+
+@dataclass(frozen=True)
+class Column:
+    def check(self, node: Node, look: Look) -> None:
+        if not _is(node, look, str, "the name of a column"):
+            return
+        name = str(node.value)
+        if "${" in name:
+            look.findings.add(DagVarNotAllowed, node.place, "variables are filled in a job's `config` only", "Write the value itself")
+        elif not COLUMN.fullmatch(name):
+            remedy = "Write 1 to 255 characters without blanks, dots, quotes and any of , ; { } ( ) ="
+            look.findings.add(DagColumnInvalid, node.place, f"{quoted(name)} cannot be the column of a key or a partition", remedy)
 
 
 @dataclass(frozen=True)
@@ -298,6 +314,50 @@ class Where:
 
 
 @dataclass(frozen=True)
+class CursorPart:
+    """A part of what cuts a cursor into spans; whether it fits is seen when all parts are there."""
+
+    def check(self, node: Node, look: Look) -> None:
+        if node.value is None:
+            look.findings.add(DagValueMissing, node.place, "nothing stands here", "Give it a value, or remove the key")
+
+
+@dataclass(frozen=True)
+class PartitionBy:
+    """How an output is cut into scopes."""
+
+    keys: Keys
+
+    def check(self, node: Node, look: Look) -> None:
+        self.keys.check(node, look)
+        if not isinstance(node.value, dict) or not node.complete or _broken(node):
+            return
+        try:
+            PartitionSpec.model_validate(plain(node))
+        except ValidationError as error:
+            for problem in error.errors(include_url=False):
+                key = str(problem["loc"][0])
+                reason = problem.get("ctx", {}).get("error", "this value cannot be used here")
+                # Of two findings at one place the first is kept, so what the keys were refused for is not said again.
+                look.findings.add(DagPartitionInvalid, node.value.get(key, node).place, str(reason), self._remedy(key, node.value))
+
+    def _remedy(self, key: str, given: Mapping[str, Node]) -> str:
+        if "cursor" not in given:
+            return f"Add `cursor: integer` or `cursor: timestamp`, or remove `{key}`"
+        if key == "origin" and "range_size" not in given:
+            return "Add `range_size`, or remove `origin`"
+        numbers = given["cursor"].value == CursorType.INTEGER
+        if key == "origin":
+            return "Write a whole number" if numbers else 'Write a quoted time with its zone, such as "2024-01-10T05:00:00Z"'
+        return "Write a whole number of at least 1" if numbers else "Write a duration such as 15m, 1h or 1d"
+
+
+def _broken(node: Node) -> bool:
+    children = node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, tuple) else ()
+    return node.value is Broken.BROKEN or any(_broken(child) for child in children)
+
+
+@dataclass(frozen=True)
 class Output:
     """An output; domain and owner come from `defaults` where it has none of its own."""
 
@@ -322,7 +382,8 @@ _INPUT = Keys(
     needed={"from": From(Keys({"job": Name("job name"), "output": _INDEX}), Keys({"dataset": Name("dataset name")}))},
     optional={"trigger": Flag(), "where": Where()},
 )
-_OUTPUT = Output(Keys({"layer": Choice([*Layer])}, {"description": Text(2000, may_be_empty=True), **_OWNED}))
+_PARTITION_BY = PartitionBy(Keys({"column": Column()}, {"cursor": Choice([*CursorType]), "range_size": CursorPart(), "origin": CursorPart()}))
+_OUTPUT = Output(Keys({"layer": Choice([*Layer])}, {"partition_by": _PARTITION_BY, "description": Text(2000, may_be_empty=True), **_OWNED}))
 _JOB = Keys(
     needed={"name": Name("job name"), "activation": Choice([*Activation]), "runtime": Choice([*Runtime]), "operator": Text()},
     optional={
@@ -332,7 +393,7 @@ _JOB = Keys(
         "config": Config(),
         "outputs": ListOf(_OUTPUT, 0, 100),
         "update_strategy": Choice([*UpdateStrategy]),
-        "unique_key": ListOf(Text(), 0, 100),
+        "unique_key": ListOf(Column(), 0, 100),
         "scaling": Keys({}, {"worker_pool": Name("pool name"), "max_concurrency": Whole(1, 10_000), "mode": Text()}),
         **_ATTEMPTS,
     },

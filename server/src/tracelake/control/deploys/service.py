@@ -14,10 +14,11 @@ from tracelake.control.dags.store import Dag
 from tracelake.control.database.transactions import Database, Role, Transaction
 from tracelake.control.deploys.dag_file import parse_dag
 from tracelake.control.deploys.dag_hashes import config_hash, lineage_hashes, spec_hash
+from tracelake.control.deploys.dag_rules import ReadableDataset, writes_files
 from tracelake.control.pools import store as pools
 from tracelake.control.registry import store as registry
 from tracelake.control.registry.store import NamedDataset
-from tracelake_sdk.dags import DagSpec, JobOutput, JobSpec
+from tracelake_sdk.dags import DagSpec, JobOutput, JobSpec, Layer
 from tracelake_sdk.errors import NameTaken, RebuildNeeded, Unavailable
 from tracelake_sdk.operators import OPERATORS
 from tracelake_sdk.status import Deployed
@@ -34,7 +35,8 @@ class Deploys:
         with self.database.transaction("deploy", role=Role.DEFINE) as tx:
             dags.lock_org(tx, caller.org_id)
             readable = {dataset.name: dataset for dataset in registry.by_names(tx, org=caller.org_id, names=registry.names(tx, org=caller.org_id))}
-            spec = parse_dag(text, vars=self.vars, datasets={name: dataset.layer for name, dataset in readable.items()})
+            datasets = {name: ReadableDataset(Layer(dataset.layer), dataset.has_files) for name, dataset in readable.items()}
+            spec = parse_dag(text, vars=self.vars, datasets=datasets)
             hashed = spec_hash(spec)
             current = dags.find_dag(tx, org=caller.org_id, name=spec.name)
             if current is not None and current.active_version_id is not None:
@@ -94,7 +96,9 @@ class _Activation:
 
     def _register_outputs(self, job: JobSpec, key: UUID, generation: UUID) -> None:
         for index, output in enumerate(job.outputs):
-            dataset = registry.register(self._tx, org=self._org, job_key=key, output_index=index, layer=output.layer.value)
+            dataset = registry.register(
+                self._tx, org=self._org, job_key=key, output_index=index, layer=output.layer.value, has_files=writes_files(job)
+            )
             registry.revise(
                 self._tx, dataset=dataset, domain=output.domain, owner=output.owner, description=output.description, actor=self._actor
             )

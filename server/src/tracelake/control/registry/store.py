@@ -15,12 +15,22 @@ class NamedDataset:
     name: str
     id: UUID
     layer: str
+    has_files: bool
     dag_id: UUID  # of its producer
 
 
-def register(tx: Transaction, *, org: UUID, job_key: UUID, output_index: int, layer: str) -> UUID:
+@dataclass(frozen=True)
+class DatasetFacts:
+    id: UUID
+    name: str | None
+    layer: str
+    active: bool
+    has_files: bool
+
+
+def register(tx: Transaction, *, org: UUID, job_key: UUID, output_index: int, layer: str, has_files: bool) -> UUID:
     id = new_id()
-    tx.run(sql["register"], id=id, org=org, job_key=job_key, output_index=output_index, layer=layer)
+    tx.run(sql["register"], id=id, org=org, job_key=job_key, output_index=output_index, layer=layer, has_files=has_files)
     return id
 
 
@@ -45,3 +55,7 @@ def add_version(tx: Transaction, *, dataset: UUID, generation: UUID) -> UUID:
     id = new_id()
     tx.run(sql["add_version"], id=id, dataset=dataset, generation=generation)
     return id
+
+
+def facts(tx: Transaction, datasets: list[UUID]) -> dict[UUID, DatasetFacts]:
+    return {fact.id: fact for fact in tx.all(DatasetFacts, sql["facts"], datasets=datasets)}

@@ -7,7 +7,8 @@ told (`told_until`), and the greatest cursor so far (`last`).
 from pydantic import BaseModel, ConfigDict
 
 from tracelake.worker.operators.contract import OperatorFailed, OperatorResult, read
-from tracelake.worker.operators.ranges import check_kind, cursor_of, manifest, number_of, number_of_size
+from tracelake.worker.operators.ranges import check_kind, cursor_of, manifest
+from tracelake_sdk.cursors import number_of, number_of_size
 from tracelake_sdk.events import EventDraft, EventKind
 from tracelake_sdk.operators import RangeAggregatorConfig
 from tracelake_sdk.scopes import Cursor, CursorScope, spell_cursor

@@ -1,37 +1,21 @@
-"""Cursors as whole numbers, so that ranges of numbers and of times are cut by the same arithmetic, and the manifests of ranges."""
+"""The cursors and manifests of ranges, which operators tell."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from tracelake.worker.operators.contract import OperatorFailed
+from tracelake_sdk.cursors import CursorType, find_cursor
 from tracelake_sdk.events import EventDraft, EventKind
-from tracelake_sdk.cursors import CursorType
-from tracelake_sdk.operators import EPOCH
 from tracelake_sdk.scopes import RangeScope, spell_cursor
-
-_MICROSECOND = timedelta(microseconds=1)
-
-
-def number_of(cursor: int | datetime) -> int:
-    """A time is its microseconds since 1970."""
-    return cursor if isinstance(cursor, int) else (cursor - EPOCH) // _MICROSECOND
-
-
-def number_of_size(size: int | timedelta) -> int:
-    return size if isinstance(size, int) else size // _MICROSECOND
 
 
 def cursor_of(number: int, kind: CursorType) -> int | datetime:
     """The inverse of `number_of`; raises OperatorFailed where no cursor has this number."""
-    if kind is CursorType.INTEGER and -(2**63) <= number < 2**63:
-        return number
-    if kind is CursorType.TIMESTAMP:
-        try:
-            return EPOCH + timedelta(microseconds=number)
-        except OverflowError:
-            pass
-    raise OperatorFailed(
-        "cursor_out_of_bounds", "The range begins before the first cursor there can be; choose an origin from which no range does.", retry=False
-    )
+    found = find_cursor(number, kind)
+    if found is None:
+        raise OperatorFailed(
+            "cursor_out_of_bounds", "The range begins before the first cursor there can be; choose an origin from which no range does.", retry=False
+        )
+    return found
 
 
 def check_kind(cursor: int | datetime, kind: CursorType) -> None:
