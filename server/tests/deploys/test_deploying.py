@@ -6,15 +6,46 @@ import pytest
 from support.controls import EMIT, NOOP, Desk
 from support.sizes import full
 
+from tracelake.control.deploys.service import Deploys
+from tracelake_sdk.dag_errors import OperatorInputsWrong
 from tracelake_sdk.errors import Forbidden, NameTaken, RebuildNeeded, TracelakeError
 
 from .malformed_dags import by_hand, generated
+from .test_dag_file import WITH_ROWS
 
 TABLES = (
     "dag", "dag_version", "job_key", "generation", "line", "job", "job_input", "dataset", "dataset_revision", "dataset_name", "dataset_version", "pointer",
     "dag_activation", "task", "dataset_event",
 )  # fmt: skip
 PUBLISHED = NOOP + "publish: {{cursors: {{job: start, output_index: 0}}}}\n"
+
+
+# The sample with rows; `customers` comes from a DAG of its own.
+CUSTOMERS = """
+name: crm
+defaults: {{domain: sales, owner: data-eng, max_attempts: {max_attempts}}}
+jobs:
+  - name: ingest_customers
+    activation: source
+    source: {{kind: manual}}
+    runtime: spark
+    operator: ingest_files
+    config: {{path: /landing/customers, format: json}}
+    outputs: [{{layer: bronze, partition_by: {{column: country}}}}]
+    update_strategy: append
+    unique_key: [customer_id]
+  - name: clean_customers
+    activation: reactive
+    inputs: [{{from: {{job: ingest_customers, output: 0}}}}]
+    execution_strategy: PerPartition
+    runtime: spark
+    operator: sql
+    config: {{query: SELECT * FROM input_0}}
+    outputs: [{{layer: silver, partition_by: {{column: country}}}}]
+    update_strategy: replace
+publish:
+  customers: {{job: clean_customers, output_index: 0}}
+"""
 
 
 def counts(desk: Desk) -> dict[str, int]:
@@ -99,3 +130,30 @@ def test_every_malformed_file_is_refused_with_one_error_and_nothing_is_stored(de
     assert len(files) >= (300 if full() else 100)
     assert len(codes) >= 30
     assert counts(desk) == before
+
+
+@pytest.mark.proves("T4.5")
+def test_the_sample_with_rows_is_deployed_and_its_outputs_are_tables(desk: Desk):
+    desk.deploy(CUSTOMERS)
+    deployed = Deploys(desk.services.database, {"landing": "/landing"}).deploy(desk.admin, WITH_ROWS)
+    assert (deployed.created, deployed.jobs, sorted(deployed.published)) == (True, ["ingest_orders", "clean_orders"], ["orders", "orders_raw"])
+    registered = "SELECT job_key.name, layer, has_files FROM dataset JOIN job_key ON job_key.id = job_key_id JOIN dag ON dag.id = dag_id WHERE dag.name = 'orders'"
+    assert sorted(desk.query(registered)) == [("clean_orders", "silver", True), ("ingest_orders", "bronze", True)]
+    jobs = desk.query(
+        "SELECT job_key.name, job.ordered, job.turns, pool.runtime, pool.name FROM job JOIN job_key ON job_key.id = job_key_id "
+        "JOIN worker_pool AS pool ON pool.id = pool_id JOIN dag ON dag.id = dag_id WHERE dag.name = 'orders' ORDER BY 1"
+    )
+    assert jobs == [("clean_orders", False, 2, "spark", "default"), ("ingest_orders", True, 1, "spark", "default")]
+    config = desk.one("SELECT job.spec->'config' FROM job JOIN job_key ON job_key.id = job_key_id WHERE job_key.name = 'ingest_orders'")
+    assert config["path"] == "${landing}/orders", "variables are filled where the job runs"
+    again = Deploys(desk.services.database, {"landing": "s3://elsewhere"}).deploy(desk.admin, WITH_ROWS)
+    assert again.created is False, "another value is the same definition"
+
+
+def test_datasets_of_the_dispatcher_have_no_files_and_cannot_be_all_that_sql_reads(desk: Desk):
+    desk.deploy(PUBLISHED)
+    assert desk.query("SELECT has_files FROM dataset") == [(False,)]
+    alone = WITH_ROWS.replace("{dataset: customers}, trigger: false", "{dataset: cursors}").replace("{from: {job: ingest_orders, output: 0}}, ", "")
+    with pytest.raises(OperatorInputsWrong) as refused:
+        Deploys(desk.services.database, {"landing": "/landing"}).deploy(desk.admin, alone)
+    assert refused.value.extra["place"] == "jobs[1].inputs"
