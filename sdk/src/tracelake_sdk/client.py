@@ -19,10 +19,13 @@ import httpx2
 from pydantic import TypeAdapter, ValidationError
 
 import tracelake_sdk.dag_errors  # noqa: F401  # pyright: ignore[reportUnusedImport] every class that the service may raise must be known here
+from tracelake_sdk.dags import Layer
 from tracelake_sdk.errors import NotRunning, OutcomeUnknown, SettingInvalid, TracelakeError, Unauthenticated, Unavailable
 from tracelake_sdk.events import DatasetEvent
 from tracelake_sdk.home import HomeFiles, default_home
 from tracelake_sdk.pages import Page
+from tracelake_sdk.promotions import Enforcement, Policy, Promotion, Rule
+from tracelake_sdk.rules import RuleScope, Severity
 from tracelake_sdk.runs import Run, RunStatus
 from tracelake_sdk.status import DagStatus, Deployed, WhoAmI
 from tracelake_sdk.tasks import Task, TaskState
@@ -151,7 +154,91 @@ class Client:
     def iterate_runs(self, *, dag: str | None = None, job: str | None = None, status: RunStatus | None = None) -> Iterator[Run]:
         return _each(lambda token: self.runs(dag=dag, job=job, status=status, limit=_WHOLE_PAGE, token=token))
 
+    # LakeGuard: rules, policies, and what was decided
+    def add_rule(
+        self,
+        dataset: UUID | str,
+        type: str,
+        expression: str,
+        *,
+        severity: Severity = Severity.FAIL,
+        scope: RuleScope = RuleScope.BATCH,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Rule:
+        """Define what good data means for a dataset, by its name or uuid. A dry run only judges it."""
+        body = {"dataset": str(dataset), "type": type, "expression": expression, "severity": severity, "scope": scope, "dry_run": dry_run}
+        return self._define(Rule, "/v1/rules", body, idempotency_key)
+
+    def revise_rule(
+        self,
+        id: UUID | str,
+        *,
+        expression: str | None = None,
+        severity: Severity | None = None,
+        scope: RuleScope | None = None,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Rule:
+        """Append a revision with what is given; a rule that was off is on again. One that says nothing new makes nothing."""
+        body = {"expression": expression, "severity": severity, "scope": scope, "dry_run": dry_run}
+        return self._define(Rule, f"/v1/rules/{_part(id)}/revise", body, idempotency_key)
+
+    def deactivate_rule(self, id: UUID | str, *, dry_run: bool = False, idempotency_key: str | None = None) -> Rule:
+        """Switch a rule off; what it said stays on record."""
+        return self._define(Rule, f"/v1/rules/{_part(id)}/deactivate", {"dry_run": dry_run}, idempotency_key)
+
+    def rules(self, *, dataset: UUID | str | None = None, inactive: bool = False, limit: int = 50, token: str | None = None) -> Page[Rule]:
+        return self._get(Page[Rule], "/v1/rules", {"dataset": dataset, "inactive": inactive, "limit": limit, "token": token})
+
+    def add_policy(
+        self,
+        layer: Layer,
+        type: str,
+        expression: str,
+        *,
+        enforcement: Enforcement = Enforcement.BLOCK,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Policy:
+        """Define what the platform guarantees for every dataset of a layer. A dry run only judges it."""
+        body = {"layer": layer, "type": type, "expression": expression, "enforcement": enforcement, "dry_run": dry_run}
+        return self._define(Policy, "/v1/policies", body, idempotency_key)
+
+    def revise_policy(
+        self,
+        id: UUID | str,
+        *,
+        expression: str | None = None,
+        enforcement: Enforcement | None = None,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Policy:
+        """Append a revision with what is given; a policy that was off is on again. One that says nothing new makes nothing."""
+        body = {"expression": expression, "enforcement": enforcement, "dry_run": dry_run}
+        return self._define(Policy, f"/v1/policies/{_part(id)}/revise", body, idempotency_key)
+
+    def deactivate_policy(self, id: UUID | str, *, dry_run: bool = False, idempotency_key: str | None = None) -> Policy:
+        """Switch a policy off; what it said stays on record."""
+        return self._define(Policy, f"/v1/policies/{_part(id)}/deactivate", {"dry_run": dry_run}, idempotency_key)
+
+    def policies(self, *, layer: Layer | None = None, inactive: bool = False, limit: int = 50, token: str | None = None) -> Page[Policy]:
+        return self._get(Page[Policy], "/v1/policies", {"layer": layer, "inactive": inactive, "limit": limit, "token": token})
+
+    def promotions(
+        self, *, dataset: UUID | str | None = None, allowed: bool | None = None, limit: int = 50, token: str | None = None
+    ) -> Page[Promotion]:
+        """What was decided, with every result, the newest first."""
+        return self._get(Page[Promotion], "/v1/promotions", {"dataset": dataset, "allowed": allowed, "limit": limit, "token": token})
+
+    def promotion(self, decision: UUID | str) -> Promotion:
+        """One decision, by its id or by the id of its run."""
+        return self._get(Promotion, f"/v1/promotions/{_part(decision)}")
+
     # The wire
+    def _define(self, kind: type[Answer], path: str, body: Mapping[str, Any], key: str | None) -> Answer:
+        return self._post(kind, path, body, {"Idempotency-Key": key or str(uuid.uuid4())})
+
     def _get(self, kind: type[Answer], path: str, query: Mapping[str, Any] | None = None) -> Answer:
         asked = {name: str(value) for name, value in (query or {}).items() if value is not None}
         return self._read(kind, self._send("GET", path, params=asked))

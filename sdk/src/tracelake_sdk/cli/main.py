@@ -25,6 +25,12 @@ app = typer.Typer(
 )  # fmt: skip
 tasks_app = typer.Typer(help="Tasks: list them, look at one, cancel one.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(tasks_app, name="task")
+rules_app = typer.Typer(help="Rules: what good data means for a dataset.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(rules_app, name="rule")
+policies_app = typer.Typer(help="Policies: what the platform guarantees for a layer.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(policies_app, name="policy")
+promotions_app = typer.Typer(help="Promotions: what was decided about each run's output, and why.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(promotions_app, name="promotion")
 
 
 class OutputFormat(StrEnum):
@@ -41,6 +47,17 @@ Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many, 
 Token = Annotated[str | None, typer.Option("--token", help="Where the page before ended; it prints the command.")]
 State = Literal["queued", "running", "committing", "completed", "failed", "canceled"]
 Status = Literal["SUCCESS", "FAILED", "BLOCKED"]
+RuleId = Annotated[UUID, typer.Argument(metavar="RULE", help="The id of the rule.")]
+PolicyId = Annotated[UUID, typer.Argument(metavar="POLICY", help="The id of the policy.")]
+OfDataset = Annotated[str | None, typer.Argument(metavar="DATASET", help="Only of this dataset, by its name or uuid.")]
+Key = Annotated[str | None, typer.Option("--idempotency-key", metavar="KEY", help="The same key with the same words has its effect once. Made up if left out.")]
+Inactive = Annotated[bool, typer.Option("--all", help="Also those that are switched off.")]
+LayerName = Literal["bronze", "silver", "gold"]
+SeverityName = Literal["FAIL", "WARN"]
+ScopeName = Literal["batch", "table"]
+EnforcementName = Literal["BLOCK", "ALERT"]
+RuleTypeName = Literal["NOT_NULL", "RANGE", "UNIQUE", "ROW_COUNT", "ENUM", "REGEX"]
+PolicyTypeName = Literal["SCHEMA"]
 Shown = OutputFormat.TABLE
 
 
@@ -190,6 +207,132 @@ def resume(target: Chosen, dry_run: DryRun = False, output: Output = Shown) -> N
     from tracelake_sdk.cli import dags, targets
 
     dags.resume(targets.parse_target(target), dry_run=dry_run, as_json=output is OutputFormat.JSON)
+
+
+@rules_app.command("add")
+def add_rule(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, by its name or uuid.")],
+    type: Annotated[RuleTypeName, typer.Argument(metavar="TYPE", help="NOT_NULL, RANGE, UNIQUE, ROW_COUNT, ENUM or REGEX.")],
+    expression: Annotated[str, typer.Argument(metavar="EXPRESSION", help="As in: order_id | amount in [0, 100) | order_id, line | '>= 1'.")],
+    severity: Annotated[SeverityName, typer.Option("--severity", help="FAIL blocks, WARN is recorded.")] = "FAIL",
+    scope: Annotated[ScopeName, typer.Option("--scope", help="What a run wrote, or the whole table as it would be.")] = "batch",
+    key: Key = None,
+    dry_run: DryRun = False,
+    output: Output = Shown,
+) -> None:
+    """Define a rule. Every run that is decided from now on is held to it."""
+    from tracelake_sdk.cli import guard
+
+    guard.add_rule(dataset, type, expression, severity=severity, scope=scope, key=key, dry_run=dry_run, as_json=output is OutputFormat.JSON)
+
+
+@rules_app.command("list")
+def list_rules(dataset: OfDataset = None, inactive: Inactive = False, limit: Limit = 50, token: Token = None, output: Output = Shown) -> None:
+    """List rules, each in its current revision."""
+    from tracelake_sdk.cli import guard
+
+    guard.list_rules(dataset, inactive=inactive, limit=limit, token=token, as_json=output is OutputFormat.JSON)
+
+
+@rules_app.command("revise")
+def revise_rule(
+    id: RuleId,
+    expression: Annotated[str | None, typer.Option("--expression", metavar="EXPRESSION", help="What it says from now on.")] = None,
+    severity: Annotated[SeverityName | None, typer.Option("--severity", help="FAIL blocks, WARN is recorded.")] = None,
+    scope: Annotated[ScopeName | None, typer.Option("--scope", help="What a run wrote, or the whole table as it would be.")] = None,
+    key: Key = None,
+    dry_run: DryRun = False,
+    output: Output = Shown,
+) -> None:
+    """Append a revision of a rule. One that was off is on again."""
+    from tracelake_sdk.cli import guard
+
+    guard.revise_rule(id, expression=expression, severity=severity, scope=scope, key=key, dry_run=dry_run, as_json=output is OutputFormat.JSON)
+
+
+@rules_app.command("off")
+def switch_rule_off(id: RuleId, key: Key = None, dry_run: DryRun = False, output: Output = Shown) -> None:
+    """Switch a rule off. What it said stays on record."""
+    from tracelake_sdk.cli import guard
+
+    guard.switch_rule_off(id, key=key, dry_run=dry_run, as_json=output is OutputFormat.JSON)
+
+
+@policies_app.command("add")
+def add_policy(
+    layer: Annotated[LayerName, typer.Argument(metavar="LAYER", help="bronze, silver or gold.")],
+    type: Annotated[PolicyTypeName, typer.Argument(metavar="TYPE", help="SCHEMA.")],
+    expression: Annotated[str, typer.Argument(metavar="EXPRESSION", help="As in: no breaking change.")],
+    enforcement: Annotated[EnforcementName, typer.Option("--enforcement", help="BLOCK is absolute, ALERT is recorded.")] = "BLOCK",
+    key: Key = None,
+    dry_run: DryRun = False,
+    output: Output = Shown,
+) -> None:
+    """Define a policy of a layer. Every run that is decided from now on is held to it."""
+    from tracelake_sdk.cli import guard
+
+    guard.add_policy(layer, type, expression, enforcement=enforcement, key=key, dry_run=dry_run, as_json=output is OutputFormat.JSON)
+
+
+@policies_app.command("list")
+def list_policies(
+    layer: Annotated[LayerName | None, typer.Argument(metavar="LAYER", help="Only of this layer.")] = None,
+    inactive: Inactive = False,
+    limit: Limit = 50,
+    token: Token = None,
+    output: Output = Shown,
+) -> None:
+    """List policies, each in its current revision."""
+    from tracelake_sdk.cli import guard
+
+    guard.list_policies(layer, inactive=inactive, limit=limit, token=token, as_json=output is OutputFormat.JSON)
+
+
+@policies_app.command("revise")
+def revise_policy(
+    id: PolicyId,
+    expression: Annotated[str | None, typer.Option("--expression", metavar="EXPRESSION", help="What it says from now on.")] = None,
+    enforcement: Annotated[EnforcementName | None, typer.Option("--enforcement", help="BLOCK is absolute, ALERT is recorded.")] = None,
+    key: Key = None,
+    dry_run: DryRun = False,
+    output: Output = Shown,
+) -> None:
+    """Append a revision of a policy. One that was off is on again."""
+    from tracelake_sdk.cli import guard
+
+    guard.revise_policy(id, expression=expression, enforcement=enforcement, key=key, dry_run=dry_run, as_json=output is OutputFormat.JSON)
+
+
+@policies_app.command("off")
+def switch_policy_off(id: PolicyId, key: Key = None, dry_run: DryRun = False, output: Output = Shown) -> None:
+    """Switch a policy off. What it said stays on record."""
+    from tracelake_sdk.cli import guard
+
+    guard.switch_policy_off(id, key=key, dry_run=dry_run, as_json=output is OutputFormat.JSON)
+
+
+@promotions_app.command("list")
+def list_promotions(
+    dataset: OfDataset = None,
+    blocked: Annotated[bool, typer.Option("--blocked", help="Only what was refused.")] = False,
+    limit: Limit = 50,
+    token: Token = None,
+    output: Output = Shown,
+) -> None:
+    """List what was decided, the newest first."""
+    from tracelake_sdk.cli import guard
+
+    guard.list_promotions(dataset, blocked=blocked, limit=limit, token=token, as_json=output is OutputFormat.JSON)
+
+
+@promotions_app.command("show")
+def show_promotion(
+    decision: Annotated[str, typer.Argument(metavar="DECISION", help="The id of the decision, or of its run.")], output: Output = Shown
+) -> None:
+    """Show a decision with every result that it rests on."""
+    from tracelake_sdk.cli import guard
+
+    guard.show_promotion(decision, as_json=output is OutputFormat.JSON)
 
 
 @app.command()
