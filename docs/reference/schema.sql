@@ -13,9 +13,30 @@ CREATE TYPE public.attempt_outcome AS ENUM (
     'given_back'
 );
 
+CREATE TYPE public.enforcement AS ENUM (
+    'BLOCK',
+    'ALERT'
+);
+
 CREATE TYPE public.event_kind AS ENUM (
     'materialized',
     'rewritten'
+);
+
+CREATE TYPE public.gate_stage AS ENUM (
+    'eligibility',
+    'execution',
+    'policies',
+    'quality',
+    'decision'
+);
+
+CREATE TYPE public.gate_verdict AS ENUM (
+    'pass',
+    'warn',
+    'fail',
+    'error',
+    'not_evaluated'
 );
 
 CREATE TYPE public.layer AS ENUM (
@@ -24,10 +45,26 @@ CREATE TYPE public.layer AS ENUM (
     'gold'
 );
 
+CREATE TYPE public.rule_scope AS ENUM (
+    'batch',
+    'table'
+);
+
 CREATE TYPE public.run_status AS ENUM (
     'SUCCESS',
     'FAILED',
     'BLOCKED'
+);
+
+CREATE TYPE public.scope_span AS RANGE (
+    subtype = text,
+    multirange_type_name = public.scope_span_multirange,
+    collation = pg_catalog."C"
+);
+
+CREATE TYPE public.severity AS ENUM (
+    'FAIL',
+    'WARN'
 );
 
 CREATE TYPE public.task_state AS ENUM (
@@ -52,13 +89,16 @@ CREATE TYPE public.told AS ENUM (
 
 CREATE TYPE public.trigger_kind AS ENUM (
     'event',
-    'request'
+    'request',
+    'batch'
 );
 
 CREATE TYPE public.waits AS ENUM (
     'turn',
     'paused',
-    'retry'
+    'retry',
+    'input',
+    'line'
 );
 
 CREATE PROCEDURE public.make_append_only(IN appended regclass)
@@ -70,6 +110,24 @@ BEGIN
     EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER append_only', appended);
     EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER append_only_whole', appended);
     EXECUTE format('GRANT SELECT, INSERT ON %s TO tracelake_execute', appended);
+END $$;
+
+CREATE PROCEDURE public.make_decision(IN decided regclass)
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    CALL make_append_only(decided);
+    EXECUTE format('REVOKE INSERT ON %s FROM tracelake_execute', decided);
+    EXECUTE format('GRANT INSERT ON %s TO tracelake_decide', decided);
+END $$;
+
+CREATE PROCEDURE public.make_definition(IN defined regclass)
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    CALL make_append_only(defined);
+    EXECUTE format('REVOKE INSERT ON %s FROM tracelake_execute', defined);
+    EXECUTE format('GRANT INSERT ON %s TO tracelake_define', defined);
 END $$;
 
 CREATE FUNCTION public.refuse_change() RETURNS trigger
@@ -113,6 +171,52 @@ CREATE TABLE public.audit (
     detail jsonb DEFAULT '{}'::jsonb NOT NULL,
     at timestamp with time zone DEFAULT now() NOT NULL,
     xid xid8 DEFAULT pg_current_xact_id() NOT NULL
+);
+
+CREATE TABLE public.batch (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    producer_task_id uuid NOT NULL,
+    attempt integer NOT NULL,
+    name text NOT NULL,
+    output_index integer NOT NULL,
+    files text[] NOT NULL,
+    state jsonb,
+    task_id uuid NOT NULL,
+    posted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+CREATE TABLE public.change (
+    generation_id uuid NOT NULL,
+    place bigint NOT NULL,
+    task_id uuid NOT NULL,
+    attempt integer NOT NULL,
+    base bigint NOT NULL,
+    custom jsonb NOT NULL,
+    decided_at timestamp with time zone NOT NULL,
+    CONSTRAINT built_on_what_was_there CHECK ((base < place)),
+    CONSTRAINT places_start_at_one CHECK ((place >= 1))
+);
+
+CREATE TABLE public.change_output (
+    generation_id uuid NOT NULL,
+    place bigint NOT NULL,
+    dataset_version_id uuid NOT NULL,
+    promotion_id uuid NOT NULL,
+    allowed boolean DEFAULT true NOT NULL,
+    table_schema jsonb NOT NULL,
+    schema_hash text NOT NULL,
+    row_count bigint NOT NULL,
+    fingerprint text NOT NULL,
+    CONSTRAINT only_what_is_allowed CHECK (allowed)
+);
+
+CREATE TABLE public.change_scope (
+    dataset_version_id uuid NOT NULL,
+    place bigint NOT NULL,
+    scope jsonb NOT NULL,
+    span public.scope_span NOT NULL,
+    kind public.event_kind NOT NULL
 );
 
 CREATE TABLE public.dag (
@@ -200,13 +304,81 @@ CREATE TABLE public.dag_activation (
     at timestamp with time zone NOT NULL
 );
 
+CREATE TABLE public.data_file (
+    dataset_version_id uuid NOT NULL,
+    path text NOT NULL,
+    scope jsonb NOT NULL,
+    span public.scope_span NOT NULL,
+    added_place bigint NOT NULL,
+    removed_place bigint,
+    added_version bigint,
+    removed_version bigint,
+    size bigint NOT NULL,
+    rows bigint NOT NULL,
+    statistics jsonb NOT NULL,
+    schema_hash text NOT NULL,
+    seal text NOT NULL,
+    key_min jsonb,
+    key_max jsonb,
+    hashes text,
+    CONSTRAINT paths_are_plain CHECK (((path ~ '^[A-Za-z0-9_./-]+$'::text) AND (path !~ '(^|/)[.]{1,2}(/|$)'::text) AND ("left"(path, 1) <> '/'::text))),
+    CONSTRAINT recorded_in_order CHECK (((removed_version IS NULL) OR ((added_version IS NOT NULL) AND (removed_place IS NOT NULL) AND (removed_version > added_version)))),
+    CONSTRAINT removed_after_added CHECK (((removed_place IS NULL) OR (removed_place > added_place)))
+);
+
+CREATE TABLE public.data_version (
+    dataset_id uuid NOT NULL,
+    version bigint NOT NULL,
+    org_id uuid NOT NULL,
+    dataset_version_id uuid NOT NULL,
+    delta_version bigint NOT NULL,
+    snapshot_ref text NOT NULL,
+    table_schema jsonb NOT NULL,
+    schema_hash text NOT NULL,
+    row_count bigint NOT NULL,
+    promoted_at timestamp with time zone NOT NULL,
+    promoted_by text NOT NULL,
+    seq bigint NOT NULL,
+    xid xid8 DEFAULT pg_current_xact_id() NOT NULL
+);
+
+CREATE TABLE public.data_version_member (
+    dataset_id uuid NOT NULL,
+    version bigint NOT NULL,
+    generation_id uuid NOT NULL,
+    place bigint NOT NULL,
+    dataset_version_id uuid NOT NULL
+);
+
+ALTER TABLE public.data_version ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.data_version_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE VIEW public.data_versions AS
+ SELECT (dataset_id)::text AS dataset_id,
+    version,
+    snapshot_ref,
+    schema_hash,
+    row_count,
+    promoted_at,
+    promoted_by,
+    org_id,
+    seq
+   FROM public.data_version;
+
 CREATE TABLE public.dataset (
     id uuid NOT NULL,
     org_id uuid NOT NULL,
     job_key_id uuid NOT NULL,
     output_index integer NOT NULL,
     layer public.layer NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    has_files boolean DEFAULT false NOT NULL
 );
 
 CREATE TABLE public.dataset_event (
@@ -242,11 +414,40 @@ CREATE TABLE public.dataset_revision (
     actor text NOT NULL
 );
 
+CREATE VIEW public.dataset_registry AS
+ SELECT (dataset.id)::text AS dataset_id,
+    name.name AS dataset_name,
+    revision.domain,
+    dataset.layer,
+    revision.owner,
+    revision.description,
+    revision.active,
+    dataset.created_at,
+    dataset.org_id,
+    revision.revision
+   FROM ((public.dataset
+     JOIN public.dataset_revision revision ON ((revision.dataset_id = dataset.id)))
+     LEFT JOIN public.dataset_name name ON ((name.dataset_id = dataset.id)));
+
 CREATE TABLE public.dataset_version (
     id uuid NOT NULL,
     dataset_id uuid NOT NULL,
     generation_id uuid NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE public.delta_commit (
+    dataset_version_id uuid NOT NULL,
+    delta_version bigint NOT NULL,
+    generation_id uuid NOT NULL,
+    first_place bigint NOT NULL,
+    last_place bigint NOT NULL,
+    body bytea,
+    sha256 bytea NOT NULL,
+    written_as timestamp with time zone NOT NULL,
+    frozen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    recorded_at timestamp with time zone,
+    CONSTRAINT cleared_once_recorded CHECK (((body IS NULL) = (recorded_at IS NOT NULL)))
 );
 
 CREATE TABLE public.event_ledger (
@@ -283,7 +484,40 @@ CREATE TABLE public.job_input (
 
 CREATE TABLE public.line (
     generation_id uuid NOT NULL,
-    next_ordinal bigint DEFAULT 1 NOT NULL
+    next_ordinal bigint DEFAULT 1 NOT NULL,
+    decided bigint DEFAULT 0 NOT NULL,
+    frozen bigint DEFAULT 0 NOT NULL,
+    recorded bigint DEFAULT 0 NOT NULL,
+    stopped_at timestamp with time zone,
+    stopped_reason text,
+    turn_task_id uuid,
+    turn_attempt integer,
+    reserved_task_id uuid,
+    CONSTRAINT a_turn_is_an_attempts CHECK (((turn_task_id IS NULL) = (turn_attempt IS NULL))),
+    CONSTRAINT places_come_in_order CHECK (((recorded <= frozen) AND (frozen <= decided))),
+    CONSTRAINT stopped_means_a_reason CHECK (((stopped_at IS NULL) = (stopped_reason IS NULL)))
+);
+
+CREATE TABLE public.materialization (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    dataset_id uuid NOT NULL,
+    dataset_version_id uuid NOT NULL,
+    version bigint NOT NULL,
+    task_id uuid NOT NULL,
+    attempt integer NOT NULL,
+    scope jsonb NOT NULL,
+    span public.scope_span NOT NULL,
+    custom jsonb NOT NULL,
+    at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE public.materialization_input (
+    materialization_id uuid NOT NULL,
+    index integer NOT NULL,
+    dataset_id uuid NOT NULL,
+    dataset_version_id uuid NOT NULL,
+    version bigint NOT NULL
 );
 
 CREATE TABLE public.operator_state (
@@ -319,6 +553,139 @@ CREATE TABLE public.pointer (
     dataset_id uuid NOT NULL,
     dataset_version_id uuid NOT NULL
 );
+
+CREATE TABLE public.policy_result (
+    promotion_id uuid NOT NULL,
+    number integer NOT NULL,
+    policy_id uuid NOT NULL,
+    revision integer NOT NULL,
+    policy_type text NOT NULL,
+    verdict public.gate_verdict NOT NULL,
+    sentence text NOT NULL,
+    xid xid8 DEFAULT pg_current_xact_id() NOT NULL
+);
+
+CREATE TABLE public.policy_rule (
+    id uuid NOT NULL,
+    revision integer NOT NULL,
+    org_id uuid NOT NULL,
+    applies_to_layer public.layer NOT NULL,
+    policy_type text NOT NULL,
+    policy_expression text NOT NULL,
+    enforcement public.enforcement NOT NULL,
+    active boolean NOT NULL,
+    actor text NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    seq bigint NOT NULL,
+    xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    CONSTRAINT policy_revisions_start_at_one CHECK ((revision >= 1))
+);
+
+ALTER TABLE public.policy_rule ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.policy_rule_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE VIEW public.policy_rules AS
+ SELECT (id)::text AS policy_id,
+    applies_to_layer,
+    policy_type,
+    policy_expression,
+    enforcement,
+    active,
+    org_id,
+    revision
+   FROM public.policy_rule;
+
+CREATE TABLE public.promotion_status (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    dataset_id uuid NOT NULL,
+    dataset_version_id uuid NOT NULL,
+    run_id text NOT NULL,
+    task_id uuid NOT NULL,
+    attempt integer NOT NULL,
+    from_layer text NOT NULL,
+    to_layer public.layer NOT NULL,
+    allowed boolean NOT NULL,
+    stage public.gate_stage NOT NULL,
+    reason text NOT NULL,
+    evidence jsonb NOT NULL,
+    evaluated_at timestamp with time zone NOT NULL,
+    seq bigint NOT NULL,
+    xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    CONSTRAINT allowed_means_decided CHECK ((allowed = (stage = 'decision'::public.gate_stage))),
+    CONSTRAINT from_the_layer_below CHECK (((((from_layer = 'source'::text) AND (to_layer = 'bronze'::public.layer)) OR ((from_layer = 'bronze'::text) AND (to_layer = 'silver'::public.layer))) OR ((from_layer = 'silver'::text) AND (to_layer = 'gold'::public.layer))))
+);
+
+ALTER TABLE public.promotion_status ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.promotion_status_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.quality_result (
+    promotion_id uuid NOT NULL,
+    number integer NOT NULL,
+    rule_id uuid,
+    revision integer,
+    rule_type text NOT NULL,
+    verdict public.gate_verdict NOT NULL,
+    violations bigint,
+    examined bigint,
+    method text,
+    milliseconds double precision,
+    samples jsonb DEFAULT '[]'::jsonb NOT NULL,
+    sentence text NOT NULL,
+    xid xid8 DEFAULT pg_current_xact_id() NOT NULL
+);
+
+CREATE TABLE public.quality_rule (
+    id uuid NOT NULL,
+    revision integer NOT NULL,
+    org_id uuid NOT NULL,
+    dataset_id uuid NOT NULL,
+    rule_type text NOT NULL,
+    rule_expression text NOT NULL,
+    tree jsonb NOT NULL,
+    severity public.severity NOT NULL,
+    scope public.rule_scope NOT NULL,
+    active boolean NOT NULL,
+    actor text NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    seq bigint NOT NULL,
+    xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    CONSTRAINT rule_revisions_start_at_one CHECK ((revision >= 1))
+);
+
+ALTER TABLE public.quality_rule ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.quality_rule_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE VIEW public.quality_rules AS
+ SELECT (rule.id)::text AS rule_id,
+    (rule.dataset_id)::text AS dataset_id,
+    dataset.layer,
+    rule.rule_type,
+    rule.rule_expression,
+    rule.severity,
+    rule.active,
+    rule.org_id,
+    rule.revision
+   FROM (public.quality_rule rule
+     JOIN public.dataset ON ((dataset.id = rule.dataset_id)));
 
 CREATE TABLE public.role (
     id uuid NOT NULL,
@@ -364,6 +731,13 @@ CREATE TABLE public.schema_migration (
     applied_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
+CREATE TABLE public.scope_state (
+    dataset_version_id uuid NOT NULL,
+    scope jsonb NOT NULL,
+    span public.scope_span NOT NULL,
+    place bigint NOT NULL
+);
+
 CREATE TABLE public.task (
     id uuid NOT NULL,
     org_id uuid NOT NULL,
@@ -385,6 +759,7 @@ CREATE TABLE public.task (
     lease_expires_at timestamp with time zone,
     cancel_asked_at timestamp with time zone,
     finished_at timestamp with time zone,
+    superseded integer DEFAULT 0 NOT NULL,
     CONSTRAINT failures_are_attempts CHECK ((failures <= attempt)),
     CONSTRAINT final_means_finished CHECK (((state = ANY (ARRAY['completed'::public.task_state, 'failed'::public.task_state, 'canceled'::public.task_state])) = (finished_at IS NOT NULL))),
     CONSTRAINT not_queued_means_no_place CHECK (((state = 'queued'::public.task_state) OR (num_nonnulls(seq, waits) = 0))),
@@ -411,8 +786,21 @@ CREATE TABLE public.task_attempt (
     error_message text,
     body_sha256 bytea,
     result jsonb,
+    base bigint,
+    scopes jsonb,
+    rebases integer DEFAULT 0 NOT NULL,
+    swept_at timestamp with time zone,
     CONSTRAINT ended_means_an_outcome CHECK (((ended_at IS NULL) = (outcome IS NULL))),
     CONSTRAINT taken_means_answered CHECK (((body_sha256 IS NULL) = (result IS NULL)))
+);
+
+CREATE TABLE public.task_input (
+    task_id uuid NOT NULL,
+    attempt integer NOT NULL,
+    index integer NOT NULL,
+    dataset_id uuid NOT NULL,
+    dataset_version_id uuid NOT NULL,
+    version bigint NOT NULL
 );
 
 CREATE SEQUENCE public.task_seq
@@ -421,6 +809,11 @@ CREATE SEQUENCE public.task_seq
     NO MINVALUE
     NO MAXVALUE
     CACHE 1;
+
+CREATE TABLE public.version_counter (
+    dataset_id uuid NOT NULL,
+    last bigint NOT NULL
+);
 
 ALTER TABLE ONLY public.api_token
     ADD CONSTRAINT api_token_pkey PRIMARY KEY (id);
@@ -440,6 +833,24 @@ ALTER TABLE ONLY public.app_user
 ALTER TABLE ONLY public.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.batch
+    ADD CONSTRAINT batch_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.batch
+    ADD CONSTRAINT batch_producer_task_id_name_key UNIQUE (producer_task_id, name);
+
+ALTER TABLE ONLY public.change_output
+    ADD CONSTRAINT change_output_pkey PRIMARY KEY (generation_id, place, dataset_version_id);
+
+ALTER TABLE ONLY public.change
+    ADD CONSTRAINT change_pkey PRIMARY KEY (generation_id, place);
+
+ALTER TABLE ONLY public.change_scope
+    ADD CONSTRAINT change_scope_pkey PRIMARY KEY (dataset_version_id, place, span);
+
+ALTER TABLE ONLY public.change
+    ADD CONSTRAINT change_task_id_attempt_key UNIQUE (task_id, attempt);
+
 ALTER TABLE ONLY public.dag_activation
     ADD CONSTRAINT dag_activation_pkey PRIMARY KEY (id);
 
@@ -457,6 +868,18 @@ ALTER TABLE ONLY public.dag_version
 
 ALTER TABLE ONLY public.dag_version
     ADD CONSTRAINT dag_version_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.data_file
+    ADD CONSTRAINT data_file_pkey PRIMARY KEY (dataset_version_id, path);
+
+ALTER TABLE ONLY public.data_version
+    ADD CONSTRAINT data_version_dataset_version_id_delta_version_key UNIQUE (dataset_version_id, delta_version);
+
+ALTER TABLE ONLY public.data_version_member
+    ADD CONSTRAINT data_version_member_pkey PRIMARY KEY (dataset_id, version, place);
+
+ALTER TABLE ONLY public.data_version
+    ADD CONSTRAINT data_version_pkey PRIMARY KEY (dataset_id, version);
 
 ALTER TABLE ONLY public.dataset_event
     ADD CONSTRAINT dataset_event_pkey PRIMARY KEY (id);
@@ -481,6 +904,9 @@ ALTER TABLE ONLY public.dataset_version
 
 ALTER TABLE ONLY public.dataset_version
     ADD CONSTRAINT dataset_version_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.delta_commit
+    ADD CONSTRAINT delta_commit_pkey PRIMARY KEY (dataset_version_id, delta_version);
 
 ALTER TABLE ONLY public.event_ledger
     ADD CONSTRAINT event_ledger_pkey PRIMARY KEY (event_id, generation_id);
@@ -512,6 +938,15 @@ ALTER TABLE ONLY public.job
 ALTER TABLE ONLY public.line
     ADD CONSTRAINT line_pkey PRIMARY KEY (generation_id);
 
+ALTER TABLE ONLY public.materialization_input
+    ADD CONSTRAINT materialization_input_pkey PRIMARY KEY (materialization_id, index);
+
+ALTER TABLE ONLY public.materialization
+    ADD CONSTRAINT materialization_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.materialization
+    ADD CONSTRAINT materialization_task_id_dataset_version_id_span_key UNIQUE (task_id, dataset_version_id, span);
+
 ALTER TABLE ONLY public.task
     ADD CONSTRAINT one_task_per_trigger UNIQUE (generation_id, trigger_id);
 
@@ -530,6 +965,27 @@ ALTER TABLE ONLY public.outbox
 ALTER TABLE ONLY public.pointer
     ADD CONSTRAINT pointer_pkey PRIMARY KEY (dag_version_id, dataset_id);
 
+ALTER TABLE ONLY public.policy_result
+    ADD CONSTRAINT policy_result_pkey PRIMARY KEY (promotion_id, number);
+
+ALTER TABLE ONLY public.policy_rule
+    ADD CONSTRAINT policy_rule_pkey PRIMARY KEY (id, revision);
+
+ALTER TABLE ONLY public.promotion_status
+    ADD CONSTRAINT promotion_status_id_allowed_key UNIQUE (id, allowed);
+
+ALTER TABLE ONLY public.promotion_status
+    ADD CONSTRAINT promotion_status_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.promotion_status
+    ADD CONSTRAINT promotion_status_run_id_key UNIQUE (run_id);
+
+ALTER TABLE ONLY public.quality_result
+    ADD CONSTRAINT quality_result_pkey PRIMARY KEY (promotion_id, number);
+
+ALTER TABLE ONLY public.quality_rule
+    ADD CONSTRAINT quality_rule_pkey PRIMARY KEY (id, revision);
+
 ALTER TABLE ONLY public.role_member
     ADD CONSTRAINT role_member_pkey PRIMARY KEY (role_id, user_id);
 
@@ -545,11 +1001,20 @@ ALTER TABLE ONLY public.run_history
 ALTER TABLE ONLY public.schema_migration
     ADD CONSTRAINT schema_migration_pkey PRIMARY KEY (set, name);
 
+ALTER TABLE ONLY public.scope_state
+    ADD CONSTRAINT scopes_never_overlap EXCLUDE USING gist (dataset_version_id WITH =, span WITH &&);
+
 ALTER TABLE ONLY public.task_attempt
     ADD CONSTRAINT task_attempt_pkey PRIMARY KEY (task_id, attempt);
 
+ALTER TABLE ONLY public.task_input
+    ADD CONSTRAINT task_input_pkey PRIMARY KEY (task_id, attempt, index);
+
 ALTER TABLE ONLY public.task
     ADD CONSTRAINT task_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.version_counter
+    ADD CONSTRAINT version_counter_pkey PRIMARY KEY (dataset_id);
 
 ALTER TABLE ONLY public.worker_pool
     ADD CONSTRAINT worker_pool_org_id_runtime_name_key UNIQUE (org_id, runtime, name);
@@ -557,19 +1022,49 @@ ALTER TABLE ONLY public.worker_pool
 ALTER TABLE ONLY public.worker_pool
     ADD CONSTRAINT worker_pool_pkey PRIMARY KEY (id);
 
+CREATE INDEX change_output_of_version ON public.change_output USING btree (dataset_version_id, place DESC);
+
 CREATE INDEX dag_activation_of_version ON public.dag_activation USING btree (dag_version_id);
 
+CREATE INDEX data_file_added ON public.data_file USING btree (dataset_version_id, added_place);
+
+CREATE INDEX data_file_current ON public.data_file USING btree (dataset_version_id, added_place) WHERE (removed_place IS NULL);
+
+CREATE INDEX data_file_removed ON public.data_file USING btree (dataset_version_id, removed_place) WHERE (removed_place IS NOT NULL);
+
+CREATE INDEX data_file_span ON public.data_file USING gist (dataset_version_id, span) WHERE (removed_place IS NULL);
+
+CREATE INDEX data_version_of_table ON public.data_version USING btree (dataset_version_id, version DESC);
+
 CREATE INDEX dataset_event_of_dataset ON public.dataset_event USING btree (dataset_id, id);
+
+CREATE INDEX delta_commit_to_put ON public.delta_commit USING btree (generation_id, first_place) WHERE (recorded_at IS NULL);
 
 CREATE INDEX job_input_of_dataset ON public.job_input USING btree (dataset_id) WHERE trigger;
 
 CREATE INDEX job_of_generation ON public.job USING btree (generation_id);
 
+CREATE INDEX line_reserved ON public.line USING btree (reserved_task_id) WHERE (reserved_task_id IS NOT NULL);
+
+CREATE INDEX line_to_move ON public.line USING btree (generation_id) WHERE ((decided > recorded) AND (stopped_at IS NULL));
+
+CREATE INDEX materialization_of_version ON public.materialization USING btree (dataset_id, version);
+
+CREATE UNIQUE INDEX one_change_per_task ON public.change USING btree (task_id);
+
 CREATE INDEX outbox_due ON public.outbox USING btree (due_at) WHERE ((sent_at IS NULL) AND (given_up_at IS NULL));
+
+CREATE INDEX policy_rule_of_layer ON public.policy_rule USING btree (org_id, applies_to_layer, id, revision DESC);
+
+CREATE INDEX promotion_status_of_dataset ON public.promotion_status USING btree (dataset_id, seq DESC);
+
+CREATE INDEX quality_rule_of_dataset ON public.quality_rule USING btree (dataset_id, id, revision DESC);
 
 CREATE INDEX run_history_of_generation ON public.run_history USING btree (generation_id, seq);
 
 CREATE INDEX task_attempt_of_claim ON public.task_attempt USING btree (claim_sha256);
+
+CREATE INDEX task_attempt_to_sweep ON public.task_attempt USING btree (ended_at) WHERE ((swept_at IS NULL) AND (base IS NOT NULL));
 
 CREATE INDEX task_due ON public.task USING btree (due_at) WHERE (waits = 'retry'::public.waits);
 
@@ -579,13 +1074,35 @@ CREATE INDEX task_paused ON public.task USING btree (generation_id) WHERE (waits
 
 CREATE INDEX task_queue ON public.task USING btree (pool_id, seq) WHERE ((state = 'queued'::public.task_state) AND (seq IS NOT NULL));
 
+CREATE INDEX task_running ON public.task USING btree (generation_id) WHERE (state = 'running'::public.task_state);
+
 CREATE INDEX task_scope ON public.task USING btree (generation_id, md5((scope)::text)) WHERE ((ordinal IS NOT NULL) AND (state = 'completed'::public.task_state));
 
 CREATE UNIQUE INDEX task_turn ON public.task USING btree (generation_id, ordinal) WHERE ((ordinal IS NOT NULL) AND (state = ANY (ARRAY['queued'::public.task_state, 'running'::public.task_state])));
 
+CREATE INDEX task_waits_input ON public.task USING btree (generation_id) WHERE (waits = 'input'::public.waits);
+
+CREATE INDEX task_waits_line ON public.task USING btree (generation_id) WHERE (waits = 'line'::public.waits);
+
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.audit FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.audit ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.batch FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.batch ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.change FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.change ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.change_output FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.change_output ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.change_scope FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.change_scope ENABLE ALWAYS TRIGGER append_only;
 
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.dag_activation FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
@@ -594,6 +1111,14 @@ ALTER TABLE public.dag_activation ENABLE ALWAYS TRIGGER append_only;
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.dag_version FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.dag_version ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.data_version FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.data_version ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.data_version_member FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.data_version_member ENABLE ALWAYS TRIGGER append_only;
 
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.dataset FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
@@ -627,17 +1152,65 @@ CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.job_input FOR EACH 
 
 ALTER TABLE public.job_input ENABLE ALWAYS TRIGGER append_only;
 
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.materialization FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.materialization ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.materialization_input FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.materialization_input ENABLE ALWAYS TRIGGER append_only;
+
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.pointer FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.pointer ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.policy_result FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.policy_result ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.policy_rule FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.policy_rule ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.promotion_status FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.promotion_status ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.quality_result FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.quality_result ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.quality_rule FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.quality_rule ENABLE ALWAYS TRIGGER append_only;
 
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.run_history FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.run_history ENABLE ALWAYS TRIGGER append_only;
 
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.task_input FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.task_input ENABLE ALWAYS TRIGGER append_only;
+
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.audit FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.audit ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.batch FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.batch ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.change FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.change ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.change_output FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.change_output ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.change_scope FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.change_scope ENABLE ALWAYS TRIGGER append_only_whole;
 
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.dag_activation FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
@@ -646,6 +1219,14 @@ ALTER TABLE public.dag_activation ENABLE ALWAYS TRIGGER append_only_whole;
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.dag_version FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.dag_version ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.data_version FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.data_version ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.data_version_member FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.data_version_member ENABLE ALWAYS TRIGGER append_only_whole;
 
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.dataset FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
@@ -679,13 +1260,45 @@ CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.job_input FOR EACH ST
 
 ALTER TABLE public.job_input ENABLE ALWAYS TRIGGER append_only_whole;
 
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.materialization FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.materialization ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.materialization_input FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.materialization_input ENABLE ALWAYS TRIGGER append_only_whole;
+
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.pointer FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.pointer ENABLE ALWAYS TRIGGER append_only_whole;
 
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.policy_result FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.policy_result ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.policy_rule FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.policy_rule ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.promotion_status FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.promotion_status ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.quality_result FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.quality_result ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.quality_rule FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.quality_rule ENABLE ALWAYS TRIGGER append_only_whole;
+
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.run_history FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.run_history ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.task_input FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.task_input ENABLE ALWAYS TRIGGER append_only_whole;
 
 ALTER TABLE ONLY public.api_token
     ADD CONSTRAINT api_token_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
@@ -698,6 +1311,27 @@ ALTER TABLE ONLY public.app_user
 
 ALTER TABLE ONLY public.audit
     ADD CONSTRAINT audit_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
+ALTER TABLE ONLY public.batch
+    ADD CONSTRAINT batch_producer_task_id_fkey FOREIGN KEY (producer_task_id) REFERENCES public.task(id);
+
+ALTER TABLE ONLY public.change
+    ADD CONSTRAINT change_generation_id_fkey FOREIGN KEY (generation_id) REFERENCES public.generation(id);
+
+ALTER TABLE ONLY public.change_output
+    ADD CONSTRAINT change_output_dataset_version_id_fkey FOREIGN KEY (dataset_version_id) REFERENCES public.dataset_version(id);
+
+ALTER TABLE ONLY public.change_output
+    ADD CONSTRAINT change_output_generation_id_place_fkey FOREIGN KEY (generation_id, place) REFERENCES public.change(generation_id, place);
+
+ALTER TABLE ONLY public.change_output
+    ADD CONSTRAINT change_output_promotion_id_allowed_fkey FOREIGN KEY (promotion_id, allowed) REFERENCES public.promotion_status(id, allowed);
+
+ALTER TABLE ONLY public.change_scope
+    ADD CONSTRAINT change_scope_dataset_version_id_fkey FOREIGN KEY (dataset_version_id) REFERENCES public.dataset_version(id);
+
+ALTER TABLE ONLY public.change
+    ADD CONSTRAINT change_task_id_fkey FOREIGN KEY (task_id) REFERENCES public.task(id);
 
 ALTER TABLE ONLY public.dag_activation
     ADD CONSTRAINT dag_activation_dag_id_fkey FOREIGN KEY (dag_id) REFERENCES public.dag(id);
@@ -716,6 +1350,24 @@ ALTER TABLE ONLY public.dag
 
 ALTER TABLE ONLY public.dag_version
     ADD CONSTRAINT dag_version_dag_id_fkey FOREIGN KEY (dag_id) REFERENCES public.dag(id);
+
+ALTER TABLE ONLY public.data_file
+    ADD CONSTRAINT data_file_dataset_version_id_fkey FOREIGN KEY (dataset_version_id) REFERENCES public.dataset_version(id);
+
+ALTER TABLE ONLY public.data_version
+    ADD CONSTRAINT data_version_dataset_id_fkey FOREIGN KEY (dataset_id) REFERENCES public.dataset(id);
+
+ALTER TABLE ONLY public.data_version
+    ADD CONSTRAINT data_version_dataset_version_id_delta_version_fkey FOREIGN KEY (dataset_version_id, delta_version) REFERENCES public.delta_commit(dataset_version_id, delta_version);
+
+ALTER TABLE ONLY public.data_version
+    ADD CONSTRAINT data_version_dataset_version_id_fkey FOREIGN KEY (dataset_version_id) REFERENCES public.dataset_version(id);
+
+ALTER TABLE ONLY public.data_version_member
+    ADD CONSTRAINT data_version_member_dataset_id_version_fkey FOREIGN KEY (dataset_id, version) REFERENCES public.data_version(dataset_id, version);
+
+ALTER TABLE ONLY public.data_version_member
+    ADD CONSTRAINT data_version_member_generation_id_place_dataset_version_id_fkey FOREIGN KEY (generation_id, place, dataset_version_id) REFERENCES public.change_output(generation_id, place, dataset_version_id);
 
 ALTER TABLE ONLY public.dataset_event
     ADD CONSTRAINT dataset_event_dataset_id_fkey FOREIGN KEY (dataset_id) REFERENCES public.dataset(id);
@@ -740,6 +1392,9 @@ ALTER TABLE ONLY public.dataset_version
 
 ALTER TABLE ONLY public.dataset_version
     ADD CONSTRAINT dataset_version_generation_id_fkey FOREIGN KEY (generation_id) REFERENCES public.generation(id);
+
+ALTER TABLE ONLY public.delta_commit
+    ADD CONSTRAINT delta_commit_dataset_version_id_fkey FOREIGN KEY (dataset_version_id) REFERENCES public.dataset_version(id);
 
 ALTER TABLE ONLY public.generation
     ADD CONSTRAINT generation_job_key_id_fkey FOREIGN KEY (job_key_id) REFERENCES public.job_key(id);
@@ -768,6 +1423,12 @@ ALTER TABLE ONLY public.job
 ALTER TABLE ONLY public.line
     ADD CONSTRAINT line_generation_id_fkey FOREIGN KEY (generation_id) REFERENCES public.generation(id);
 
+ALTER TABLE ONLY public.materialization
+    ADD CONSTRAINT materialization_dataset_id_version_fkey FOREIGN KEY (dataset_id, version) REFERENCES public.data_version(dataset_id, version);
+
+ALTER TABLE ONLY public.materialization_input
+    ADD CONSTRAINT materialization_input_materialization_id_fkey FOREIGN KEY (materialization_id) REFERENCES public.materialization(id);
+
 ALTER TABLE ONLY public.operator_state
     ADD CONSTRAINT operator_state_generation_id_fkey FOREIGN KEY (generation_id) REFERENCES public.generation(id);
 
@@ -780,6 +1441,33 @@ ALTER TABLE ONLY public.pointer
 ALTER TABLE ONLY public.pointer
     ADD CONSTRAINT pointer_dataset_version_id_fkey FOREIGN KEY (dataset_version_id) REFERENCES public.dataset_version(id);
 
+ALTER TABLE ONLY public.policy_result
+    ADD CONSTRAINT policy_result_policy_id_revision_fkey FOREIGN KEY (policy_id, revision) REFERENCES public.policy_rule(id, revision);
+
+ALTER TABLE ONLY public.policy_result
+    ADD CONSTRAINT policy_result_promotion_id_fkey FOREIGN KEY (promotion_id) REFERENCES public.promotion_status(id);
+
+ALTER TABLE ONLY public.policy_rule
+    ADD CONSTRAINT policy_rule_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
+ALTER TABLE ONLY public.promotion_status
+    ADD CONSTRAINT promotion_status_dataset_id_fkey FOREIGN KEY (dataset_id) REFERENCES public.dataset(id);
+
+ALTER TABLE ONLY public.promotion_status
+    ADD CONSTRAINT promotion_status_dataset_version_id_fkey FOREIGN KEY (dataset_version_id) REFERENCES public.dataset_version(id);
+
+ALTER TABLE ONLY public.quality_result
+    ADD CONSTRAINT quality_result_promotion_id_fkey FOREIGN KEY (promotion_id) REFERENCES public.promotion_status(id);
+
+ALTER TABLE ONLY public.quality_result
+    ADD CONSTRAINT quality_result_rule_id_revision_fkey FOREIGN KEY (rule_id, revision) REFERENCES public.quality_rule(id, revision);
+
+ALTER TABLE ONLY public.quality_rule
+    ADD CONSTRAINT quality_rule_dataset_id_fkey FOREIGN KEY (dataset_id) REFERENCES public.dataset(id);
+
+ALTER TABLE ONLY public.quality_rule
+    ADD CONSTRAINT quality_rule_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
 ALTER TABLE ONLY public.role_member
     ADD CONSTRAINT role_member_role_id_fkey FOREIGN KEY (role_id) REFERENCES public.role(id);
 
@@ -789,8 +1477,14 @@ ALTER TABLE ONLY public.role_member
 ALTER TABLE ONLY public.role
     ADD CONSTRAINT role_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
 
+ALTER TABLE ONLY public.scope_state
+    ADD CONSTRAINT scope_state_dataset_version_id_fkey FOREIGN KEY (dataset_version_id) REFERENCES public.dataset_version(id);
+
 ALTER TABLE ONLY public.task_attempt
     ADD CONSTRAINT task_attempt_task_id_fkey FOREIGN KEY (task_id) REFERENCES public.task(id);
+
+ALTER TABLE ONLY public.version_counter
+    ADD CONSTRAINT version_counter_dataset_id_fkey FOREIGN KEY (dataset_id) REFERENCES public.dataset(id);
 
 ALTER TABLE ONLY public.worker_pool
     ADD CONSTRAINT worker_pool_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
@@ -798,6 +1492,7 @@ ALTER TABLE ONLY public.worker_pool
 REVOKE USAGE ON SCHEMA public FROM PUBLIC;
 GRANT USAGE ON SCHEMA public TO tracelake_execute;
 GRANT USAGE ON SCHEMA public TO tracelake_decide;
+GRANT USAGE ON SCHEMA public TO tracelake_define;
 
 GRANT SELECT,INSERT ON TABLE public.api_token TO tracelake_execute;
 
@@ -813,15 +1508,28 @@ GRANT UPDATE(disabled_at) ON TABLE public.app_user TO tracelake_execute;
 
 GRANT SELECT,INSERT ON TABLE public.audit TO tracelake_execute;
 
+GRANT SELECT,INSERT ON TABLE public.batch TO tracelake_execute;
+
+GRANT SELECT ON TABLE public.change TO tracelake_execute;
+GRANT INSERT ON TABLE public.change TO tracelake_decide;
+
+GRANT SELECT ON TABLE public.change_output TO tracelake_execute;
+GRANT INSERT ON TABLE public.change_output TO tracelake_decide;
+
+GRANT SELECT ON TABLE public.change_scope TO tracelake_execute;
+GRANT INSERT ON TABLE public.change_scope TO tracelake_decide;
+
 GRANT SELECT,INSERT ON TABLE public.dag TO tracelake_execute;
 
 GRANT UPDATE(active_version_id) ON TABLE public.dag TO tracelake_execute;
 
 GRANT UPDATE(paused_at) ON TABLE public.dag TO tracelake_execute;
 
-GRANT SELECT,INSERT ON TABLE public.dag_version TO tracelake_execute;
+GRANT SELECT ON TABLE public.dag_version TO tracelake_execute;
+GRANT INSERT ON TABLE public.dag_version TO tracelake_define;
 
-GRANT SELECT,INSERT ON TABLE public.job TO tracelake_execute;
+GRANT SELECT ON TABLE public.job TO tracelake_execute;
+GRANT INSERT ON TABLE public.job TO tracelake_define;
 
 GRANT SELECT,INSERT ON TABLE public.job_key TO tracelake_execute;
 
@@ -833,31 +1541,86 @@ GRANT SELECT,INSERT ON TABLE public.worker_pool TO tracelake_execute;
 
 GRANT SELECT ON TABLE public.current_job TO tracelake_execute;
 
-GRANT SELECT,INSERT ON TABLE public.dag_activation TO tracelake_execute;
+GRANT SELECT ON TABLE public.dag_activation TO tracelake_execute;
+GRANT INSERT ON TABLE public.dag_activation TO tracelake_define;
 
-GRANT SELECT,INSERT ON TABLE public.dataset TO tracelake_execute;
+GRANT SELECT ON TABLE public.data_file TO tracelake_execute;
+GRANT INSERT ON TABLE public.data_file TO tracelake_decide;
+
+GRANT UPDATE(removed_place) ON TABLE public.data_file TO tracelake_decide;
+
+GRANT UPDATE(added_version) ON TABLE public.data_file TO tracelake_decide;
+
+GRANT UPDATE(removed_version) ON TABLE public.data_file TO tracelake_decide;
+
+GRANT SELECT ON TABLE public.data_version TO tracelake_execute;
+GRANT INSERT ON TABLE public.data_version TO tracelake_decide;
+
+GRANT SELECT ON TABLE public.data_version_member TO tracelake_execute;
+GRANT INSERT ON TABLE public.data_version_member TO tracelake_decide;
+
+GRANT SELECT ON TABLE public.data_versions TO tracelake_execute;
+
+GRANT SELECT ON TABLE public.dataset TO tracelake_execute;
+GRANT INSERT ON TABLE public.dataset TO tracelake_define;
 
 GRANT SELECT,INSERT ON TABLE public.dataset_event TO tracelake_execute;
 
-GRANT SELECT,INSERT,DELETE ON TABLE public.dataset_name TO tracelake_execute;
+GRANT SELECT ON TABLE public.dataset_name TO tracelake_execute;
+GRANT INSERT,DELETE ON TABLE public.dataset_name TO tracelake_define;
 
-GRANT UPDATE(dataset_id) ON TABLE public.dataset_name TO tracelake_execute;
+GRANT UPDATE(dataset_id) ON TABLE public.dataset_name TO tracelake_define;
 
-GRANT SELECT,INSERT ON TABLE public.dataset_revision TO tracelake_execute;
+GRANT SELECT ON TABLE public.dataset_revision TO tracelake_execute;
+GRANT INSERT ON TABLE public.dataset_revision TO tracelake_define;
 
-GRANT SELECT,INSERT ON TABLE public.dataset_version TO tracelake_execute;
+GRANT SELECT ON TABLE public.dataset_registry TO tracelake_execute;
+
+GRANT SELECT ON TABLE public.dataset_version TO tracelake_execute;
+GRANT INSERT ON TABLE public.dataset_version TO tracelake_define;
+
+GRANT SELECT ON TABLE public.delta_commit TO tracelake_execute;
+GRANT INSERT ON TABLE public.delta_commit TO tracelake_decide;
+
+GRANT UPDATE(body) ON TABLE public.delta_commit TO tracelake_decide;
+
+GRANT UPDATE(recorded_at) ON TABLE public.delta_commit TO tracelake_decide;
 
 GRANT SELECT,INSERT ON TABLE public.event_ledger TO tracelake_execute;
 
-GRANT SELECT,INSERT ON TABLE public.generation TO tracelake_execute;
+GRANT SELECT ON TABLE public.generation TO tracelake_execute;
+GRANT INSERT ON TABLE public.generation TO tracelake_define;
 
 GRANT SELECT,INSERT ON TABLE public.idempotency TO tracelake_execute;
 
-GRANT SELECT,INSERT ON TABLE public.job_input TO tracelake_execute;
+GRANT SELECT ON TABLE public.job_input TO tracelake_execute;
+GRANT INSERT ON TABLE public.job_input TO tracelake_define;
 
 GRANT SELECT,INSERT ON TABLE public.line TO tracelake_execute;
 
 GRANT UPDATE(next_ordinal) ON TABLE public.line TO tracelake_execute;
+
+GRANT UPDATE(decided) ON TABLE public.line TO tracelake_execute;
+
+GRANT UPDATE(frozen) ON TABLE public.line TO tracelake_execute;
+
+GRANT UPDATE(recorded) ON TABLE public.line TO tracelake_execute;
+
+GRANT UPDATE(stopped_at) ON TABLE public.line TO tracelake_execute;
+
+GRANT UPDATE(stopped_reason) ON TABLE public.line TO tracelake_execute;
+
+GRANT UPDATE(turn_task_id) ON TABLE public.line TO tracelake_execute;
+
+GRANT UPDATE(turn_attempt) ON TABLE public.line TO tracelake_execute;
+
+GRANT UPDATE(reserved_task_id) ON TABLE public.line TO tracelake_execute;
+
+GRANT SELECT ON TABLE public.materialization TO tracelake_execute;
+GRANT INSERT ON TABLE public.materialization TO tracelake_decide;
+
+GRANT SELECT ON TABLE public.materialization_input TO tracelake_execute;
+GRANT INSERT ON TABLE public.materialization_input TO tracelake_decide;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.operator_state TO tracelake_execute;
 
@@ -875,7 +1638,27 @@ GRANT UPDATE(sent_at) ON TABLE public.outbox TO tracelake_execute;
 
 GRANT UPDATE(given_up_at) ON TABLE public.outbox TO tracelake_execute;
 
-GRANT SELECT,INSERT ON TABLE public.pointer TO tracelake_execute;
+GRANT SELECT ON TABLE public.pointer TO tracelake_execute;
+GRANT INSERT ON TABLE public.pointer TO tracelake_define;
+
+GRANT SELECT ON TABLE public.policy_result TO tracelake_execute;
+GRANT INSERT ON TABLE public.policy_result TO tracelake_decide;
+
+GRANT SELECT ON TABLE public.policy_rule TO tracelake_execute;
+GRANT INSERT ON TABLE public.policy_rule TO tracelake_define;
+
+GRANT SELECT ON TABLE public.policy_rules TO tracelake_execute;
+
+GRANT SELECT ON TABLE public.promotion_status TO tracelake_execute;
+GRANT INSERT ON TABLE public.promotion_status TO tracelake_decide;
+
+GRANT SELECT ON TABLE public.quality_result TO tracelake_execute;
+GRANT INSERT ON TABLE public.quality_result TO tracelake_decide;
+
+GRANT SELECT ON TABLE public.quality_rule TO tracelake_execute;
+GRANT INSERT ON TABLE public.quality_rule TO tracelake_define;
+
+GRANT SELECT ON TABLE public.quality_rules TO tracelake_execute;
 
 GRANT SELECT,INSERT ON TABLE public.role TO tracelake_execute;
 
@@ -886,8 +1669,18 @@ GRANT SELECT,INSERT ON TABLE public.run_history TO tracelake_execute;
 GRANT SELECT ON TABLE public.schema_migration TO tracelake_execute;
 GRANT SELECT ON TABLE public.schema_migration TO tracelake_decide;
 
+GRANT SELECT ON TABLE public.scope_state TO tracelake_execute;
+GRANT INSERT,DELETE,UPDATE ON TABLE public.scope_state TO tracelake_decide;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE public.task TO tracelake_execute;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.task_attempt TO tracelake_execute;
 
+GRANT SELECT,INSERT ON TABLE public.task_input TO tracelake_execute;
+
 GRANT USAGE ON SEQUENCE public.task_seq TO tracelake_execute;
+
+GRANT SELECT ON TABLE public.version_counter TO tracelake_execute;
+GRANT INSERT ON TABLE public.version_counter TO tracelake_decide;
+
+GRANT UPDATE(last) ON TABLE public.version_counter TO tracelake_decide;

@@ -322,7 +322,7 @@ def _changed(**changes: Any) -> DagSpec:
     return spec.model_copy(update={"jobs": (spec.jobs[0], job, spec.jobs[2])})
 
 
-@pytest.mark.proves("T7.2")
+@pytest.mark.proves("T7.3")
 @pytest.mark.parametrize("changes", [
     {"max_attempts": 2}, {"timeout_seconds": 60}, {"scaling": {"max_concurrency": 3}}, {"scaling": {"worker_pool": "large"}},
     {"outputs": [{"layer": "bronze", "domain": "sales", "owner": "others"}]}, {"outputs": [{"layer": "bronze", "domain": "sales", "owner": "data-eng", "description": "x"}]},
@@ -333,6 +333,7 @@ def test_how_a_job_is_run_and_described_builds_nothing_anew(changes: dict[str, A
     assert lineage_hashes(changed) == lineage_hashes(parsed(SMALL))
 
 
+@pytest.mark.proves("T7.3")
 @pytest.mark.parametrize("changes", [
     {"operator": "noop"}, {"runtime": "spark"}, {"config": {"cursor": "integer", "range_size": 200, "origin": 0}}, {"inputs": []},
     {"inputs": [{"from": {"job": "numbers", "output": 1}}]}, {"inputs": [{"from": {"job": "numbers", "output": 0}, "where": {"cursor": {"min": 1}}}]},
@@ -350,6 +351,7 @@ def test_what_decides_a_jobs_rows_builds_it_and_its_readers_anew(changes: dict[s
     assert after["numbers"] == before["numbers"], "what it reads is not"
 
 
+@pytest.mark.proves("T7.3")
 def test_publishing_is_part_of_the_definition_and_builds_nothing() -> None:
     renamed = parsed(SMALL.replace("numbers: {job", "all_numbers: {job"))
     assert spec_hash(renamed) != spec_hash(parsed(SMALL))
@@ -365,6 +367,7 @@ def _rows(old: str = "", new: str = "") -> dict[str, str]:
     return lineage_hashes(parsed(WITH_ROWS.replace(old, new) if old else WITH_ROWS))
 
 
+@pytest.mark.proves("T7.3")
 @pytest.mark.parametrize(("old", "new"), [
     ("{layer: silver,", "{layer: silver, partition_by: {column: country},"),
     ("{layer: silver,", "{layer: silver, partition_by: {column: id, cursor: integer, range_size: 10},"),
