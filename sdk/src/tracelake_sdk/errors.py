@@ -100,6 +100,10 @@ class TaskCanceled(TracelakeError, code="task_canceled", status=409):
     """The task is canceled; stop the operator and report the attempt as canceled."""
 
 
+class AlreadyDecided(TracelakeError, code="already_decided", status=409):
+    """The task is decided and being committed; nothing can stop it any more."""
+
+
 class AlreadyFinal(TracelakeError, code="already_final", status=409):
     """The task is final; start a new run instead."""
 
@@ -111,6 +115,14 @@ class EventConflict(TracelakeError, code="event_conflict", status=409):
 
 class EventInvalid(TracelakeError, code="event_invalid", status=422):
     """The event names an output that its job does not have, or a scope that the output cannot carry."""
+
+
+class BatchConflict(TracelakeError, code="batch_conflict", status=409):
+    """A batch of this name was posted before with other files; give a new batch a new name."""
+
+
+class BatchesDiffer(TracelakeError, code="batches_differ", status=409):
+    """The report does not list exactly the batches that were posted for the task; the detail names the difference."""
 
 
 # DAGs and the registry

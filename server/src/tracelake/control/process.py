@@ -15,6 +15,10 @@ from tracelake.control.access.service import Access, first_start
 from tracelake.control.access.signed_tokens import issuer
 from tracelake.control.api.app import create_app
 from tracelake.control.api.context import Services
+from tracelake.control.commits.checkpoints import CHECKPOINT_EVERY, checkpoint
+from tracelake.control.commits.movers import Movers
+from tracelake.control.commits.service import Commits, Committer
+from tracelake.control.commits.store import FrozenEntry
 from tracelake.control.database import migrations
 from tracelake.control.database.transactions import Database, Role, Watch, nobody_watches
 from tracelake.control.database.wakeups import WakeUps
@@ -31,16 +35,26 @@ from tracelake.control.tasks.finishing import TASK_FINAL, Finisher
 from tracelake.control.tasks.heartbeats import Heartbeats
 from tracelake.control.tasks.judgement import Backoff
 from tracelake.control.tasks.pausing import Pauses
+from tracelake.control.tasks.posting import Posting
 from tracelake.control.tasks.reaping import Reaper
+from tracelake.control.tasks.recording import Recording
 from tracelake.control.tasks.requesting import Requests
+from tracelake.control.tasks.sweeping import Sweeper
+from tracelake.control.tasks.unchanged import Unchanging
 from tracelake.control.tasks.waiting import WaitingRoom
 from tracelake.logging_setup import configure_logging
 from tracelake.settings import Settings
+from tracelake.storage.contract import Storage
+from tracelake.storage.opening import open_storage
+from tracelake.storage.paths import table_location
 from tracelake_sdk.dags import DEFAULT_POOL
 from tracelake_sdk.errors import SettingInvalid, Unavailable
 from tracelake_sdk.operators import OPERATORS
 
 _log = structlog.get_logger()
+
+_MOVERS = 4           # lines that one process moves at once; on object storage most of it is waiting
+_SWEEP_SECONDS = 60.0
 
 
 class Control:
@@ -52,9 +66,14 @@ class Control:
             raise SettingInvalid("TRACELAKE_DATABASE_URL: set it to the service's role on the state database, or start everything with `tracelaked up`.")
         self.settings: Settings = settings
         self.database: Database = Database(url.get_secret_value(), size=settings.database.pool_size, watch=watch)
+        self.storage: Storage = open_storage(settings, watch)
         self.waiting: WaitingRoom = WaitingRoom()
         self.wakeups: WakeUps = WakeUps(url.get_secret_value(), self._heard)
+        self._finisher: Finisher = Finisher(tells_webhook=settings.webhook.url is not None)
+        self.committer: Committer = self._committer(watch)
+        self.movers: Movers = Movers(self.committer, threads=_MOVERS, look_seconds=settings.tasks.housekeeping_seconds, after_move=self._place_waiting)
         self.services: Services = self._services()
+        self.sweeper: Sweeper = Sweeper(self.database, self.storage, timedelta(seconds=settings.storage.staging_retention_seconds), watch)
         self.drainer: Drainer | None = self._drainer(watch)
         self._stopping: threading.Event = threading.Event()
         self._loops: list[threading.Thread] = []
@@ -74,13 +93,16 @@ class Control:
         if made:
             _log.info("first start: an org, its admin and its worker were made", org=access.org)
         self.wakeups.start()
+        self.movers.start()
         self._loop("housekeeping", self._keep_house, settings.tasks.housekeeping_seconds)
+        self._loop("sweep", self.sweeper.run_once, _SWEEP_SECONDS)
         if self.drainer is not None:
             self._loop("outbox", self.drainer.run_once, settings.tasks.housekeeping_seconds)
 
     def stop(self) -> None:
         self._stopping.set()
         self.waiting.close()
+        self.movers.stop()
         for loop in self._loops:
             loop.join(timeout=10)
         self.wakeups.stop()
@@ -90,23 +112,33 @@ class Control:
         settings, database = self.settings, self.database
         lease = timedelta(seconds=settings.tasks.lease_seconds)
         backoff = Backoff(timedelta(seconds=settings.tasks.backoff_seconds), timedelta(seconds=settings.tasks.max_backoff_seconds))
-        finisher = Finisher(tells_webhook=settings.webhook.url is not None)
+        finisher = self._finisher
+        max_unrecorded = settings.storage.max_unrecorded
         issuers = {given.issuer: issuer(given.issuer, given.audience, given.public_key) for given in settings.access.issuers}
         return Services(
             database=database,
             access=Access(database, issuers),
             deploys=Deploys(database, settings.vars),
             requests=Requests(database, self._wake),
-            claims=Claims(database, self.waiting, lease),
-            completions=Completions(database, self._wake, backoff, finisher),
+            claims=Claims(database, self.waiting, lease, Unchanging(database, self._wake, finisher).end, max_unrecorded),
+            completions=Completions(database, self._wake, backoff, finisher, self.movers.told),
+            posting=Posting(database, self._wake),
             heartbeats=Heartbeats(database, lease),
             cancels=Cancels(database, self._wake, finisher),
             pauses=Pauses(database, self._wake),
             asking=Asking(database),
             guard=Guard(database),
-            reaper=Reaper(database, self._wake, lease, backoff, finisher),
+            reaper=Reaper(database, self._wake, lease, backoff, finisher, max_unrecorded),
             waiting=self.waiting,
         )
+
+    def _committer(self, watch: Watch) -> Committer:
+        def checkpoint_now_and_then(frozen: FrozenEntry) -> None:
+            if frozen.delta_version and frozen.delta_version % CHECKPOINT_EVERY == 0:
+                checkpoint(self.storage, table_location(frozen.org_id, frozen.dataset_id, frozen.dataset_version_id), frozen.delta_version, watch)
+
+        recording = Recording(self.database, self._wake, self._finisher)
+        return Committer(Commits(self.database, self.storage), recording.record, checkpoint_now_and_then)
 
     def _drainer(self, watch: Watch) -> Drainer | None:
         webhook = self.settings.webhook
@@ -121,6 +153,9 @@ class Control:
 
     def _heard(self, topic: str) -> None:
         self.waiting.wake(UUID(topic))
+
+    def _place_waiting(self) -> int:
+        return self.services.reaper.place_waiting()
 
     def _keep_house(self) -> int:
         self.waiting.wake_each_pool()

@@ -16,6 +16,7 @@ from tracelake.control.tasks.claiming import Claims
 from tracelake.control.tasks.completing import Completions
 from tracelake.control.tasks.heartbeats import Heartbeats
 from tracelake.control.tasks.pausing import Pauses
+from tracelake.control.tasks.posting import Posting
 from tracelake.control.tasks.reaping import Reaper
 from tracelake.control.tasks.requesting import Requests
 from tracelake.control.tasks.waiting import WaitingRoom
@@ -32,6 +33,7 @@ class Services:
     requests: Requests
     claims: Claims
     completions: Completions
+    posting: Posting
     heartbeats: Heartbeats
     cancels: Cancels
     pauses: Pauses

@@ -17,7 +17,17 @@ from pydantic import BaseModel
 from tracelake.control.access.callers import Caller
 from tracelake.control.api.context import Services, Serving, Worker, services_of, worker_of
 from tracelake.control.tasks.waiting import Poll
-from tracelake_sdk.tasks import ClaimAnswer, ClaimRequest, CompleteAnswer, CompleteRequest, HeartbeatAnswer, HeartbeatRequest, TaskPayload
+from tracelake_sdk.tasks import (
+    ClaimAnswer,
+    ClaimRequest,
+    CompleteAnswer,
+    CompleteRequest,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    PostAnswer,
+    PostRequest,
+    TaskPayload,
+)
 
 router = APIRouter(prefix="/internal", tags=["internal"])
 
@@ -86,6 +96,13 @@ async def task_complete(request: Request) -> Response:
         return {"results": results, "claimed": claimed}
 
     return await _in_thread(request, step)
+
+
+@router.post("/events", response_model=PostAnswer, openapi_extra=_takes(PostRequest))
+async def events(request: Request) -> Response:
+    """Finished batches of running tasks: each becomes a task of its own that adopts it."""
+    posted = PostRequest.model_validate_json(await request.body())
+    return await _in_thread(request, lambda services, worker: {"results": services.posting.post(worker, posted.batches)})
 
 
 @router.post("/heartbeat", response_model=HeartbeatAnswer, openapi_extra=_takes(HeartbeatRequest))

@@ -58,18 +58,21 @@ UPDATE dag SET active_version_id = %(dag_version)s WHERE id = %(dag)s
 SELECT * FROM current_job WHERE generation_id = ANY(%(generations)s::uuid[])
 
 -- name: outputs_of_generations
-SELECT version.generation_id, dataset.output_index, dataset.id AS dataset_id, version.id AS dataset_version_id, dataset.layer
+SELECT version.generation_id, dataset.output_index, dataset.id AS dataset_id, version.id AS dataset_version_id, dataset.layer, dataset.has_files
 FROM dataset_version AS version
 JOIN dataset ON dataset.id = version.dataset_id
 WHERE version.generation_id = ANY(%(generations)s::uuid[])
 ORDER BY version.generation_id, dataset.output_index
 
 -- name: inputs_of_jobs
-SELECT input.job_id, input.index, input.dataset_id, input.trigger, input.filter, pointer.dataset_version_id
+SELECT input.job_id, input.index, input.dataset_id, input.trigger, input.filter, pointer.dataset_version_id, dataset.has_files, name.name,
+       producer.spec -> 'outputs' -> dataset.output_index -> 'partition_by' AS partition_by
 FROM job_input AS input
 JOIN dataset ON dataset.id = input.dataset_id
 JOIN job_key ON job_key.id = dataset.job_key_id
 JOIN dag ON dag.id = job_key.dag_id
+LEFT JOIN job AS producer ON producer.dag_version_id = dag.active_version_id AND producer.job_key_id = job_key.id
+LEFT JOIN dataset_name AS name ON name.dataset_id = dataset.id
 LEFT JOIN pointer ON pointer.dag_version_id = dag.active_version_id AND pointer.dataset_id = input.dataset_id
 WHERE input.job_id = ANY(%(jobs)s::uuid[])
 ORDER BY input.job_id, input.index

@@ -57,6 +57,7 @@ class Output:
     dataset_id: UUID
     dataset_version_id: UUID
     layer: str
+    has_files: bool
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,9 @@ class Input:
     trigger: bool
     filter: dict[str, Any] | None
     dataset_version_id: UUID | None
+    has_files: bool
+    name: str | None                     # of the dataset, where it is published
+    partition_by: dict[str, Any] | None  # as its producer declares it
 
 
 @dataclass(frozen=True)

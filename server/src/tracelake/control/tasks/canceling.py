@@ -13,7 +13,7 @@ from tracelake.control.tasks.judgement import Ending, LockedTask, stopped
 from tracelake.control.tasks.routing import look_and_lock, until_routing_holds
 from tracelake.control.tasks.store import EndedAttempt
 from tracelake.control.tasks.task_state import Move, after
-from tracelake_sdk.errors import AlreadyFinal, NotFound
+from tracelake_sdk.errors import AlreadyDecided, AlreadyFinal, NotFound
 from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.tasks import AttemptOutcome, TaskState
 
@@ -43,6 +43,8 @@ class Cancels:
                     return TaskState.CANCELED, set()
                 case TaskState.COMPLETED | TaskState.FAILED:
                     raise AlreadyFinal(f"Task {task_id} is {task.state} and cannot be canceled.")
+                case TaskState.COMMITTING:
+                    raise AlreadyDecided(f"Task {task_id} is decided and being committed; nothing can stop it any more.")
                 case TaskState.RUNNING:
                     store.ask_cancel(tx, task_id)
                     access.append_audit(tx, org=caller.org_id, actor=caller.name, action="cancel_task", object=str(task_id))

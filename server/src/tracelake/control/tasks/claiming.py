@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -20,6 +21,7 @@ from tracelake.control.tasks.judgement import lease_token_sha256
 from tracelake.control.tasks.payloads import PayloadMaker, Wire
 from tracelake.control.tasks.store import Candidate, NewAttempt, TaskFacts
 from tracelake.control.tasks.waiting import Poll, WaitingRoom
+from tracelake_sdk.dags import Runtime
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.tasks import MAX_BATCH, ClaimRequest
@@ -68,6 +70,8 @@ class Claims:
     database: Database
     waiting: WaitingRoom
     lease: timedelta
+    unchanged: Callable[[list[TaskFacts]], None]  # ends tasks whose result is there already
+    max_unrecorded: int = 100                     # places of a line that may wait to be recorded before its tasks are held back
     watermarks: Watermarks = field(default_factory=Watermarks)
     clock: Callable[[], float] = time.monotonic
     known_pools: dict[tuple[UUID, str, str], UUID] = field(default_factory=dict)
@@ -79,7 +83,11 @@ class Claims:
         pool_ids = self._pools(caller, request)
         while True:
             seen = self.waiting.counters(list(pool_ids))
-            claimed = self.claim_now(caller, request, pool_ids, now=now)
+            claimed, unchanged = self.claim_now(caller, request, pool_ids, now=now)
+            if unchanged:
+                self.unchanged(unchanged)
+                if not claimed:
+                    continue  # the room is still free
             left = deadline - self.clock()
             if claimed or left <= 0 or self.waiting.closed:
                 return claimed
@@ -87,8 +95,13 @@ class Claims:
             if poll.gone:
                 return []
 
-    def claim_now(self, caller: Caller, request: ClaimRequest, pool_ids: dict[UUID, int], *, now: datetime | None = None) -> list[Wire]:
-        """One transaction; a claim that is repeated returns what it holds. Each is a `ClaimedTask` as it goes over the wire."""
+    def claim_now(
+        self, caller: Caller, request: ClaimRequest, pool_ids: dict[UUID, int], *, now: datetime | None = None
+    ) -> tuple[list[Wire], list[TaskFacts]]:
+        """One transaction; a claim that is repeated returns what it holds. Each is a `ClaimedTask` as it goes over the wire.
+
+        Beside them come tasks whose result is there already: they run, and nobody is handed them.
+        """
         claim_sha256 = hashlib.sha256(request.claim_id.encode()).digest()
         learned: dict[UUID, int | None] = {}
         with self.database.transaction("claim") as tx:
@@ -97,20 +110,25 @@ class Claims:
             fresh = not facts
             if fresh:
                 for pool, room in pool_ids.items():
-                    taken, learned[pool] = self._take(tx, pool, room, now)
+                    taken, learned[pool] = self._take(tx, pool, room, now, writes_files=request.runtime != Runtime.DISPATCHER.value)
                     facts += taken
             claimed: list[Wire] = []
+            unchanged: list[TaskFacts] = []
             if facts:
                 maker = PayloadMaker(tx, facts, lease_seconds=self.lease.total_seconds())
                 tokens = {fact.id: _lease_token(request, fact) for fact in facts}
+                handed = maker.handing_out.plan(facts) if fresh else maker.handing_out.again(facts)
                 if fresh:
-                    self._start_attempts(tx, request.worker, claim_sha256, tokens, facts, maker, now)
-                claimed = [_handed_out(fact, tokens[fact.id], maker.payload(fact, claimed=True)) for fact in facts if fact.open]
+                    unchanged = [fact for fact in facts if fact.id in handed and maker.handing_out.is_unchanged(fact, handed[fact.id])]
+                    self._start_attempts(tx, request.worker, claim_sha256, tokens, facts, maker, unchanged, now)
+                    maker.handing_out.give(facts, handed)
+                ours = [fact for fact in facts if fact.open and fact not in unchanged]
+                claimed = [_handed_out(fact, tokens[fact.id], maker.payload(fact, claimed=True, handing=handed.get(fact.id))) for fact in ours]
         for pool, low in learned.items():
             self.watermarks.learn(pool, low)
             if low is not None and sum(1 for fact in facts if fact.pool_id == pool) >= pool_ids[pool]:
                 self.waiting.wake(pool)  # there may be more than this worker could take
-        return claimed
+        return claimed, unchanged
 
     def fetch(self, caller: Caller, task: UUID) -> Wire:
         """The payload as a claim would hand it out, changing nothing."""
@@ -134,19 +152,27 @@ class Claims:
                 found[self.known_pools[key]] = min(room, MAX_BATCH)
         return found
 
-    def _take(self, tx: Transaction, pool: UUID, room: int, now: datetime | None) -> tuple[list[TaskFacts], int | None]:
+    def _take(self, tx: Transaction, pool: UUID, room: int, now: datetime | None, *, writes_files: bool) -> tuple[list[TaskFacts], int | None]:
         """Candidates from the watermark on; where others hold some of a full look, the next look goes behind it."""
         low, learned, found = self.watermarks.low(pool), None, list[TaskFacts]()
         while len(found) < room:
             wanted = room - len(found)
             candidates = store.candidates(tx, pool=pool, low=low, room=wanted)
-            taken = store.claim(tx, [candidate.id for candidate in candidates], lease=self.lease, now=now) if candidates else {}
-            found += [taken[candidate.id] for candidate in candidates if candidate.id in taken]
-            learned = next_low(candidates, taken) if learned is None else learned
+            ready = self._ready(tx, candidates) if writes_files and candidates else candidates
+            taken = store.claim(tx, [candidate.id for candidate in ready], lease=self.lease, now=now) if ready else {}
+            found += [taken[candidate.id] for candidate in ready if candidate.id in taken]
+            learned = next_low(ready, taken) if learned is None else learned
             if len(candidates) < wanted:
                 break
             low = candidates[-1].seq + 1
         return found, learned
+
+    def _ready(self, tx: Transaction, candidates: list[Candidate]) -> list[Candidate]:
+        """Those that can run now; the others leave the queue and say what they wait for."""
+        held = store.held_back(tx, [candidate.id for candidate in candidates], max_unrecorded=self.max_unrecorded)
+        if held:
+            store.hold_back(tx, held)
+        return [candidate for candidate in candidates if candidate.id not in held]
 
     def _start_attempts(
         self,
@@ -156,6 +182,7 @@ class Claims:
         tokens: dict[UUID, str],
         facts: list[TaskFacts],
         maker: PayloadMaker,
+        unchanged: list[TaskFacts],
         now: datetime | None,
     ) -> None:
         overtaken = [(fact.id, fact.attempt - 1) for fact in facts if fact.attempt > 1]
@@ -163,22 +190,15 @@ class Claims:
             by_id = {fact.id: fact for fact in facts}
             closed = store.close_overtaken(tx, overtaken, message=TIMED_OUT, now=now)
             run_history.append(tx, [_timed_out(by_id[attempt.task_id], attempt) for attempt in closed], maker.outputs, now=now)
-        store.add_attempts(
-            tx,
-            [
-                NewAttempt(
-                    fact.id,
-                    fact.attempt,
-                    lease_token_sha256(tokens[fact.id]),
-                    maker.state_revision(fact.generation_id),
-                    maker.jobs[fact.generation_id].spec["timeout_seconds"],
-                )
-                for fact in facts
-            ],
-            claim=claim_sha256,
-            worker=worker,
-            now=now,
-        )
+        # What nobody is handed is not the claim's: the same claim may take other tasks in its place.
+        for claim, started in ((claim_sha256, [f for f in facts if f not in unchanged]), (secrets.token_bytes(32), unchanged)):
+            if started:
+                store.add_attempts(tx, [_new_attempt(fact, tokens[fact.id], maker) for fact in started], claim=claim, worker=worker, now=now)
+
+
+def _new_attempt(fact: TaskFacts, token: str, maker: PayloadMaker) -> NewAttempt:
+    timeout = maker.jobs[fact.generation_id].spec["timeout_seconds"]
+    return NewAttempt(fact.id, fact.attempt, lease_token_sha256(token), maker.state_revision(fact.generation_id), timeout)
 
 
 def _lease_token(request: ClaimRequest, fact: TaskFacts) -> str:

@@ -1,8 +1,13 @@
-"""Complete: an attempt's report becomes its task's end, its run row, its events and the tasks behind them, in one transaction."""
+"""Complete: an attempt's report becomes its task's end, its run row, its events and the tasks behind them, in one transaction.
+
+Where the job writes files, a successful report is decided here: allowed, it takes a place in the line, and the rest follows
+when that place is recorded.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from tracelake.control.access.callers import Caller
@@ -10,13 +15,28 @@ from tracelake.control.database.idempotency import Remembered
 from tracelake.control.database.transactions import Database, Role, Transaction
 from tracelake.control.operator_state import store as operator_state
 from tracelake.control.tasks import accepting, store
+from tracelake.control.tasks import deciding as deciding_
 from tracelake.control.tasks.accepting import Telling
+from tracelake.control.tasks.deciding import Deciding, Reported
 from tracelake.control.tasks.finishing import Finisher
-from tracelake.control.tasks.judgement import AttemptRow, Backoff, LockedTask, Verdict, body_sha256, judge, refusal, superseded
+from tracelake.control.tasks.judgement import (
+    AttemptRow,
+    Backoff,
+    Ending,
+    LockedTask,
+    Verdict,
+    allowed,
+    blocked,
+    body_sha256,
+    judge,
+    refusal,
+    superseded,
+)
 from tracelake.control.tasks.routing import Routing, look_and_lock, until_routing_holds
 from tracelake.control.tasks.store import EndedAttempt
-from tracelake_sdk.errors import Invalid, StaleAttempt, TracelakeError
-from tracelake_sdk.tasks import Completion, CompletionAnswer, CompletionResult, TaskState
+from tracelake.control.versions import store as versions
+from tracelake_sdk.errors import BatchesDiffer, Invalid, StaleAttempt, TracelakeError
+from tracelake_sdk.tasks import Completion, CompletionAnswer, CompletionResult, TaskState, TriggerKind
 
 
 @dataclass(frozen=True)
@@ -25,6 +45,7 @@ class Completions:
     wake: Callable[[Iterable[UUID]], None]
     backoff: Backoff
     finisher: Finisher
+    moved: Callable[[Iterable[UUID]], None]  # told of generations whose line has something new
 
     def complete(self, caller: Caller, reports: list[Completion], *, now: datetime | None = None) -> list[CompletionAnswer]:
         """Every report has its own answer, in order; a stale or wrong one harms no other."""
@@ -34,14 +55,18 @@ class Completions:
             # Two reports about one task are judged one after the other, the second on what the first has committed.
             batch = {report.fence.task_id: number for number, report in reversed(left.items())}
             numbers = sorted(batch.values())
-            results, pools = until_routing_holds(lambda numbers=numbers: self._settle(caller, [reports[number] for number in numbers], now))
+            results, pools, lines = until_routing_holds(lambda numbers=numbers: self._settle(caller, [reports[number] for number in numbers], now))
             self.wake(pools)
+            self.moved(lines)
             answers |= dict(zip(numbers, results, strict=True))
             left = {number: report for number, report in left.items() if number not in answers}
         return [answers[number] for number in range(len(reports))]
 
-    def _settle(self, caller: Caller, reports: list[Completion], now: datetime | None) -> tuple[list[CompletionAnswer], set[UUID]]:
-        """Reports about different tasks, in one transaction: locks in their order, judgement, and only then the first write."""
+    def _settle(self, caller: Caller, reports: list[Completion], now: datetime | None) -> tuple[list[CompletionAnswer], set[UUID], set[UUID]]:
+        """Reports about different tasks, in one transaction: locks in their order, judgement, and only then the first write.
+
+        Returns the answers, the pools in which a task became claimable, and the generations whose line has something new.
+        """
         with self.database.transaction("complete", role=Role.DECIDE) as tx:
             ids = [report.fence.task_id for report in reports]
             places = {place.id: place for place in store.places(tx, org=caller.org_id, tasks=ids)}
@@ -54,14 +79,25 @@ class Completions:
             for case in cases:
                 case.judge(routing, self.backoff)
             remembered = accepting.told_before(tx, caller.org_id, [telling for case in cases for telling in case.told])
+            deciding = self._deciding(tx, cases, routing, now)
             for case in cases:
                 case.recognise(remembered)
-                case.swap_state(tx)
+                case.settle(tx, deciding)
+            if deciding is not None:
+                deciding.write()
             ended = [case.ended() for case in cases if case.verdict.ending is not None]
             started = {row.task_id: row.started_at for row in attempts.values()}
             pools = self.finisher.finish(tx, ended, started, routing, now=now)
             pools |= accepting.accept(tx, caller.org_id, [telling for case in cases for telling in case.told], routing)
-            return [case.answer() for case in cases], pools
+            lines = {case.task.generation_id for case in cases if case.task is not None and case.reported is not None}
+            return [case.answer() for case in cases], pools, lines
+
+    @staticmethod
+    def _deciding(tx: Transaction, cases: "list[_Case]", routing: Routing, now: datetime | None) -> Deciding | None:
+        for case in cases:
+            case.report_outputs(tx, routing)
+        reported = [case.reported for case in cases if case.reported is not None]
+        return Deciding.begin(tx, reported, now=now) if reported else None
 
 
 _UNJUDGED = Verdict(refusal(UUID(int=0), CompletionResult.REFUSED, Invalid("Not judged yet.")))
@@ -77,6 +113,7 @@ class _Case:
         self.body: bytes = body_sha256(report)
         self.told: list[Telling] = []
         self.verdict: Verdict = _UNJUDGED
+        self.reported: Reported | None = None  # of a success that is to be decided
 
     def judge(self, routing: Routing, backoff: Backoff) -> None:
         if self.task is None:
@@ -84,7 +121,7 @@ class _Case:
             return
         max_attempts = routing.jobs[self.task.generation_id].spec["max_attempts"]
         self.verdict = judge(self.task, self.attempt, self.report, self.body, max_attempts=max_attempts, backoff=backoff)
-        if self._succeeds():
+        if self._succeeds() and not routing.writes_files(self.task.generation_id):
             try:
                 self.told = accepting.tellings(self.task.id, routing.outputs[self.task.generation_id], self.report.events)
             except TracelakeError as error:
@@ -96,17 +133,82 @@ class _Case:
         except TracelakeError as error:
             self._refuse(error)
 
-    def swap_state(self, tx: Transaction) -> None:
-        """The operator's new state, or `superseded` where the state that it built on had moved."""
-        if self.task is None or self.attempt is None or self.report.state is None or not self._succeeds():
+    def report_outputs(self, tx: Transaction, routing: Routing) -> None:
+        """What is to be decided, where the job writes files and the report is of success."""
+        if self.task is None or self.attempt is None or not self._succeeds() or not routing.writes_files(self.task.generation_id):
             return
+        task = self.task
+        batch = store.batch_to_adopt(tx, task.id) if task.trigger_kind == TriggerKind.BATCH.value else None
+        adopted = batch.files if batch else ()
+        self.reported = Reported(
+            self.report, task, self.attempt, routing.jobs[task.generation_id], routing.outputs[task.generation_id], adopted, lambda: self._swap_state(tx)
+        )
+
+    def settle(self, tx: Transaction, deciding: Deciding | None) -> None:
+        if self.reported is None or deciding is None or not self._succeeds():
+            if not self._swap_state(tx):
+                self._supersede("The operator state it built on had moved.")
+            return
+        try:
+            answer = self._batches(tx, self.reported) or deciding.answer(self.reported)
+            self._take(tx, answer, self.reported)
+        except TracelakeError as error:
+            self._refuse(error)
+
+    def _batches(self, tx: Transaction, given: Reported) -> deciding_.Answer | None:
+        """A task is decided after its batches: its state moves behind all of them, so each must have become visible first."""
+        states = store.states_of_batches(tx, given.task.id)
+        if set(given.report.posted) != set(states):
+            missing, unknown = set(states) - set(given.report.posted), set(given.report.posted) - set(states)
+            raise BatchesDiffer(f"Posted and not listed: {sorted(map(str, missing))}; listed and not posted: {sorted(map(str, unknown))}.")
+        if any(state in (TaskState.FAILED, TaskState.CANCELED) for state in states.values()):
+            return deciding_.Blocked("Blocked: a batch that it posted was refused or failed; what it would go on from is not there.")
+        return None if all(state in (TaskState.COMMITTING, TaskState.COMPLETED) for state in states.values()) else deciding_.Wait()
+
+    def _take(self, tx: Transaction, answer: deciding_.Answer, given: Reported) -> None:
+        task, result = given.task, CompletionResult
+        match answer:
+            case deciding_.Committed():
+                self._end(result.COMMITTING, allowed(task))
+            case deciding_.Unchanged():
+                self._end(result.UNCHANGED, self.verdict.ending)
+            case deciding_.Blocked(reason=reason):
+                self._end(result.BLOCKED, blocked(task, reason), code="blocked", detail=reason)
+            case deciding_.Superseded():
+                self._supersede("What it had computed was out of date: another task had written there meanwhile.")
+                store.count_superseded(tx, [task.id])
+                if task.superseded + 1 >= deciding_.SUPERSEDED_BEFORE_ALONE:
+                    versions.reserve(tx, generation=task.generation_id, task=task.id)
+            case deciding_.Moved(base=base, moved=moved):
+                store.rebase(tx, task=task.id, attempt=given.attempt.attempt, base=base)
+                self._ask_again(result.BASE_MOVED, base=base, moved=moved)
+            case deciding_.Unmeasured(rules=rules):
+                self._ask_again(result.MEASURE, measure=rules)
+            case deciding_.Wait():
+                self._ask_again(result.WAIT)
+
+    def _swap_state(self, tx: Transaction) -> bool:
+        """The operator's new state; False where the state that it built on had moved."""
+        if self.task is None or self.attempt is None or self.report.state is None or not self._succeeds():
+            return True
         base = self.attempt.state_revision
         if base is None:
             self._refuse(Invalid("This job's operator keeps no state; report none."))
-        elif not operator_state.swap(tx, generation=self.task.generation_id, revision=base, value=self.report.state):
-            ending = superseded(self.task)
-            answer = CompletionAnswer(task_id=self.task.id, result=CompletionResult.SUPERSEDED, status=200, task_state=ending.state)
+            return True
+        return operator_state.swap(tx, generation=self.task.generation_id, revision=base, value=self.report.state)
+
+    def _supersede(self, what: str) -> None:
+        if self.task is not None:
+            self._end(CompletionResult.SUPERSEDED, superseded(self.task, what))
+
+    def _end(self, result: CompletionResult, ending: Ending | None, **parts: Any) -> None:
+        if ending is not None:
+            answer = CompletionAnswer(task_id=self.report.fence.task_id, result=result, status=200, task_state=ending.state, **parts)
             self.told, self.verdict = [], Verdict(answer, ending)
+
+    def _ask_again(self, result: CompletionResult, **parts: Any) -> None:
+        """Nothing is decided, and the attempt goes on."""
+        self.told, self.verdict = [], Verdict(CompletionAnswer(task_id=self.report.fence.task_id, result=result, status=200, **parts))
 
     def answer(self) -> CompletionAnswer:
         return self.verdict.answer.model_copy(update={"event_ids": [telling.id for telling in self.told]}) if self.told else self.verdict.answer

@@ -16,9 +16,11 @@ from tracelake.control.outbox import store as outbox
 from tracelake.control.run_history import store as run_history
 from tracelake.control.run_history.store import FinishedAttempt
 from tracelake.control.tasks import store
+from tracelake.control.tasks.judgement import LockedTask
 from tracelake.control.tasks.routing import Routing
 from tracelake.control.tasks.store import EndedAttempt
 from tracelake.control.tasks.task_state import FINAL
+from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.tasks import TaskState
 
 TASK_FINAL = "task_final"  # the outbox kind
@@ -36,13 +38,19 @@ class Finisher:
             return set()
         store.end_attempts(tx, ended, now=now)
         store.move(tx, ended, now=now)
-        run_history.append(tx, [_finished(e, starts[e.task.id]) for e in ended], routing.outputs, now=now)
+        # A commit's run rows are written when it is recorded: until then nobody could see what succeeded.
+        over = [e for e in ended if e.ending.state is not TaskState.COMMITTING]
+        run_history.append(tx, [_finished(e, starts[e.task.id]) for e in over], routing.outputs, now=now)
+        done = [e.task for e in ended if e.ending.state is not TaskState.QUEUED]
+        writers = [task.id for task in done if routing.writes_files(task.generation_id)]
+        if writers:
+            store.release_lines(tx, writers)
         final = [e for e in ended if e.ending.state in FINAL]
         self.tell(tx, [_final(e, routing.jobs[e.task.generation_id]) for e in final])
         stopped = _pause_broken_lines(tx, final, routing)
         at_once = [e.task.id for e in ended if e.ending.retry_in is not None and not e.ending.retry_in]
         pools = place_due(tx, [(e.task.id, e.task.generation_id) for e in ended if e.task.id in at_once], routing.jobs)
-        return pools | next_turns(tx, {e.task.generation_id for e in final} - stopped, routing.jobs)
+        return pools | next_turns(tx, {task.generation_id for task in done} - stopped, routing.jobs)
 
     def tell(self, tx: Transaction, bodies: list[tuple[UUID, dict[str, Any]]]) -> None:
         if self.tells_webhook:
@@ -74,10 +82,13 @@ def _pause_broken_lines(tx: Transaction, final: list[EndedAttempt], routing: Rou
     return set(broken)
 
 
-def _finished(ended: EndedAttempt, started: datetime) -> FinishedAttempt:
-    task, ending = ended.task, ended.ending
+def run_of(task: LockedTask, attempt: int, started: datetime, status: RunStatus, error: str | None) -> FinishedAttempt:
     trigger = f"{task.trigger_kind}:{task.trigger_id}"
-    return FinishedAttempt(task.org_id, task.id, ended.attempt, task.generation_id, ending.run_status, started, ending.error_message, trigger)
+    return FinishedAttempt(task.org_id, task.id, attempt, task.generation_id, status, started, error, trigger)
+
+
+def _finished(ended: EndedAttempt, started: datetime) -> FinishedAttempt:
+    return run_of(ended.task, ended.attempt, started, ended.ending.run_status, ended.ending.error_message)
 
 
 def _final(ended: EndedAttempt, job: Job) -> tuple[UUID, dict[str, Any]]:

@@ -11,8 +11,10 @@ from uuid import UUID
 import orjson
 
 from tracelake.control.tasks.task_state import Move, after
+from tracelake.control.versions.spans import scope_of
 from tracelake_sdk.errors import AttemptFinal, CompletionConflict, IllegalTransition, StaleAttempt, TaskCanceled, TracelakeError
 from tracelake_sdk.runs import RunStatus
+from tracelake_sdk.scopes import Scope
 from tracelake_sdk.tasks import AttemptOutcome, Completion, CompletionAnswer, CompletionResult, Outcome, TaskState
 
 
@@ -32,6 +34,15 @@ class LockedTask:
     trigger_kind: str
     trigger_id: UUID
     cancel_asked_at: datetime | None
+    superseded: int = 0  # how often what it had computed was out of date
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """What an attempt was told to write of one output: these scopes, or everything there is and new ones."""
+
+    everything: bool
+    scopes: tuple[Scope, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,13 @@ class AttemptRow:
     ended_at: datetime | None
     body_sha256: bytes | None
     result: dict[str, Any] | None
+    base: int | None = None
+    scopes: dict[str, Any] | None = None  # by output index
+    rebases: int = 0
+
+    def announced(self, output_index: int) -> Announced:
+        told = (self.scopes or {})[str(output_index)]
+        return Announced(told["everything"], tuple(scope_of(scope) for scope in told["scopes"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +176,18 @@ def stopped(state: TaskState, failures: int) -> Ending:
     return Ending(after(state, Move.STOPPED), AttemptOutcome.CANCELED, RunStatus.FAILED, failures, "canceled", "Canceled on request.")
 
 
-def superseded(task: LockedTask) -> Ending:
-    """The state that the attempt built on had moved: nothing of it is taken, and it is not the task's failure."""
+def superseded(task: LockedTask, what: str = "The operator state it built on had moved.") -> Ending:
+    """What the attempt built on had moved: nothing of it is taken, and it is not the task's failure."""
     return Ending(
-        after(TaskState(task.state), Move.RETRY),
-        AttemptOutcome.SUPERSEDED,
-        RunStatus.FAILED,
-        task.failures,
-        "superseded",
-        "The operator state it built on had moved.",
-        retry_in=timedelta(0),
+        after(TaskState(task.state), Move.RETRY), AttemptOutcome.SUPERSEDED, RunStatus.FAILED, task.failures, "superseded", what, retry_in=timedelta(0)
     )
+
+
+def allowed(task: LockedTask) -> Ending:
+    """Decided: the commit follows, and nothing can stop it."""
+    return Ending(after(TaskState(task.state), Move.ALLOW), AttemptOutcome.SUCCEEDED, RunStatus.SUCCESS, task.failures)
+
+
+def blocked(task: LockedTask, reason: str) -> Ending:
+    """Refused by the gate: final, never retried."""
+    return Ending(after(TaskState(task.state), Move.BLOCK), AttemptOutcome.FAILED, RunStatus.BLOCKED, task.failures, "blocked", reason)

@@ -16,6 +16,7 @@ from tracelake.control.database.transactions import Transaction
 from tracelake.control.operator_state import store as operator_state
 from tracelake.control.operator_state.store import StateRow
 from tracelake.control.tasks import store
+from tracelake.control.tasks.handing_out import Handing, HandingOut, unpinned, unstaged
 from tracelake.control.tasks.store import TaskFacts, TriggerEvent
 from tracelake_sdk.operators import OPERATORS
 from tracelake_sdk.tasks import MAX_EVENTS, PAYLOAD_VERSION, TaskState, TriggerKind
@@ -31,6 +32,7 @@ class PayloadMaker:
         self.jobs: dict[UUID, Job] = dags.jobs_of_generations(tx, generations)
         self.outputs: dict[UUID, list[Output]] = dags.outputs_of_generations(tx, generations)
         inputs = dags.inputs_of_jobs(tx, [job.id for job in self.jobs.values()])
+        self.handing_out: HandingOut = HandingOut(tx, self.jobs, inputs, self.outputs)
         stateful = [generation for generation, job in self.jobs.items() if _keeps_state(job)]
         self._stateful: frozenset[UUID] = frozenset(stateful)
         self._states: dict[UUID, StateRow] = operator_state.get(tx, stateful) if stateful else {}
@@ -49,23 +51,27 @@ class PayloadMaker:
             return None
         return self._states[generation].revision if generation in self._states else 0
 
-    def payload(self, fact: TaskFacts, *, claimed: bool) -> Wire:
-        return self._shared[fact.generation_id] | {
+    def payload(self, fact: TaskFacts, *, claimed: bool, handing: Handing | None = None) -> Wire:
+        given = self.handing_out.wire(fact, handing) if handing else {}
+        return self._shared[fact.generation_id] | given | {
             "task_id": fact.id,
             "attempt": fact.attempt if claimed else None,
             "status": TaskState.RUNNING.value if claimed else fact.state,
             "org_id": fact.org_id,
             "trigger": self._trigger(fact),
-            "state": self._state(fact.generation_id) if claimed else None,
+            "state": self._state(fact.generation_id, handing) if claimed else None,
             "idempotency": {"producer_task_id": fact.id, "key_prefix": str(fact.id)},
             "slot": {"pool": self.jobs[fact.generation_id].pool} if claimed else None,
         }
 
-    def _state(self, generation: UUID) -> Wire | None:
+    def _state(self, generation: UUID, handing: Handing | None) -> Wire | None:
         revision = self.state_revision(generation)
         if revision is None:
             return None
-        return {"revision": revision, "value": self._states[generation].value if revision else None}
+        # What an earlier attempt posted is done: the next one goes on behind it.
+        posted = [batch.state for batch in handing.batches if batch.state is not None] if handing else []
+        value = posted[-1] if posted else self._states[generation].value if revision else None
+        return {"revision": revision, "value": value}
 
     def _trigger(self, fact: TaskFacts) -> Wire:
         event = self._events.get(fact.trigger_id)
@@ -93,13 +99,11 @@ def _shared(job: Job, inputs: list[Input], outputs: list[Output], limits: Wire) 
                 for name in ("operator", "runtime", "config", "update_strategy", "unique_key", "execution_strategy", "timeout_seconds")
             },
         },
-        "inputs": [
-            {"index": i.index, "dataset_uuid": i.dataset_id, "dataset_version": i.dataset_version_id, "trigger": i.trigger, "where": i.filter}
-            for i in inputs
-        ],
-        "outputs": [
-            {"index": o.output_index, "dataset_uuid": o.dataset_id, "dataset_version": o.dataset_version_id, "layer": o.layer} for o in outputs
-        ],
+        "inputs": [unpinned(input) for input in inputs],
+        "outputs": [unstaged(output) for output in outputs],
+        "base": None,
+        "batch": None,
+        "posted": [],
         "limits": limits,
     }
     return {"schema_version": PAYLOAD_VERSION} | {name: orjson.Fragment(orjson.dumps(part)) for name, part in parts.items()}

@@ -26,13 +26,20 @@ class Reaper:
     lease: timedelta
     backoff: Backoff
     finisher: Finisher
+    max_unrecorded: int = 100
 
     def run_once(self, *, now: datetime | None = None) -> int:
         """One batch of each kind; says how many tasks it moved."""
         reaped, pools = until_routing_holds(lambda: self._reap(now))
         placed, more = until_routing_holds(lambda: self._place_due(now))
         self.wake(pools | more)
-        return reaped + placed
+        return reaped + placed + self.place_waiting()
+
+    def place_waiting(self) -> int:
+        """Tasks whose input has a version now, or whose line is open again, get their place; says how many."""
+        placed, pools = until_routing_holds(self._place_waiting)
+        self.wake(pools)
+        return placed
 
     def _reap(self, now: datetime | None) -> tuple[int, set[UUID]]:
         with self.database.transaction("reap") as tx:
@@ -76,6 +83,18 @@ class Reaper:
                 return 0, set()
             routing = look_and_lock(tx, {place.generation_id for place in due}, telling=())
             still = store.lock_due(tx, [place.id for place in due], now=now)
+            return len(still), place_due(tx, still, routing.jobs)
+
+
+    def _place_waiting(self) -> tuple[int, set[UUID]]:
+        with self.database.transaction("place_waiting") as tx:
+            waiting = store.waiting_for_others(tx, room=BATCH)
+            held = store.held_back(tx, [place.id for place in waiting], max_unrecorded=self.max_unrecorded) if waiting else {}
+            ready = [place for place in waiting if place.id not in held]
+            if not ready:
+                return 0, set()
+            routing = look_and_lock(tx, {place.generation_id for place in ready}, telling=())
+            still = store.lock_waiting(tx, [place.id for place in ready])
             return len(still), place_due(tx, still, routing.jobs)
 
 

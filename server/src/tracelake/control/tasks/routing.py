@@ -32,9 +32,12 @@ class Routing:
     def dags(self) -> set[UUID]:
         return {job.dag_id for job in self.jobs.values()} | {s.dag_id for edges in self.subscribers.values() for s in edges}
 
+    def writes_files(self, generation: UUID) -> bool:
+        return any(output.has_files for output in self.outputs[generation])
+
     def lines(self) -> set[UUID]:
-        """The lines on which something happens in order: those of jobs with turns."""
-        own = {job.generation_id for job in self.jobs.values() if job.turns is not None}
+        """The lines on which something happens in order: those of jobs with turns, and those of jobs that write files."""
+        own = {job.generation_id for job in self.jobs.values() if job.turns is not None or self.writes_files(job.generation_id)}
         return own | {s.generation_id for edges in self.subscribers.values() for s in edges if s.turns is not None}
 
 

@@ -10,6 +10,7 @@ import orjson
 
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Transaction
+from tracelake.control.tasks.fingerprints import Pin
 from tracelake.control.tasks.judgement import AttemptRow, Ending, LockedTask
 from tracelake_sdk.tasks import CompletionAnswer, TaskState, TriggerKind, Waits
 
@@ -82,6 +83,65 @@ class NewAttempt:
     token_sha256: bytes
     state_revision: int | None
     timeout_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What an attempt is given to build on, stored with it."""
+
+    task_id: UUID
+    attempt: int
+    base: int
+    scopes: dict[str, Any]  # by output index: {everything, scopes}
+    pins: list[Pin]
+
+
+@dataclass(frozen=True, slots=True)
+class PostedBatch:
+    """A finished part of a running task's work, and the task that adopts it."""
+
+    id: UUID
+    producer_task_id: UUID
+    attempt: int            # whose staging folder its files are in
+    name: str
+    output_index: int
+    files: list[str]        # below the table
+    state: dict[str, Any] | None
+    task_id: UUID
+
+    def wire(self) -> dict[str, Any]:
+        return {"id": self.id, "name": self.name, "output": self.output_index, "files": self.files}
+
+
+@dataclass(frozen=True, slots=True)
+class SweepableAttempt:
+    """An ended attempt's staging at one output."""
+
+    task_id: UUID
+    attempt: int
+    org_id: UUID
+    dataset_id: UUID
+    dataset_version_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeToRecord:
+    place: int
+    task_id: UUID
+    attempt: int
+    custom: dict[str, Any]
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OutputToRecord:
+    place: int
+    dataset_version_id: UUID
+    table_schema: dict[str, Any]
+    schema_hash: str
+    row_count: int
+    scope: dict[str, Any]
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +411,123 @@ def counts(tx: Transaction, generations: list[UUID], *, newest: int) -> list[Cou
 
 def queue_depth(tx: Transaction) -> dict[str, int]:
     return dict(tx.tuples(sql["queue_depth"]))
+
+
+def clock(tx: Transaction, *, now: datetime | None) -> datetime:
+    return tx.value(sql["clock"], now=now)
+
+
+def run_id(task: UUID, attempt: int, output_index: int, outputs: int) -> str:
+    """The id of one attempt at one output."""
+    return f"{task}:{attempt}" if outputs == 1 else f"{task}:{attempt}:{output_index}"
+
+
+def pins_of_attempts(tx: Transaction, fences: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], list[Pin]]:
+    found: dict[tuple[UUID, int], list[Pin]] = {}
+    rows = tx.tuples(sql["pins_of_attempts"], tasks=[task for task, _ in fences], attempts=[attempt for _, attempt in fences])
+    for task, attempt, index, dataset, dataset_version, version in rows:
+        found.setdefault((task, attempt), []).append(Pin(index, dataset, dataset_version, version))
+    return found
+
+
+def holds_lease(tx: Transaction, task: UUID, attempt: int) -> bool:
+    return tx.value(sql["holds_lease"], task=task, attempt=attempt)
+
+
+def announce(tx: Transaction, given: list[Given]) -> None:
+    pins = [(g, pin) for g in given for pin in g.pins]
+    tx.run(
+        sql["announce"],
+        tasks=[g.task_id for g in given],
+        attempts=[g.attempt for g in given],
+        bases=[g.base for g in given],
+        scopes=[_json(g.scopes) for g in given],
+        pin_tasks=[g.task_id for g, _ in pins],
+        pin_attempts=[g.attempt for g, _ in pins],
+        pin_indexes=[pin.index for _, pin in pins],
+        pin_datasets=[pin.dataset_id for _, pin in pins],
+        pin_tables=[pin.dataset_version_id for _, pin in pins],
+        pin_versions=[pin.version for _, pin in pins],
+    )
+
+
+def rebase(tx: Transaction, *, task: UUID, attempt: int, base: int) -> None:
+    tx.run(sql["rebase"], task=task, attempt=attempt, base=base)
+
+
+def count_superseded(tx: Transaction, tasks: list[UUID]) -> None:
+    tx.run(sql["count_superseded"], tasks=tasks)
+
+
+def release_lines(tx: Transaction, tasks: list[UUID]) -> None:
+    """Opens the lines that were reserved for these tasks."""
+    tx.run(sql["release_lines"], tasks=tasks)
+
+
+def held_back(tx: Transaction, tasks: list[UUID], *, max_unrecorded: int) -> dict[UUID, Waits]:
+    return {task: Waits(waits) for task, waits in tx.tuples(sql["held_back"], tasks=tasks, max_unrecorded=max_unrecorded)}
+
+
+def hold_back(tx: Transaction, held: dict[UUID, Waits]) -> None:
+    tx.run(sql["hold_back"], tasks=list(held), waits=[waits.value for waits in held.values()])
+
+
+def waiting_for_others(tx: Transaction, *, room: int) -> list[LatePlace]:
+    return tx.all(LatePlace, sql["waiting_for_others"], room=room)
+
+
+def lock_waiting(tx: Transaction, tasks: list[UUID]) -> list[tuple[UUID, UUID]]:
+    """(task, generation) of those that still wait and that nobody else holds."""
+    return [(id, generation) for id, generation in tx.tuples(sql["lock_waiting"], tasks=tasks)]
+
+
+def record(tx: Transaction, tasks: list[UUID], *, at: datetime) -> None:
+    tx.run(sql["record"], tasks=tasks, at=at)
+
+
+def changes_to_record(tx: Transaction, *, generation: UUID, first: int, last: int) -> list[ChangeToRecord]:
+    return tx.all(ChangeToRecord, sql["changes_to_record"], generation=generation, first=first, last=last)
+
+
+def outputs_to_record(tx: Transaction, *, generation: UUID, first: int, last: int) -> list[OutputToRecord]:
+    """One row for each scope that each change wrote of each output."""
+    return tx.all(OutputToRecord, sql["outputs_to_record"], generation=generation, first=first, last=last)
+
+
+def batches_of_task(tx: Transaction, task: UUID) -> list[PostedBatch]:
+    return tx.all(PostedBatch, sql["batches_of_task"], task=task)
+
+
+def states_of_batches(tx: Transaction, task: UUID) -> dict[UUID, TaskState]:
+    """By batch that the task posted: the state of the task that adopts it."""
+    return {batch: TaskState(state) for batch, state in tx.tuples(sql["states_of_batches"], task=task)}
+
+
+def batch_to_adopt(tx: Transaction, task: UUID) -> PostedBatch | None:
+    return tx.find(PostedBatch, sql["batch_to_adopt"], task=task)
+
+
+def add_batch(tx: Transaction, batch: PostedBatch, *, org: UUID) -> None:
+    tx.run(
+        sql["add_batch"],
+        id=batch.id,
+        org=org,
+        producer=batch.producer_task_id,
+        attempt=batch.attempt,
+        name=batch.name,
+        output=batch.output_index,
+        files=batch.files,
+        state=_json(batch.state),
+        task=batch.task_id,
+    )
+
+
+def to_sweep(tx: Transaction, *, retention: timedelta, room: int, now: datetime | None) -> list[SweepableAttempt]:
+    return tx.all(SweepableAttempt, sql["to_sweep"], retention=retention, room=room, now=now)
+
+
+def mark_swept(tx: Transaction, fences: Sequence[tuple[UUID, int]]) -> None:
+    tx.run(sql["mark_swept"], tasks=[task for task, _ in fences], attempts=[attempt for _, attempt in fences])
 
 
 def _json(value: dict[str, Any] | None) -> str | None:

@@ -122,14 +122,14 @@ SELECT id, kind, event_time, payload FROM dataset_event WHERE id = ANY(%(events)
 SELECT id, dag_id, generation_id, ordinal FROM task WHERE id = ANY(%(tasks)s::uuid[]) AND org_id = %(org)s
 
 -- name: lock
-SELECT id, org_id, dag_id, generation_id, pool_id, state, ordinal, attempt, failures, trigger_kind, trigger_id, cancel_asked_at
+SELECT id, org_id, dag_id, generation_id, pool_id, state, ordinal, attempt, failures, trigger_kind, trigger_id, cancel_asked_at, superseded
 FROM task WHERE id = ANY(%(tasks)s::uuid[]) AND org_id = %(org)s
 ORDER BY id FOR UPDATE
 
 -- name: attempts
 -- Read after the tasks were locked: a join in the locking statement would show the attempts as they were before the wait.
 SELECT attempt.task_id, attempt.attempt, attempt.token_sha256, attempt.started_at, attempt.state_revision, attempt.timed_out_at, attempt.ended_at,
-       attempt.body_sha256, attempt.result
+       attempt.body_sha256, attempt.result, attempt.base, attempt.scopes, attempt.rebases
 FROM unnest(%(tasks)s::uuid[], %(attempts)s::integer[]) AS fence (task_id, attempt)
 JOIN task_attempt AS attempt ON attempt.task_id = fence.task_id AND attempt.attempt = fence.attempt
 
@@ -259,3 +259,125 @@ UNION ALL
 SELECT 'waits_retry', count(*) FROM task WHERE waits = 'retry'
 UNION ALL
 SELECT 'waits_paused', count(*) FROM task WHERE waits = 'paused'
+
+-- name: clock
+SELECT coalesce(%(now)s::timestamptz, clock_timestamp())
+
+-- name: pins_of_attempts
+SELECT input.task_id, input.attempt, input.index, input.dataset_id, input.dataset_version_id, input.version
+FROM unnest(%(tasks)s::uuid[], %(attempts)s::integer[]) AS fence (task_id, attempt)
+JOIN task_input AS input ON input.task_id = fence.task_id AND input.attempt = fence.attempt
+ORDER BY input.index
+
+-- name: holds_lease
+-- Whether this attempt may still report within its lease.
+SELECT EXISTS (SELECT 1 FROM task WHERE id = %(task)s AND attempt = %(attempt)s AND state = 'running' AND lease_expires_at > clock_timestamp())
+
+-- name: announce
+-- What each attempt that starts now builds on: base first, then scopes and pins that were read after it.
+WITH based AS (
+    UPDATE task_attempt SET base = told.base, scopes = told.scopes
+    FROM unnest(%(tasks)s::uuid[], %(attempts)s::integer[], %(bases)s::bigint[], %(scopes)s::jsonb[]) AS told (task_id, attempt, base, scopes)
+    WHERE task_attempt.task_id = told.task_id AND task_attempt.attempt = told.attempt
+)
+INSERT INTO task_input (task_id, attempt, index, dataset_id, dataset_version_id, version)
+SELECT * FROM unnest(
+    %(pin_tasks)s::uuid[], %(pin_attempts)s::integer[], %(pin_indexes)s::integer[], %(pin_datasets)s::uuid[], %(pin_tables)s::uuid[], %(pin_versions)s::bigint[]
+)
+
+-- name: rebase
+UPDATE task_attempt SET base = %(base)s, rebases = rebases + 1 WHERE task_id = %(task)s AND attempt = %(attempt)s
+
+-- name: count_superseded
+UPDATE task SET superseded = superseded + 1 WHERE id = ANY(%(tasks)s::uuid[])
+
+-- name: release_lines
+UPDATE line SET reserved_task_id = NULL WHERE reserved_task_id = ANY(%(tasks)s::uuid[])
+
+-- name: held_back
+-- Of these queued tasks of jobs that write files: those that cannot be claimed now, and what each waits for.
+SELECT task.id, held.waits FROM task
+CROSS JOIN LATERAL (
+    SELECT 'line' AS waits FROM line
+    WHERE line.generation_id = task.generation_id AND (
+        line.stopped_at IS NOT NULL OR line.decided - line.recorded >= %(max_unrecorded)s
+        OR line.reserved_task_id <> task.id
+        OR (line.reserved_task_id = task.id AND EXISTS (SELECT 1 FROM task AS other WHERE other.generation_id = task.generation_id AND other.state = 'running'))
+    )
+    UNION ALL
+    SELECT 'input' FROM job_input AS input
+    JOIN current_job AS job ON job.id = input.job_id
+    JOIN dataset ON dataset.id = input.dataset_id
+    JOIN job_key AS producer ON producer.id = dataset.job_key_id
+    JOIN dag ON dag.id = producer.dag_id
+    LEFT JOIN pointer ON pointer.dag_version_id = dag.active_version_id AND pointer.dataset_id = dataset.id
+    WHERE job.generation_id = task.generation_id AND dataset.has_files
+      AND NOT EXISTS (SELECT 1 FROM data_version AS version WHERE version.dataset_version_id = pointer.dataset_version_id)
+    LIMIT 1
+) AS held
+WHERE task.id = ANY(%(tasks)s::uuid[])
+
+-- name: hold_back
+WITH still AS (
+    SELECT task.id, held.waits FROM task
+    JOIN unnest(%(tasks)s::uuid[], %(waits)s::waits[]) AS held (id, waits) ON held.id = task.id
+    WHERE task.state = 'queued' AND task.waits IS NULL
+    FOR UPDATE OF task SKIP LOCKED
+)
+UPDATE task SET seq = NULL, waits = still.waits FROM still WHERE task.id = still.id
+
+-- name: waiting_for_others
+-- Tasks that wait for an input's first version or for their line.
+SELECT id, org_id, dag_id, generation_id, ordinal FROM task WHERE waits IN ('input', 'line') ORDER BY created_at LIMIT %(room)s
+
+-- name: lock_waiting
+SELECT id, generation_id FROM task WHERE id = ANY(%(tasks)s::uuid[]) AND waits IN ('input', 'line') ORDER BY id FOR UPDATE SKIP LOCKED
+
+-- name: record
+UPDATE task SET state = 'completed', finished_at = %(at)s WHERE id = ANY(%(tasks)s::uuid[]) AND state = 'committing'
+
+-- name: changes_to_record
+SELECT change.place, change.task_id, change.attempt, change.custom, attempt.started_at
+FROM change JOIN task_attempt AS attempt ON attempt.task_id = change.task_id AND attempt.attempt = change.attempt
+WHERE change.generation_id = %(generation)s AND change.place BETWEEN %(first)s AND %(last)s
+ORDER BY change.place
+
+-- name: outputs_to_record
+SELECT output.place, output.dataset_version_id, output.table_schema, output.schema_hash, output.row_count, scope.scope, scope.kind
+FROM change_output AS output
+JOIN change_scope AS scope ON scope.dataset_version_id = output.dataset_version_id AND scope.place = output.place
+WHERE output.generation_id = %(generation)s AND output.place BETWEEN %(first)s AND %(last)s
+ORDER BY output.place, scope.span
+
+-- name: batches_of_task
+SELECT id, producer_task_id, attempt, name, output_index, files, state, task_id FROM batch WHERE producer_task_id = %(task)s ORDER BY id
+
+-- name: states_of_batches
+SELECT batch.id, task.state FROM batch JOIN task ON task.id = batch.task_id WHERE batch.producer_task_id = %(task)s ORDER BY batch.id
+
+-- name: batch_to_adopt
+SELECT id, producer_task_id, attempt, name, output_index, files, state, task_id FROM batch WHERE task_id = %(task)s
+
+-- name: add_batch
+INSERT INTO batch (id, org_id, producer_task_id, attempt, name, output_index, files, state, task_id)
+VALUES (%(id)s, %(org)s, %(producer)s, %(attempt)s, %(name)s, %(output)s, %(files)s::text[], %(state)s::jsonb, %(task)s)
+
+-- name: to_sweep
+-- Attempts that ended one retention ago, by output; not while their change waits to be recorded or a batch of theirs to be adopted.
+SELECT attempt.task_id, attempt.attempt, task.org_id, version.dataset_id, version.id AS dataset_version_id
+FROM task_attempt AS attempt
+JOIN task ON task.id = attempt.task_id
+JOIN dataset_version AS version ON version.generation_id = task.generation_id
+WHERE attempt.swept_at IS NULL AND attempt.base IS NOT NULL
+  AND attempt.ended_at <= coalesce(%(now)s::timestamptz, now()) - %(retention)s::interval
+  AND NOT (task.state = 'committing' AND task.attempt = attempt.attempt)
+  AND NOT EXISTS (
+      SELECT 1 FROM batch JOIN task AS adopting ON adopting.id = batch.task_id
+      WHERE batch.producer_task_id = attempt.task_id AND batch.attempt = attempt.attempt AND adopting.state NOT IN ('completed', 'failed', 'canceled')
+  )
+ORDER BY attempt.ended_at LIMIT %(room)s
+
+-- name: mark_swept
+UPDATE task_attempt SET swept_at = now()
+FROM unnest(%(tasks)s::uuid[], %(attempts)s::integer[]) AS swept (task_id, attempt)
+WHERE task_attempt.task_id = swept.task_id AND task_attempt.attempt = swept.attempt

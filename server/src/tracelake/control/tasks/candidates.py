@@ -1,0 +1,104 @@
+"""Candidates: everything the gate must know of some reports, read in one go and put into its words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from tracelake.control.dags.store import Output
+from tracelake.control.database.transactions import Transaction
+from tracelake.control.promotion import store as promotion
+from tracelake.control.promotion.gate import Candidate, JudgedDataset, JudgedRule, Parent, SchemaFacts, unmeasured
+from tracelake.control.promotion.store import PolicyRow, RuleRow
+from tracelake.control.registry import store as registry
+from tracelake.control.registry.store import DatasetFacts
+from tracelake.control.tasks import store
+from tracelake.control.tasks.fingerprints import Pin
+from tracelake.control.tasks.tables import Plan
+from tracelake_sdk.dags import Layer
+from tracelake_sdk.measurements import OutputMeasured
+from tracelake_sdk.rules import RuleScope, RuleToMeasure, RuleType
+
+if TYPE_CHECKING:
+    from tracelake.control.tasks.deciding import Reported
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What holds for all reports of one transaction."""
+
+    datasets: dict[UUID, DatasetFacts]
+    rules: dict[UUID, list[RuleRow]]               # by dataset
+    policies: dict[Layer, list[PolicyRow]]
+    pins: dict[tuple[UUID, int], list[Pin]]        # by task and attempt
+    allowed: dict[tuple[UUID, int], bool]          # by dataset version and version
+
+    def pins_of(self, given: "Reported") -> list[Pin]:
+        return self.pins.get((given.task.id, given.attempt.attempt), [])
+
+    def told_pins(self, given: "Reported") -> list[dict[str, Any]]:
+        """The pins as a decision notes them, so that a replay reads exactly these."""
+        return [
+            {"index": pin.index, "dataset": str(pin.dataset_id), "dataset_version": str(pin.dataset_version_id), "version": pin.version}
+            for pin in self.pins_of(given)
+        ]
+
+    def has_table_rules(self, output: Output) -> bool:
+        """Whether a rule about the whole table was measured; a number of rows is computed where it is decided."""
+        return any(rule.scope == RuleScope.TABLE.value and rule.rule_type != RuleType.ROW_COUNT.value for rule in self.rules[output.dataset_id])
+
+    def unmeasured(self, given: "Reported", measured: Mapping[int, OutputMeasured], plans: Mapping[int, Plan]) -> dict[int, list[RuleToMeasure]]:
+        """By output: the active rules that the report knows nothing of."""
+        found: dict[int, list[RuleToMeasure]] = {}
+        for output in given.outputs:
+            index = output.output_index
+            rules = self.rules[output.dataset_id]
+            missing = unmeasured(self._judged(rules, measured[index]), rows=measured[index].rows, table_rows=plans[index].row_count)
+            if missing:
+                wanted = {(rule.id, rule.revision) for rule in missing}
+                found[index] = [rule.to_measure() for rule in rules if (rule.id, rule.revision) in wanted]
+        return found
+
+    def candidates(self, given: "Reported", measured: Mapping[int, OutputMeasured], plans: Mapping[int, Plan]) -> list[Candidate]:
+        parents = tuple(self._parent(pin) for pin in self.pins_of(given))
+        return [self._candidate(output, measured[output.output_index], plans[output.output_index], parents) for output in given.outputs]
+
+    def _candidate(self, output: Output, measured: OutputMeasured, plan: Plan, parents: tuple[Parent, ...]) -> Candidate:
+        fact = self.datasets.get(output.dataset_id)
+        layer = Layer(output.layer)
+        return Candidate(
+            dataset=JudgedDataset(output.dataset_id, fact.name if fact else None, layer, active=bool(fact and fact.active), registered=fact is not None),
+            output_index=output.output_index,
+            parents=parents,
+            policies=tuple(policy.judged() for policy in self.policies[layer]),
+            rules=tuple(self._judged(self.rules[output.dataset_id], measured)),
+            rows=measured.rows,
+            table_rows=plan.row_count,
+            outside_scope=measured.outside_scope,
+            schema=SchemaFacts(
+                breaking=tuple(fact.sentence for fact in plan.carried.breaking),
+                harmless=tuple(fact.sentence for fact in plan.carried.harmless),
+                cannot_carry=tuple(plan.carried.refused),
+            ),
+        )
+
+    def _parent(self, pin: Pin) -> Parent:
+        fact = self.datasets[pin.dataset_id]
+        return Parent(fact.name or str(pin.dataset_id), Layer(fact.layer), pin.version, self.allowed.get((pin.dataset_version_id, pin.version)))
+
+    @staticmethod
+    def _judged(rules: Sequence[RuleRow], measured: OutputMeasured) -> list[JudgedRule]:
+        return [rule.judged(measured.rules) for rule in rules]
+
+
+def gather(tx: Transaction, reported: "Sequence[Reported]") -> Gathered:
+    outputs = [output for given in reported for output in given.outputs]
+    pins = store.pins_of_attempts(tx, [(given.task.id, given.attempt.attempt) for given in reported])
+    read = [pin for found in pins.values() for pin in found]
+    return Gathered(
+        datasets=registry.facts(tx, sorted({output.dataset_id for output in outputs} | {pin.dataset_id for pin in read})),
+        rules=promotion.rules_of(tx, sorted({output.dataset_id for output in outputs})),
+        policies=promotion.policies_of(tx, org=reported[0].task.org_id, layers=sorted({Layer(output.layer) for output in outputs})),
+        pins=pins,
+        allowed=promotion.decisions_of_versions(tx, sorted({(pin.dataset_version_id, pin.version) for pin in read})) if read else {},
+    )

@@ -1,0 +1,261 @@
+"""Decide: measured outputs pass the gate or are refused, and an allowed change takes its place in the line.
+
+All of it happens in the transaction that takes the report, under the line's lock: removes, overlaps and the rows of the
+table are judged as of the decided place, so that nothing can fail any more once a place is taken.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from tracelake.control.dags.store import Job, Output
+from tracelake.control.database.transactions import Transaction
+from tracelake.control.promotion import store as promotion
+from tracelake.control.promotion.gate import Decision, judge_all
+from tracelake.control.promotion.store import Decided
+from tracelake.control.tasks import store
+from tracelake.control.tasks.candidates import Gathered, gather
+from tracelake.control.tasks.fingerprints import fingerprint
+from tracelake.control.tasks.judgement import AttemptRow, LockedTask
+from tracelake.control.tasks.tables import Plan, Tables
+from tracelake.control.versions import store as versions
+from tracelake.control.versions.bases import BaseVerdict, Since, judge_base
+from tracelake.control.versions.store import Line, NewChange, NewChangeOutput
+from tracelake.storage.paths import UnsafePath, plain, staging_folder
+from tracelake_sdk.dags import UpdateStrategy
+from tracelake_sdk.errors import Invalid
+from tracelake_sdk.measurements import OutputMeasured
+from tracelake_sdk.scopes import FullScope, Scope
+from tracelake_sdk.tasks import Completion, MissingRules, MovedOutput
+
+REBASES_BEFORE_A_TURN = 2
+SUPERSEDED_BEFORE_ALONE = 2
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A successful report of a task that writes files, under the locks of its line and its task."""
+
+    report: Completion
+    task: LockedTask
+    attempt: AttemptRow
+    job: Job
+    outputs: list[Output]
+    adopted: Sequence[str]          # the files of the batch that the task adopts, where they lie
+    swap_state: Callable[[], bool]  # moves the operator's state; False where it had moved already
+
+    @property
+    def strategy(self) -> UpdateStrategy:
+        return UpdateStrategy(self.job.spec["update_strategy"])
+
+
+@dataclass(frozen=True)
+class Committed:
+    """Allowed: the change has its place."""
+
+    place: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Blocked:
+    reason: str
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """Allowed, and there is nothing to commit."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    base: int
+    moved: list[MovedOutput]
+
+
+@dataclass(frozen=True)
+class Unmeasured:
+    rules: list[MissingRules]
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Another attempt of the line has its turn."""
+
+
+@dataclass(frozen=True)
+class Superseded:
+    pass
+
+
+Answer = Committed | Blocked | Unchanged | Moved | Unmeasured | Wait | Superseded
+
+
+@dataclass
+class Deciding:
+    """The lines of one transaction's reports; answers come one report after the other, and `write` stores what they did."""
+
+    tx: Transaction
+    decided_at: datetime
+    lines: dict[UUID, Line]
+    gathered: Gathered
+    tables: Tables
+    _places: dict[UUID, int] = field(default_factory=dict)
+    _changes: list[NewChange] = field(default_factory=list)
+    _outputs: list[NewChangeOutput] = field(default_factory=list)
+    _decided: list[Decided] = field(default_factory=list)
+    _turns: dict[UUID, tuple[UUID, int] | None] = field(default_factory=dict)
+
+    @staticmethod
+    def begin(tx: Transaction, reported: Sequence[Reported], *, now: datetime | None) -> "Deciding":
+        lines = versions.lines(tx, sorted({given.task.generation_id for given in reported}))
+        return Deciding(tx, store.clock(tx, now=now), lines, gather(tx, reported), Tables.load(tx, reported, lines))
+
+    def answer(self, given: Reported) -> Answer:
+        """Raises Invalid where the report does not fit its attempt; whatever it answers, nothing is written yet."""
+        measured = _checked(given)
+        line = self.lines[given.task.generation_id]
+        holder = self._turns.get(line.generation_id, line.turn)
+        if holder is not None and holder != (given.task.id, given.attempt.attempt) and store.holds_lease(self.tx, holder[0], holder[1]):
+            return Wait()
+        verdict = self._base(given, measured)
+        if verdict is not None:
+            return verdict
+        plans = {output.output_index: self.tables.plan(given, output, measured[output.output_index]) for output in given.outputs}
+        missing = self.gathered.unmeasured(given, measured, plans)
+        if missing:
+            return Unmeasured([MissingRules(index=index, rules=rules) for index, rules in missing.items()])
+        return self._gate(given, measured, plans)
+
+    def write(self) -> None:
+        promotion.decide(self.tx, self._decided, now=self.decided_at)
+        for generation, place in sorted(self._places.items()):
+            versions.move_line(self.tx, generation=generation, decided=place)
+        if self._changes:
+            versions.add_changes(self.tx, self._changes, decided_at=self.decided_at)
+            versions.add_change_outputs(self.tx, self._outputs)
+        self.tables.write(self.tx)
+        for generation, turn in sorted(self._turns.items()):
+            task, attempt = turn or (None, None)
+            versions.give_turn(self.tx, generation=generation, task=task, attempt=attempt)
+
+    def place(self, generation: UUID) -> int:
+        """The decided place, with what this transaction has decided."""
+        return self._places.get(generation, self.lines[generation].decided)
+
+    def _base(self, given: Reported, measured: dict[int, OutputMeasured]) -> Moved | Superseded | None:
+        """None: the base is good."""
+        base = given.attempt.base or 0
+        since = {output.output_index: self.tables.since(output, base) for output in given.outputs}
+        verdicts = {
+            index: judge_base(
+                given.strategy,
+                self.scopes_of(given, measured[index]),
+                measured[index].files,
+                moved,
+                table_rules=self.gathered.has_table_rules(given.outputs[index]),
+            )
+            for index, moved in since.items()
+        }
+        if BaseVerdict.SUPERSEDED in verdicts.values() or not self.tables.covers_whole_scopes(given, measured):
+            return Superseded()
+        if BaseVerdict.MOVED not in verdicts.values():
+            return None
+        if given.attempt.rebases + 1 >= REBASES_BEFORE_A_TURN:
+            self._turns[given.task.generation_id] = (given.task.id, given.attempt.attempt)
+        return Moved(self.place(given.task.generation_id), [_moved(index, moved) for index, moved in since.items()])
+
+    def _gate(self, given: Reported, measured: dict[int, OutputMeasured], plans: dict[int, Plan]) -> Answer:
+        decisions = judge_all(self.gathered.candidates(given, measured, plans))
+        allowed = all(decision.allowed for decision in decisions)
+        if allowed and not given.swap_state():
+            return Superseded()
+        if allowed and _adds_nothing(given, measured):
+            self._end_turn(given)
+            return Unchanged()
+        place = self.place(given.task.generation_id) + 1
+        ids = self._remember(given, decisions, place)
+        if not allowed:
+            self._end_turn(given)
+            return Blocked(next(decision.reason for decision in decisions if not decision.allowed))
+        self._take_place(given, measured, ids)
+        return Committed(place, decisions[0].reason)
+
+    def _remember(self, given: Reported, decisions: list[Decision], place: int) -> list[UUID]:
+        facts = {"place": place, "base": given.attempt.base, "pins": self.gathered.told_pins(given)}
+        new = [
+            Decided(
+                org_id=given.task.org_id,
+                dataset_id=output.dataset_id,
+                dataset_version_id=output.dataset_version_id,
+                run_id=store.run_id(given.task.id, given.attempt.attempt, output.output_index, len(given.outputs)),
+                task_id=given.task.id,
+                attempt=given.attempt.attempt,
+                decision=decision,
+                evidence=facts | {"table": self.tables.state_of(output.dataset_version_id)},
+            )
+            for output, decision in zip(given.outputs, decisions, strict=True)
+        ]
+        self._decided += new
+        return [decision.id for decision in new]
+
+    def _take_place(self, given: Reported, measured: dict[int, OutputMeasured], promotions: list[UUID]) -> None:
+        generation = given.task.generation_id
+        place = self._places[generation] = self.place(generation) + 1
+        self._changes.append(NewChange(generation, place, given.task.id, given.attempt.attempt, given.attempt.base or 0, given.report.custom))
+        for output, promoted in zip(given.outputs, promotions, strict=True):
+            written = measured[output.output_index]
+            if given.strategy is UpdateStrategy.APPEND and not written.files:
+                continue  # it has its decision, and nothing of it changes
+            after = self.tables.apply(given, output, written, place)
+            announced = given.attempt.announced(output.output_index)
+            same = fingerprint(given.job.config_hash, everything=announced.everything, scopes=announced.scopes, pins=self.gathered.pins_of(given))
+            self._outputs.append(
+                NewChangeOutput(generation, place, output.dataset_version_id, promoted, after.table_schema, after.schema_hash, after.row_count, same, after.written)
+            )
+        self._end_turn(given)
+
+    def _end_turn(self, given: Reported) -> None:
+        line = self.lines[given.task.generation_id]
+        if line.turn_task_id is not None:
+            self._turns[line.generation_id] = None
+
+    @staticmethod
+    def scopes_of(given: Reported, measured: OutputMeasured) -> Sequence[Scope]:
+        """What the report writes anew; everything where everything was announced."""
+        return [FullScope()] if given.attempt.announced(measured.index).everything else measured.scopes
+
+
+def _checked(given: Reported) -> dict[int, OutputMeasured]:
+    """By output index: exactly the outputs of the job, with files of this attempt's own folder alone."""
+    measured = {output.index: output for output in given.report.outputs}
+    if sorted(measured) != [output.output_index for output in given.outputs] or len(measured) != len(given.report.outputs):
+        raise Invalid(f"The report must measure each of the job's {len(given.outputs)} outputs once.")
+    if given.report.base != given.attempt.base:
+        raise Invalid("The outputs were measured against another base than this attempt was given; measure again.")
+    if given.report.events:
+        raise Invalid("Events about a dataset with files are told when its version is recorded; report none.")
+    folder = f"{staging_folder(given.task.id, given.attempt.attempt)}/"
+    for output in measured.values():
+        for path in [path for file in output.files for path in (file.path, file.hashes) if path is not None]:
+            _check_path(path, folder, given.adopted)
+    return measured
+
+
+def _check_path(path: str, folder: str, adopted: Sequence[str]) -> None:
+    try:
+        plain(path)
+    except UnsafePath as unsafe:
+        raise Invalid(f"A file of the report has a name that is not plain: {unsafe}.") from None
+    if not path.startswith(folder) and not any(path.startswith(f"{batch.rpartition('/')[0]}/") for batch in adopted):
+        raise Invalid("The report names a file outside its attempt's own staging folder.")
+
+
+def _adds_nothing(given: Reported, measured: dict[int, OutputMeasured]) -> bool:
+    return given.strategy is UpdateStrategy.APPEND and not any(output.files for output in measured.values())
+
+
+def _moved(index: int, since: Since) -> MovedOutput:
+    return MovedOutput(index=index, added=list(since.added), removed=list(since.removed))
+

@@ -1,0 +1,28 @@
+"""Fingerprints: what makes a task's result the same as one that is there already. Pure."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import orjson
+
+from tracelake.control.versions.spans import stored
+from tracelake_sdk.scopes import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The one version of an input that an attempt reads."""
+
+    index: int
+    dataset_id: UUID
+    dataset_version_id: UUID
+    version: int
+
+
+def fingerprint(config_hash: str, *, everything: bool, scopes: Sequence[Scope], pins: Iterable[Pin]) -> str:
+    """Of config, scope and pins; of everything the scopes do not count, since they are whatever there is."""
+    told = [] if everything else sorted((stored(scope) for scope in scopes), key=lambda scope: orjson.dumps(scope, option=orjson.OPT_SORT_KEYS))
+    read = [[pin.index, str(pin.dataset_version_id), pin.version] for pin in sorted(pins, key=lambda pin: pin.index)]
+    return hashlib.sha256(orjson.dumps([config_hash, everything, told, read], option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -1,0 +1,225 @@
+"""Handing out: what an attempt at a task that writes files is given to build on.
+
+The base is read before the pins: the other way round, an attempt could hold an older input than the base it is checked
+against, and its result would overwrite a newer one's. All of it is stored with the attempt, and a claim that is repeated
+gets it again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from tracelake.control.dags.store import Input, Job, Output
+from tracelake.control.database.transactions import Transaction
+from tracelake.control.promotion import store as promotion
+from tracelake.control.promotion.store import RuleRow
+from tracelake.control.tasks import store
+from tracelake.control.tasks.fingerprints import Pin, fingerprint
+from tracelake.control.tasks.judgement import Announced, AttemptRow
+from tracelake.control.tasks.store import Given, PostedBatch, TaskFacts
+from tracelake.control.versions import store as versions
+from tracelake.control.versions.scope_mapping import wanted, widened
+from tracelake.control.versions.spans import scope_of, stored
+from tracelake.control.versions.store import CurrentVersion, TableState
+from tracelake.storage.paths import staging_folder, table_location
+from tracelake_sdk.dags import ExecutionStrategy, PartitionSpec, UpdateStrategy
+from tracelake_sdk.operators import OPERATORS
+from tracelake_sdk.rules import RuleScope
+from tracelake_sdk.scopes import FullScope, Scope, overlap
+from tracelake_sdk.tasks import TriggerKind
+
+Wire = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Handing:
+    """What one attempt is given."""
+
+    base: int
+    announced: dict[int, Announced]  # by output index
+    pins: dict[int, Pin]             # by input index; only inputs that are tables
+    batches: list[PostedBatch]       # that earlier attempts posted
+
+    @property
+    def scopes(self) -> Wire:
+        return {str(index): {"everything": told.everything, "scopes": [stored(scope) for scope in told.scopes]} for index, told in self.announced.items()}
+
+
+class HandingOut:
+    """For the claimed tasks of jobs that write files: `plan` and `give` for attempts that start, `again` for those that did."""
+
+    def __init__(self, tx: Transaction, jobs: dict[UUID, Job], inputs: dict[UUID, list[Input]], outputs: dict[UUID, list[Output]]) -> None:
+        self._tx: Transaction = tx
+        self._jobs: dict[UUID, Job] = {generation: job for generation, job in jobs.items() if any(output.has_files for output in outputs[generation])}
+        self._inputs: dict[UUID, list[Input]] = {generation: inputs[job.id] for generation, job in self._jobs.items()}
+        self._outputs: dict[UUID, list[Output]] = outputs
+        tables = [output.dataset_version_id for generation in self._jobs for output in outputs[generation]]
+        self._bases: dict[UUID, int] = {id: line.decided for id, line in versions.lines(tx, sorted(self._jobs)).items()} if self._jobs else {}
+        read = {input.dataset_version_id for given in self._inputs.values() for input in given if input.has_files}
+        self._current: dict[UUID, CurrentVersion] = versions.current_versions(tx, sorted(id for id in read if id)) if read else {}
+        self._states: dict[UUID, TableState] = versions.table_states(tx, tables) if tables else {}
+        datasets = {output.dataset_id for generation in self._jobs for output in outputs[generation]}
+        self._rules: dict[UUID, list[RuleRow]] = promotion.rules_of(tx, sorted(datasets)) if datasets else {}
+
+    def writes_files(self, generation: UUID) -> bool:
+        return generation in self._jobs
+
+    def plan(self, facts: Sequence[TaskFacts]) -> dict[UUID, Handing]:
+        """By task, for attempts that start now."""
+        return {fact.id: self._hand(fact) for fact in facts if self.writes_files(fact.generation_id)}
+
+    def give(self, facts: Sequence[TaskFacts], planned: dict[UUID, Handing]) -> None:
+        """Stores it with the attempts, which are checked against it when they report."""
+        if planned:
+            attempts = {fact.id: fact.attempt for fact in facts}
+            store.announce(
+                self._tx, [Given(id, attempts[id], handing.base, handing.scopes, list(handing.pins.values())) for id, handing in planned.items()]
+            )
+
+    def again(self, facts: Sequence[TaskFacts]) -> dict[UUID, Handing]:
+        """What was stored, for a claim that is repeated."""
+        fences = [(fact.id, fact.attempt) for fact in facts if self.writes_files(fact.generation_id)]
+        if not fences:
+            return {}
+        pins, attempts = store.pins_of_attempts(self._tx, fences), store.attempts(self._tx, fences)
+        by_id = {fact.id: fact for fact in facts}
+        return {task: self._stored(by_id[task], attempts[task, attempt], pins.get((task, attempt), [])) for task, attempt in fences}
+
+    def is_unchanged(self, fact: TaskFacts, handing: Handing) -> bool:
+        """Whether what the task would write is there already, made by the same config of the same inputs for the same scope."""
+        job = self._jobs[fact.generation_id]
+        keeps_state = OPERATORS[job.spec["runtime"], job.spec["operator"]].keeps_state
+        if fact.trigger_kind != TriggerKind.EVENT.value or keeps_state or not handing.pins:
+            return False
+        return all(self._is_there(job, output, handing) for output in self._outputs[fact.generation_id])
+
+    def wire(self, fact: TaskFacts, handing: Handing) -> Wire:
+        """The parts of the payload that only such tasks have."""
+        job = self._jobs[fact.generation_id]
+        batch = store.batch_to_adopt(self._tx, fact.id) if fact.trigger_kind == TriggerKind.BATCH.value else None
+        return {
+            "base": handing.base,
+            "inputs": [self._input(fact, input, handing) for input in self._inputs[fact.generation_id]],
+            "outputs": [self._output(fact, job, output, handing) for output in self._outputs[fact.generation_id]],
+            "batch": batch.wire() if batch else None,
+            "posted": [posted.name for posted in handing.batches],
+        }
+
+    def _hand(self, fact: TaskFacts) -> Handing:
+        announced = {output.output_index: self._announce(fact, output) for output in self._outputs[fact.generation_id]}
+        pins = {
+            input.index: Pin(input.index, input.dataset_id, current.dataset_version_id, current.version)
+            for input in self._inputs[fact.generation_id]
+            if input.dataset_version_id is not None and (current := self._current.get(input.dataset_version_id)) is not None
+        }
+        return Handing(self._bases[fact.generation_id], announced, pins, store.batches_of_task(self._tx, fact.id))
+
+    def _stored(self, fact: TaskFacts, attempt: AttemptRow, pins: list[Pin]) -> Handing:
+        announced = {output.output_index: attempt.announced(output.output_index) for output in self._outputs[fact.generation_id]}
+        return Handing(attempt.base or 0, announced, {pin.index: pin for pin in pins}, store.batches_of_task(self._tx, fact.id))
+
+    def _announce(self, fact: TaskFacts, output: Output) -> Announced:
+        job = self._jobs[fact.generation_id]
+        strategy = job.spec["execution_strategy"]
+        asked = wanted(
+            ExecutionStrategy(strategy) if strategy else None,
+            _partition_by(job.spec["outputs"][output.output_index].get("partition_by")),
+            scope_of(fact.scope) if fact.scope else None,
+        )
+        replaces = job.spec["update_strategy"] == UpdateStrategy.REPLACE.value
+        touching: Sequence[Scope] = (FullScope(),) if asked.everything else asked.scopes
+        known = output.dataset_version_id in self._states and replaces
+        current = [now.scope for now in versions.scopes_now(self._tx, dataset_version=output.dataset_version_id, touching=touching)] if known else []
+        if asked.everything:
+            return Announced(everything=True, scopes=tuple(current))
+        # A replace covers whole scopes, visibly; an append goes where it goes.
+        return Announced(everything=False, scopes=widened(asked.scopes, current) if replaces else asked.scopes)
+
+    def _is_there(self, job: Job, output: Output, handing: Handing) -> bool:
+        told = handing.announced[output.output_index]
+        same = fingerprint(job.config_hash, everything=told.everything, scopes=told.scopes, pins=handing.pins.values())
+        touching: Sequence[Scope] = (FullScope(),) if told.everything else told.scopes
+        if output.dataset_version_id not in self._states:
+            return False
+        there = versions.fingerprints_now(self._tx, dataset_version=output.dataset_version_id, touching=touching)
+        whole = told.everything or sorted(str(scope) for scope, _ in there) == sorted(str(scope) for scope in told.scopes)
+        return bool(there) and whole and all(found == same for _, found in there)
+
+    def _input(self, fact: TaskFacts, input: Input, handing: Handing) -> Wire:
+        pin = handing.pins.get(input.index)
+        return unpinned(input) | {"pinned": self._pinned(fact, input, pin, handing) if pin else None}
+
+    def _pinned(self, fact: TaskFacts, input: Input, pin: Pin, handing: Handing) -> Wire:
+        scopes = self._restriction(fact, input, handing)
+        files = versions.files_of_version(self._tx, dataset_version=pin.dataset_version_id, version=pin.version)
+        kept = [file for file in files if scopes is None or any(overlap(file.scope, scope) for scope in scopes)]
+        current = self._current.get(pin.dataset_version_id)
+        schema = current.table_schema if current and current.version == pin.version else versions.schema_of_version(self._tx, pin.dataset_id, pin.version)
+        return {
+            "version": pin.version,
+            "table_schema": schema,
+            "location": table_location(fact.org_id, pin.dataset_id, pin.dataset_version_id),
+            "files": [file.model_dump(mode="json") for file in kept],
+            "scopes": None if scopes is None else [stored(scope) for scope in scopes],
+            "partition_by": input.partition_by,
+        }
+
+    def _restriction(self, fact: TaskFacts, input: Input, handing: Handing) -> tuple[Scope, ...] | None:
+        """The rows of the output's own scopes, where the input is cut in the same way: by the same kind, and heard of or of the same column."""
+        reads, told = _partition_by(input.partition_by), handing.announced.get(0)
+        writes = _partition_by(self._jobs[fact.generation_id].spec["outputs"][0].get("partition_by"))
+        if told is None or told.everything or reads is None or writes is None or reads.cursor is not writes.cursor:
+            return None
+        return told.scopes if input.trigger or reads.column == writes.column else None
+
+    def _output(self, fact: TaskFacts, job: Job, output: Output, handing: Handing) -> Wire:
+        told, state = handing.announced[output.output_index], self._states.get(output.dataset_version_id)
+        rules = self._rules[output.dataset_id]
+        appends = job.spec["update_strategy"] == UpdateStrategy.APPEND.value
+        replaced: Sequence[Scope] = () if appends else (FullScope(),) if told.everything else told.scopes
+        looks = appends or any(rule.scope == RuleScope.TABLE.value for rule in rules)
+        current = (
+            versions.files_at_place(self._tx, dataset_version=output.dataset_version_id, place=handing.base, without=replaced) if looks and state else []
+        )
+        location = table_location(fact.org_id, output.dataset_id, output.dataset_version_id)
+        return unstaged(output) | {
+            "staged": {
+                "location": location,
+                "staging": f"{location}/{staging_folder(fact.id, fact.attempt)}",
+                "everything": told.everything,
+                "scopes": [stored(scope) for scope in told.scopes],
+                "partition_by": job.spec["outputs"][output.output_index].get("partition_by"),
+                "table_schema": state.table_schema if state else None,
+                "rules": [rule.to_measure().model_dump(mode="json") for rule in rules],
+                "current": [file.model_dump(mode="json") for file in current],
+            }
+        }
+
+
+def unstaged(output: Output) -> Wire:
+    """An output before the claim, or without files."""
+    return {
+        "index": output.output_index,
+        "dataset_uuid": output.dataset_id,
+        "dataset_version": output.dataset_version_id,
+        "layer": output.layer,
+        "staged": None,
+    }
+
+
+def unpinned(input: Input) -> Wire:
+    """An input before the claim, or without files."""
+    return {
+        "index": input.index,
+        "name": input.name,
+        "dataset_uuid": input.dataset_id,
+        "dataset_version": input.dataset_version_id,
+        "trigger": input.trigger,
+        "where": input.filter,
+        "pinned": None,
+    }
+
+
+def _partition_by(told: dict[str, Any] | None) -> PartitionSpec | None:
+    return PartitionSpec.model_validate(told) if told else None

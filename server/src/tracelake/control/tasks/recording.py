@@ -1,0 +1,137 @@
+"""Record: places whose log entries are there become versions, materializations, run rows, events and the tasks behind them.
+
+One transaction, and it cannot fail for what it finds: everything was judged when the places were taken.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from tracelake.control.commits import store as commits
+from tracelake.control.commits.store import FrozenEntry
+from tracelake.control.database.ids import new_id
+from tracelake.control.database.transactions import Database, Role, Transaction
+from tracelake.control.run_history import store as run_history
+from tracelake.control.tasks import accepting, store
+from tracelake.control.tasks.finishing import Finisher, final_body, run_of
+from tracelake.control.tasks.judgement import LockedTask
+from tracelake.control.tasks.routing import Routing, look_and_lock, until_routing_holds
+from tracelake.control.tasks.store import ChangeToRecord, OutputToRecord
+from tracelake.control.tasks.task_state import Move, after
+from tracelake.control.versions import store as versions
+from tracelake.control.versions.spans import scope_of
+from tracelake.control.versions.store import NewMaterialization, NewVersion
+from tracelake_sdk.events import EventDraft, EventKind
+from tracelake_sdk.runs import RunStatus
+from tracelake_sdk.tasks import TaskState
+
+
+@dataclass(frozen=True)
+class Recording:
+    database: Database
+    wake: Callable[[Iterable[UUID]], None]
+    finisher: Finisher
+
+    def record(self, generation: UUID) -> int:
+        """How many places became versions; call it only when every frozen entry of the line is there."""
+        recorded, pools = until_routing_holds(lambda: self._record(generation))
+        self.wake(pools)
+        return recorded
+
+    def _record(self, generation: UUID) -> tuple[int, set[UUID]]:
+        with self.database.transaction("record", role=Role.DECIDE) as tx:
+            routing = look_and_lock(tx, [generation], telling=[generation])
+            entries = commits.to_put(tx, generation)
+            if not entries:
+                return 0, set()
+            line = versions.lines(tx, [generation])[generation]
+            first, last = line.recorded + 1, line.frozen
+            changes = store.changes_to_record(tx, generation=generation, first=first, last=last)
+            written = store.outputs_to_record(tx, generation=generation, first=first, last=last)
+            # Datasets before tasks: their counters are rows with a lock.
+            numbers = {entry.dataset_id: versions.next_version(tx, entry.dataset_id) for entry in sorted(entries, key=lambda entry: entry.dataset_id)}
+            tasks = store.lock(tx, org=entries[0].org_id, tasks=[change.task_id for change in changes])
+            at = store.clock(tx, now=None)
+            for entry in entries:
+                _add_version(tx, generation, entry, numbers[entry.dataset_id], changes, written, len(routing.outputs[generation]), at)
+            pools = self._finish(tx, changes, tasks, written, numbers, routing, at)
+            commits.recorded(tx, generation=generation, place=last)
+            return len(changes), pools
+
+    def _finish(
+        self,
+        tx: Transaction,
+        changes: list[ChangeToRecord],
+        tasks: dict[UUID, LockedTask],
+        written: list[OutputToRecord],
+        numbers: dict[UUID, int],
+        routing: Routing,
+        at: datetime,
+    ) -> set[UUID]:
+        for task in tasks.values():
+            after(TaskState(task.state), Move.RECORD)
+        store.record(tx, list(tasks), at=at)
+        runs = [run_of(tasks[change.task_id], change.attempt, change.started_at, RunStatus.SUCCESS, None) for change in changes]
+        run_history.append(tx, runs, routing.outputs, now=at)
+        told = [telling for change in changes for telling in accepting.tellings(change.task_id, routing.outputs[tasks[change.task_id].generation_id],
+                                                                               _drafts(change, tasks[change.task_id], written, numbers, routing))]
+        org = next(iter(tasks.values())).org_id
+        pools = accepting.accept(tx, org, told, routing)
+        job = next(iter(routing.jobs.values()))
+        self.finisher.tell(tx, [(org, final_body(change.task_id, job, TaskState.COMPLETED, change.attempt, None)) for change in changes])
+        return pools
+
+
+def _add_version(
+    tx: Transaction,
+    generation: UUID,
+    entry: FrozenEntry,
+    number: int,
+    changes: list[ChangeToRecord],
+    written: list[OutputToRecord],
+    outputs: int,
+    at: datetime,
+) -> None:
+    mine = [row for row in written if row.dataset_version_id == entry.dataset_version_id]
+    last = mine[-1]
+    by_place = {change.place: change for change in changes}
+    change = by_place[last.place]
+    version = NewVersion(
+        org_id=entry.org_id,
+        dataset_id=entry.dataset_id,
+        version=number,
+        generation_id=generation,
+        dataset_version_id=entry.dataset_version_id,
+        delta_version=entry.delta_version,
+        first_place=entry.first_place,
+        last_place=entry.last_place,
+        places=sorted({row.place for row in mine}),
+        table_schema=last.table_schema,
+        schema_hash=last.schema_hash,
+        row_count=last.row_count,
+        promoted_at=at,
+        promoted_by=f"{change.task_id}:{change.attempt}",
+    )
+    versions.add_version(tx, version)
+    made = [
+        NewMaterialization(new_id(), by_place[row.place].task_id, by_place[row.place].attempt, scope_of(row.scope), by_place[row.place].custom)
+        for row in mine
+    ]
+    versions.add_materializations(tx, version, made)
+
+
+def _drafts(change: ChangeToRecord, task: LockedTask, written: list[OutputToRecord], numbers: dict[UUID, int], routing: Routing) -> list[EventDraft]:
+    """One event for each scope of each output; a rewrite is named after the event or request behind it, so that a retry repeats it."""
+    outputs = {output.dataset_version_id: output for output in routing.outputs[task.generation_id]}
+    return [
+        EventDraft(
+            output=outputs[row.dataset_version_id].output_index,
+            scope=scope_of(row.scope),
+            kind=EventKind(row.kind),
+            revision=str(task.trigger_id) if row.kind == EventKind.REWRITTEN.value else "",
+            payload={"version": numbers[outputs[row.dataset_version_id].dataset_id]},
+        )
+        for row in written
+        if row.place == change.place
+    ]

@@ -1,0 +1,44 @@
+"""Unchanged: a task whose result is there already ends without running, and tells nobody, so that a cascade ends."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from tracelake.control.database.transactions import Database
+from tracelake.control.tasks import store
+from tracelake.control.tasks.finishing import Finisher
+from tracelake.control.tasks.judgement import Ending
+from tracelake.control.tasks.routing import look_and_lock, until_routing_holds
+from tracelake.control.tasks.store import EndedAttempt, TaskFacts
+from tracelake.control.tasks.task_state import Move, after
+from tracelake_sdk.runs import RunStatus
+from tracelake_sdk.tasks import AttemptOutcome, TaskState
+
+UNCHANGED = "Unchanged: the same config, scope and input versions made what is there."
+
+
+@dataclass(frozen=True)
+class Unchanging:
+    """Not in the claim's own transaction, which waits for no line; a crash in between costs a lease, and then it is found again."""
+
+    database: Database
+    wake: Callable[[Iterable[UUID]], None]
+    finisher: Finisher
+
+    def end(self, facts: list[TaskFacts]) -> None:
+        self.wake(until_routing_holds(lambda: self._end(facts)))
+
+    def _end(self, facts: list[TaskFacts]) -> set[UUID]:
+        with self.database.transaction("unchanged") as tx:
+            routing = look_and_lock(tx, {fact.generation_id for fact in facts}, telling=())
+            attempts = {fact.id: fact.attempt for fact in facts}
+            locked = [task for org in {fact.org_id for fact in facts} for task in store.lock(tx, org=org, tasks=list(attempts)).values()]
+            # Meanwhile its lease may have run out, or a person may have canceled it.
+            mine = [task for task in locked if task.state == TaskState.RUNNING.value and task.attempt == attempts[task.id] and task.cancel_asked_at is None]
+            rows = store.attempts(tx, [(task.id, task.attempt) for task in mine])
+            ended = [EndedAttempt(task, task.attempt, _ending(task.state, task.failures)) for task in mine]
+            return self.finisher.finish(tx, ended, {row.task_id: row.started_at for row in rows.values()}, routing, now=None)
+
+
+def _ending(state: str, failures: int) -> Ending:
+    return Ending(after(TaskState(state), Move.FINISH), AttemptOutcome.SUCCEEDED, RunStatus.SUCCESS, failures, error_class=None, error_message=UNCHANGED)
