@@ -14,6 +14,9 @@ from tracelake_sdk.cli import invocation, main
 from tracelake_sdk.cli.picture import branches, print_dag
 from tracelake_sdk.cli.printing import Column, clean, print_table, scope_words
 from tracelake_sdk.cli.targets import Target, parse_cursors, parse_job, parse_target, request_of
+from tracelake_sdk.dags import Layer
+from tracelake_sdk.promotions import Enforcement, PolicyType
+from tracelake_sdk.rules import RuleScope, RuleType, Severity
 from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope
 from tracelake_sdk.status import DagStatus, JobStatus, TaskCounts
@@ -83,6 +86,11 @@ def test_a_request_is_made_of_cursors_or_given_whole() -> None:
 def test_the_words_for_states_are_those_of_the_models() -> None:
     assert list(get_args(main.State)) == [state.value for state in TaskState]
     assert list(get_args(main.Status)) == [status.value for status in RunStatus]
+    for words, enum in (
+        (main.LayerName, Layer), (main.SeverityName, Severity), (main.ScopeName, RuleScope), (main.EnforcementName, Enforcement),
+        (main.RuleTypeName, RuleType), (main.PolicyTypeName, PolicyType),
+    ):  # fmt: skip
+        assert list(get_args(words)) == [member.value for member in enum]
 
 
 def test_a_dag_is_drawn_as_a_tree_with_every_job_once() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tracelake_sdk.errors import RuleInvalid
+from tracelake_sdk.patterns import PatternRefused, re2_subset
 from tracelake_sdk.rules import Enumerated, NotNull, Range, Regex, RowCount, RuleTree, RuleType, Unique
 
 MOST_LETTERS = 10_000  # of an expression
@@ -306,18 +307,12 @@ def _regex(words: _Words) -> RuleTree:
         raise words.unexpected("a pattern in single quotes", token)
     pattern = _text(token)
     null_passes = words.null_passes()
-    if why := why_no_pattern(pattern):
-        raise words.wrong(f"the pattern {why}", "write the RE2 subset of regular expressions, which matches the whole text")
-    return Regex(column=column, pattern=pattern, null_passes=null_passes)
-
-
-def why_no_pattern(pattern: str) -> str | None:
-    """Why this cannot be the pattern of a rule; None where it can."""
     try:
-        re.compile(pattern)
-    except re.error as error:
-        return f"is no regular expression ({error.msg})"
-    return None
+        re2_subset(pattern)
+    except PatternRefused as refused:
+        remedy = "write the subset of regular expressions that every engine reads alike; it matches the whole text"
+        raise words.wrong(f"the pattern is not understood ({refused})", remedy) from None
+    return Regex(column=column, pattern=pattern, null_passes=null_passes)
 
 
 def _number(words: _Words, token: _Token) -> int | float:
