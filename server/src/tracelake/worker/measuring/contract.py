@@ -30,8 +30,8 @@ class Limits(_Line):
 class OutputToMeasure(_Line):
     """One output of an attempt.
 
-    A first measurement has neither `previous` nor `moved`. A rebase has both. Rules that came later (the answer `measure`) have
-    `previous` and `rules`: just these are measured, over the files of `previous`, and join its own.
+    A first measurement has no `previous`. A rebase has `previous` and `moved`; rules of `staged` are those known so far. Rules that came
+    later (the answer `measure`) have `previous` and `rules`: just these are measured, over the files of `previous`, and join its own.
     """
 
     index: int = Field(ge=0)
@@ -63,12 +63,13 @@ RefusalClass = Literal[
     "key_missing",         # a column of the unique key is not there, or cannot be one
     "scope_unknown",       # a file lies in a folder that is no scope of the output
     "seal_broken",         # a file is no longer what was measured
+    "storage_unavailable", # worth another try
     "unmeasurable",        # anything else; the log says more
 ]
 
 
 class Refusal(_Line):
-    """Why nothing was measured: the attempt's failure, final because the same files would be refused again."""
+    """Why nothing was measured: the attempt's failure, as a rule final because the same files would be refused again."""
 
     error_class: RefusalClass
     message: str = Field(max_length=2000)
@@ -82,3 +83,11 @@ class MeasureResult(_Line):
     outputs: list[OutputMeasured] = Field(default_factory=list)
     refusal: Refusal | None = None
     milliseconds: float = 0
+
+
+class Refused(Exception):
+    """Ends a measurement with a refusal."""
+
+    def __init__(self, error_class: RefusalClass, message: str, *, retry: bool = False) -> None:
+        super().__init__(message)
+        self.refusal: Refusal = Refusal(error_class=error_class, message=message[:2000], retry=retry)

@@ -1,0 +1,196 @@
+"""A batch: the files that an attempt staged, sealed and opened, with their schema, their scopes and their keys."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from tracelake.storage.delta_schemas import delta_schema, not_carried, schema_hash
+from tracelake.worker.measuring.contract import OutputToMeasure, Refused
+from tracelake.worker.measuring.dedupe import Key, KeyedFile, find_repeats, write_without
+from tracelake.worker.measuring.footers import ColumnFacts, facts_of, read_footer, statistics_of
+from tracelake.worker.measuring.keys import SIDECAR, FileKeys, read_keys, sort_hashes
+from tracelake.worker.measuring.rule_measuring import Rows
+from tracelake.worker.measuring.scoping import announced, count_outside, first_key, scope_of
+from tracelake.worker.measuring.sealing import seal
+from tracelake.worker.measuring.workplace import Workplace
+from tracelake_sdk.measurements import StagedFile, TableFile
+from tracelake_sdk.rule_trees import Column, Kind, columns_of
+from tracelake_sdk.scopes import Scope
+
+_ROUND = re.compile(r"(.*)-u([0-9]+)")
+
+
+@dataclass(frozen=True)
+class BatchFile:
+    path: str
+    local: Path
+    size: int
+    seal: str
+    rows: int
+    columns: Mapping[str, Column]
+    table_schema: dict[str, Any]
+    facts: Mapping[str, ColumnFacts]
+    keys: FileKeys | None = None
+    scope: Scope | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Files with rows alone; an empty one only tells its schema."""
+
+    files: tuple[BatchFile, ...]
+    table_schema: dict[str, Any]
+    columns: Mapping[str, Column]
+    duplicates: int = 0
+
+    @property
+    def rows(self) -> Rows:
+        return rows_of(self.files, self.columns)
+
+    def seals(self, work: Workplace) -> dict[str, str]:
+        return {work.stored(file.path): file.seal for file in self.files}
+
+
+def rows_of(files: Sequence[BatchFile], columns: Mapping[str, Column]) -> Rows:
+    held = frozenset(column for file in files for column in file.columns)
+    return Rows(tuple(file.local for file in files), tuple((file.rows, file.facts) for file in files), columns, held)
+
+
+def open_batch(work: Workplace, paths: Sequence[str], table_schema: dict[str, Any] | None, *, sealed: Mapping[str, str] | None = None) -> Batch:
+    """Seals and opens these files; `table_schema` stands in where there is none."""
+    for path in paths:
+        work.check(path)
+    seals = seal(work.storage, [work.stored(path) for path in paths]) if sealed is None else sealed
+    files = [open_file(work, path, seals[work.stored(path)]) for path in sorted(paths)]
+    schema = _joined([file.table_schema for file in files], table_schema)
+    return Batch(tuple(file for file in files if file.rows), schema, columns_of(schema))
+
+
+def open_file(work: Workplace, path: str, sealed: str) -> BatchFile:
+    local = work.local(path)
+    footer = read_footer(local)
+    if refused := not_carried(footer.schema):
+        raise Refused("schema_not_carried", " ".join(refused))
+    schema = delta_schema(footer.schema)
+    columns = columns_of(schema)
+    return BatchFile(path, local, local.stat().st_size, sealed, footer.rows, columns, schema, facts_of(footer, columns))
+
+
+def _joined(schemas: Sequence[dict[str, Any]], otherwise: dict[str, Any] | None) -> dict[str, Any]:
+    """Every column of any file, in the order in which they are met."""
+    if not schemas:
+        return otherwise or {"type": "struct", "fields": []}
+    fields: dict[str, dict[str, Any]] = {}
+    for schema in schemas:
+        for field in schema["fields"]:
+            known = fields.setdefault(field["name"], field)
+            if known["type"] != field["type"]:
+                raise Refused("schemas_differ", f"The column {field['name']} has different types in different files of the output; write all files with one schema.")
+    if len({name.lower() for name in fields}) < len(fields):
+        raise Refused("schemas_differ", "Files of the output spell a column differently; write all files with one schema.")
+    return {"type": "struct", "fields": list(fields.values())}
+
+
+def scoped(connection: duckdb.DuckDBPyConnection, work: Workplace, output: OutputToMeasure, batch: Batch) -> Batch:
+    """With the scope of each file, as the folder that it lies in says."""
+    spec = output.staged.partition_by
+    files: list[BatchFile] = []
+    for file in batch.files:
+        parts = file.path.split("/")
+        folder = parts[1] if len(parts) > 2 else ""  # {attempt}/{folder of the scope}/…
+        key = first_key(connection, file.local, spec, file.columns) if spec and spec.cursor is None and folder.startswith("p-") else None
+        files.append(replace(file, scope=scope_of(output, folder, key)))
+    return replace(batch, files=tuple(files))
+
+
+def outside_scope(connection: duckdb.DuckDBPyConnection, output: OutputToMeasure, batch: Batch) -> int:
+    outside = 0
+    by_scope: dict[Scope, list[BatchFile]] = {}
+    for file in batch.files:
+        if file.scope is not None:
+            by_scope.setdefault(file.scope, []).append(file)
+    for scope, files in by_scope.items():
+        if not announced(output, scope):
+            outside += sum(file.rows for file in files)
+        else:
+            members = [(file.local, file.rows, file.facts) for file in files]
+            outside += count_outside(connection, output.staged.partition_by, batch.columns, scope, members)
+    return outside
+
+
+def key_of(unique_key: Sequence[str], batch: Batch) -> Key:
+    columns: list[tuple[str, Column]] = []
+    for name in unique_key:
+        if batch.files and any(name not in file.columns for file in batch.files):
+            raise Refused("key_missing", f"The column {name} of the unique key is not in every file of the output.")
+        column = batch.columns.get(name, Column(Kind.OTHER))
+        if batch.files and column.kind is Kind.OTHER:
+            raise Refused("key_missing", f"The column {name} is nested or binary and cannot be part of a unique key.")
+        columns.append((name, column))
+    return Key(tuple(columns), in_sidecars=True)
+
+
+def keyed(batch: Batch, key: Key) -> Batch:
+    """With the keys of each file."""
+    return replace(batch, files=tuple(replace(file, keys=read_keys(file.local, key.columns)) for file in batch.files))
+
+
+def keyed_files(batch: Batch) -> list[KeyedFile]:
+    return [KeyedFile(file.path, file.local, file.keys) for file in batch.files if file.keys is not None]
+
+
+def without_repeats(
+    connection: duckdb.DuckDBPyConnection, work: Workplace, batch: Batch, key: Key, current: Sequence[TableFile], *, inside: bool, threads: int
+) -> Batch:
+    """A file with rows that repeat a key is written again without them; the first row of a key stays."""
+    masks = find_repeats(connection, work, keyed_files(batch), key, current, inside=inside, threads=threads)
+    files: list[BatchFile] = []
+    for file, repeats in zip(batch.files, masks, strict=True):
+        if not repeats.any():
+            files.append(file)
+        elif not repeats.all():
+            files.append(_written_again(work, file, repeats))
+    return replace(batch, files=tuple(files), duplicates=batch.duplicates + sum(int(repeats.sum()) for repeats in masks))
+
+
+def _written_again(work: Workplace, file: BatchFile, repeats: Any) -> BatchFile:
+    folder, _, name = file.path.rpartition("/")
+    stem = name.removesuffix(".parquet")
+    found = _ROUND.fullmatch(stem)
+    path = f"{folder}/{found[1] if found else stem}-u{int(found[2]) + 1 if found else 1}.parquet"
+    write_without(work, file.local, path, repeats)
+    sealed = seal(work.storage, [work.stored(path)])
+    again = open_file(work, path, sealed[work.stored(path)])
+    keys = file.keys
+    if keys is not None:
+        keys = replace(keys, hashes=keys.hashes[~repeats], present=keys.present[~repeats])
+    return replace(again, keys=keys, scope=file.scope)
+
+
+def staged_files(work: Workplace, batch: Batch, *, threads: int) -> list[StagedFile]:
+    """As they are reported; the hashes of their keys are stored beside them."""
+    return [_staged_file(work, file, threads) for file in batch.files]
+
+
+def _staged_file(work: Workplace, file: BatchFile, threads: int) -> StagedFile:
+    low = high = hashes = None
+    if file.keys is not None:
+        low, high, hashes = file.keys.low, file.keys.high, file.path + SIDECAR
+        with work.new_file(hashes) as draft:
+            draft.write_bytes(sort_hashes(file.keys.hashes[file.keys.present], threads).astype(np.dtype("<u8")).tobytes())
+        seal(work.storage, [work.stored(hashes)])
+    if file.scope is None:
+        raise Refused("scope_unknown", "A file of the output has no scope.")
+    return StagedFile(
+        path=file.path, size=file.size, rows=file.rows, scope=file.scope, key_min=low, key_max=high, hashes=hashes,
+        seal=file.seal, statistics=statistics_of(file.columns, file.facts),
+    )  # fmt: skip
+
+
+def hash_of(batch: Batch) -> str:
+    return schema_hash(batch.table_schema)

@@ -1,0 +1,182 @@
+"""Footers: what Parquet files say of themselves, and which of it is beyond doubt.
+
+A bound counts only where its writer is known to write true ones: never for floating numbers (NaN is in none of them), never for texts
+that may have been cut off.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tracelake.worker.measuring.contract import Refused
+from tracelake_sdk.measurements import FileStatistics
+from tracelake_sdk.rule_trees import Column, IsNull, Kind, OutsideUnits, RowCheck
+
+_KNOWN_WRITERS = ("parquet-mr ", "parquet-cpp-arrow ", "DuckDB ", "Polars", "parquet-rs ")
+_WRITERS_OF_WHOLE_TEXTS = ("parquet-mr ", "parquet-cpp-arrow ")
+_LONGEST_TEXT = 32  # bytes; no writer cuts that short
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_YEARS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC))
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What is certain of one column of one file; None where it is not."""
+
+    rows: int
+    nulls: int | None
+    low: int | str | None = None   # units of the column, or text
+    high: int | str | None = None
+
+    @property
+    def empty(self) -> bool:
+        return self.nulls == self.rows
+
+
+@dataclass(frozen=True)
+class Footer:
+    rows: int
+    schema: Any      # of Arrow
+    metadata: Any    # of pyarrow.parquet
+
+
+def read_footer(file: Path) -> Footer:
+    try:
+        parquet = pq.ParquetFile(file)
+        return Footer(parquet.metadata.num_rows, parquet.schema_arrow, parquet.metadata)
+    except (pa.ArrowException, OSError, ValueError):
+        raise Refused("not_parquet", "A file of the output is not Parquet, or not whole.") from None
+
+
+def facts_of(footer: Footer, columns: Mapping[str, Column]) -> dict[str, ColumnFacts]:
+    """By name, for every column of the file that is neither nested nor missing."""
+    metadata = footer.metadata
+    writer = metadata.created_by or ""
+    if not writer.startswith(_KNOWN_WRITERS):
+        return {}
+    found: dict[str, ColumnFacts] = {}
+    for index in range(metadata.num_columns):
+        leaf = metadata.schema.column(index)
+        column = columns.get(leaf.path)
+        if column is None or leaf.max_repetition_level or leaf.max_definition_level > 1 or leaf.path not in footer.schema.names:
+            continue
+        chunks = [(group.num_rows, group.column(index).statistics) for group in map(metadata.row_group, range(metadata.num_row_groups))]
+        found[leaf.path] = _column_facts(footer.rows, column, chunks, writer)
+    return found
+
+
+def _column_facts(rows: int, column: Column, chunks: Sequence[tuple[int, Any]], writer: str) -> ColumnFacts:
+    nulls: int | None = 0
+    bounds: list[tuple[int | str, int | str] | None] = []
+    for count, statistics in chunks:
+        known = statistics.null_count if statistics is not None and statistics.has_null_count else None
+        nulls = None if nulls is None or known is None else nulls + known
+        if known != count:  # an all-null chunk has no bounds and needs none
+            bounds.append(_bounds(column, statistics, writer))
+    if nulls is not None and not 0 <= nulls <= rows:
+        nulls = None
+    sure = [bound for bound in bounds if bound is not None]
+    if not sure or len(sure) < len(bounds):
+        return ColumnFacts(rows, nulls)
+    lows, highs = zip(*sure, strict=True)
+    return ColumnFacts(rows, nulls, min(lows), max(highs))  # pyright: ignore[reportArgumentType] of one kind
+
+
+def _bounds(column: Column, statistics: Any, writer: str) -> tuple[int | str, int | str] | None:
+    if statistics is None or not statistics.has_min_max:
+        return None
+    if column.kind is Kind.TEXT:
+        texts = [_text(raw, writer) for raw in (statistics.min_raw, statistics.max_raw)]
+        low, high = texts
+    elif column.counted:
+        low, high = (_units(raw, column, statistics.physical_type) for raw in (statistics.min_raw, statistics.max_raw))
+    else:
+        return None
+    return (low, high) if low is not None and high is not None and low <= high else None  # pyright: ignore[reportOperatorIssue] of one kind
+
+
+def _text(raw: Any, writer: str) -> str | None:
+    if not isinstance(raw, bytes) or len(raw) > _LONGEST_TEXT or not writer.startswith(_WRITERS_OF_WHOLE_TEXTS):
+        return None
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _units(raw: Any, column: Column, physical: str) -> int | None:
+    if physical in ("INT32", "INT64") and isinstance(raw, int) and not isinstance(raw, bool):
+        return raw
+    if physical == "FIXED_LEN_BYTE_ARRAY" and column.kind is Kind.DECIMAL and isinstance(raw, bytes):
+        return int.from_bytes(raw, "big", signed=True)
+    return None  # INT96, and whatever else sorts its own way
+
+
+def proved(check: RowCheck, files: Sequence[tuple[int, Mapping[str, ColumnFacts]]]) -> int | None:
+    """How many rows break the rule, where the footers leave no doubt; `files` are rows and facts."""
+    if not isinstance(check, IsNull | OutsideUnits):
+        return None
+    violations = 0
+    for rows, facts in files:
+        found = _broken(check, facts.get(check.column), rows)
+        if found is None:
+            return None
+        violations += found
+    return violations
+
+
+def _broken(check: IsNull | OutsideUnits, facts: ColumnFacts | None, rows: int) -> int | None:
+    if facts is None:
+        return None if rows else 0
+    if isinstance(check, IsNull):
+        return facts.nulls
+    if not facts.empty and not _inside(check, facts):
+        return None
+    return 0 if check.null_passes else facts.nulls
+
+
+def _inside(check: OutsideUnits, facts: ColumnFacts) -> bool:
+    if not isinstance(facts.low, int) or not isinstance(facts.high, int):
+        return facts.rows == 0
+    return (check.low is None or facts.low >= check.low) and (check.high is None or facts.high <= check.high)
+
+
+def statistics_of(columns: Mapping[str, Column], facts: Mapping[str, ColumnFacts]) -> FileStatistics:
+    """As Delta spells them: true bounds, not always the tightest."""
+    least: dict[str, Any] = {}
+    most: dict[str, Any] = {}
+    for name, known in facts.items():
+        low, high = _spelled(columns[name], known.low, up=False), _spelled(columns[name], known.high, up=True)
+        if low is not None and high is not None:
+            least[name], most[name] = low, high
+    return FileStatistics(min=least, max=most, nulls={name: known.nulls for name, known in facts.items() if known.nulls is not None})
+
+
+def _spelled(column: Column, bound: int | str | None, *, up: bool) -> int | float | str | None:
+    if bound is None or isinstance(bound, str) or column.kind is Kind.INTEGER:
+        return bound
+    match column.kind:
+        case Kind.DATE:
+            ordinal = bound + _EPOCH.toordinal()
+            return date.fromordinal(ordinal).isoformat() if 1 <= ordinal <= date.max.toordinal() else None
+        case Kind.TIMESTAMP:
+            return _instant(bound, up=up)
+        case _:
+            exact = Decimal(bound).scaleb(-column.scale)
+            number = float(exact)  # Delta spells decimals as JSON numbers, which readers may take for doubles
+            return number if abs(bound) < 10**15 and Decimal(repr(number)) == exact else None
+
+
+def _instant(microseconds: int, *, up: bool) -> str | None:
+    """Delta's instants have milliseconds: the least is rounded down, the greatest up, and so both stay true."""
+    milliseconds = -(-microseconds // 1000) if up else microseconds // 1000
+    if not (_YEARS[0] - _EPOCH) // _MILLISECOND <= milliseconds <= (_YEARS[1] - _EPOCH) // _MILLISECOND:
+        return None
+    return (_EPOCH + milliseconds * _MILLISECOND).isoformat(timespec="milliseconds").replace("+00:00", "Z")

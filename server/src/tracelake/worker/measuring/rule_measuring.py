@@ -1,0 +1,127 @@
+# ruff: noqa: S608  # the SQL is made of checks; names and literals in it are quoted by compile_duckdb
+"""Measures rules on some files: from footers where they prove it, all others that look at single rows in one scan, uniqueness by itself."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from tracelake.worker.measuring.compile_duckdb import broken, files, names
+from tracelake.worker.measuring.contract import Limits
+from tracelake.worker.measuring.engine import count_broken
+from tracelake.worker.measuring.footers import ColumnFacts, proved
+from tracelake.worker.measuring.uniqueness import count_repeated, sample_repeated
+from tracelake_sdk.rule_trees import Column, IsNull, Kind, Repeated, RowCheck, RuleUnmeasurable, check_of
+from tracelake_sdk.rules import MeasuringMethod, RowCount, RuleMeasurement, RuleToMeasure
+
+SAMPLES = 5
+_LONGEST_SAMPLE = 200
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some files, as rules see them."""
+
+    local: tuple[Path, ...]
+    facts: tuple[tuple[int, Mapping[str, ColumnFacts]], ...]  # of each file: its rows, and what its footer proves
+    columns: Mapping[str, Column]                             # those that a rule may name
+    held: frozenset[str]                                      # those that at least one of the files has
+
+    @property
+    def count(self) -> int:
+        return sum(rows for rows, _ in self.facts)
+
+
+@dataclass(frozen=True)
+class Counter:
+    """Counts on one engine; `shown` are the columns of the job's unique key, of which samples are made."""
+
+    connection: duckdb.DuckDBPyConnection
+    limits: Limits
+    shown: tuple[str, ...] = ()
+    unique: frozenset[str] = field(default_factory=frozenset[str])  # columns that are known to be a key of these rows
+
+    def measure(self, rows: Rows, rules: Sequence[RuleToMeasure]) -> list[RuleMeasurement]:
+        """In the order of the rules, without those that count rows."""
+        checks: dict[int, RowCheck | Repeated] = {}
+        found: dict[int, RuleMeasurement] = {}
+        for number, rule in enumerate(rules):
+            if isinstance(rule.tree, RowCount):
+                continue
+            try:
+                checks[number] = check_of(rule.tree, rows.columns)
+            except RuleUnmeasurable as error:
+                found[number] = unmeasured(rule, str(error))
+        for number, check in checks.items():
+            answer = self._without_scan(rows, check)
+            if answer is not None:
+                found[number] = _measured(rules[number], answer, rows.count, MeasuringMethod.FOOTERS, 0)
+        found |= self._scan(rows, {number: (rules[number], check) for number, check in checks.items() if number not in found})
+        return [self._with_samples(rows, checks.get(number), measurement) for number, measurement in sorted(found.items())]
+
+    def _without_scan(self, rows: Rows, check: RowCheck | Repeated) -> int | None:
+        if isinstance(check, Repeated):
+            return 0 if (self.unique and self.unique <= set(check.columns)) or not rows.held.issuperset(check.columns) else None
+        if check.column not in rows.held:  # null in every row
+            return rows.count if isinstance(check, IsNull) or not check.null_passes else 0
+        return proved(check, rows.facts)
+
+    def _scan(self, rows: Rows, asked: Mapping[int, tuple[RuleToMeasure, RowCheck | Repeated]]) -> dict[int, RuleMeasurement]:
+        found: dict[int, RuleMeasurement] = {}
+        single = {number: check for number, (_, check) in asked.items() if not isinstance(check, Repeated)}
+        started = time.perf_counter()
+        counts = count_broken(self.connection, rows.local, list(single.values()))
+        share = _milliseconds(started) / max(len(single), 1)
+        for number, count in zip(single, counts, strict=True):
+            found[number] = _measured(asked[number][0], count, rows.count, MeasuringMethod.SCAN, share)
+        for number, (rule, check) in asked.items():
+            if isinstance(check, Repeated):
+                started = time.perf_counter()
+                found[number] = _measured(rule, self._count_repeated(rows, check), rows.count, MeasuringMethod.SCAN, _milliseconds(started))
+        return found
+
+    def _count_repeated(self, rows: Rows, check: Repeated) -> int | str:
+        whole = all(rows.columns[column].kind is Kind.INTEGER for column in check.columns)
+        try:
+            return count_repeated(self.connection, rows.local, check.columns, rows=rows.count, whole=whole, limits=self.limits)
+        except duckdb.Error as error:
+            return f"The engine could not count it ({type(error).__name__})."
+
+    def _with_samples(self, rows: Rows, check: RowCheck | Repeated | None, measurement: RuleMeasurement) -> RuleMeasurement:
+        if not measurement.violations or check is None or not self.shown or not rows.held.issuperset(self.shown):
+            return measurement
+        try:
+            return measurement.model_copy(update={"samples": [spell_sample(self.shown, row) for row in self._samples(rows, check)]})
+        except duckdb.Error:
+            return measurement  # the count stands without them
+
+    def _samples(self, rows: Rows, check: RowCheck | Repeated) -> list[Any]:
+        if isinstance(check, Repeated):
+            return sample_repeated(self.connection, rows.local, check.columns, self.shown, SAMPLES)
+        condition = broken(check) if check.column in rows.held else "true"
+        return self.connection.execute(
+            f"SELECT DISTINCT {names(self.shown)} FROM {files(rows.local)} WHERE {condition} ORDER BY ALL LIMIT {SAMPLES}"
+        ).fetchall()
+
+
+def unmeasured(rule: RuleToMeasure, why: str) -> RuleMeasurement:
+    return RuleMeasurement(rule_id=rule.id, revision=rule.revision, violations=None, error=why)
+
+
+def _measured(rule: RuleToMeasure, answer: int | str, examined: int, method: MeasuringMethod, milliseconds: float) -> RuleMeasurement:
+    if isinstance(answer, str):
+        return unmeasured(rule, answer)
+    return RuleMeasurement(
+        rule_id=rule.id, revision=rule.revision, violations=answer, examined=examined, method=method, milliseconds=round(milliseconds, 3)
+    )  # fmt: skip
+
+
+def _milliseconds(started: float) -> float:
+    return (time.perf_counter() - started) * 1000
+
+
+def spell_sample(columns: Sequence[str], row: Sequence[Any]) -> str:
+    return ", ".join(f"{column}={'null' if value is None else value}" for column, value in zip(columns, row, strict=True))[:_LONGEST_SAMPLE]

@@ -1,0 +1,138 @@
+# ruff: noqa: S608  # the SQL is made of checks; names and literals in it are quoted by compile_duckdb
+"""Scoping: which scope each file belongs to, and how many of its rows do not."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+
+from tracelake.worker.measuring.compile_duckdb import files, name, text, units
+from tracelake.worker.measuring.contract import OutputToMeasure, Refused
+from tracelake.worker.measuring.footers import ColumnFacts
+from tracelake_sdk.cursors import CursorType
+from tracelake_sdk.dags import PartitionSpec
+from tracelake_sdk.rule_trees import Column, Kind
+from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, covers, folder_of
+
+_TIME = re.compile(r"([0-9]{8}T[0-9]{6})([0-9]{6})?Z")
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def scope_of(output: OutputToMeasure, folder: str, first_key: str | None) -> Scope:
+    """The scope that a folder stands for; `first_key` is the partition key of a row in it, where there is one."""
+    told = {folder_of(scope): scope for scope in [*(output.scopes or []), *output.staged.scopes]}
+    if folder in told:
+        return told[folder]
+    found = _read_folder(folder, first_key) if output.staged.partition_by else None
+    if found is None or folder_of(found) != folder or (output.scopes is not None and not output.adopted):
+        raise Refused("scope_unknown", "A file of the output lies in a folder that is none of its scopes.")
+    return found
+
+
+def _read_folder(folder: str, first_key: str | None) -> Scope | None:
+    try:
+        if folder.startswith("p-"):
+            return PartitionScope(key=first_key) if first_key else None
+        if folder.startswith("c-"):
+            return CursorScope(value=_cursor(folder[2:]))
+        start, _, end = folder.partition("_")
+        return RangeScope(start=_cursor(start), end=_cursor(end))
+    except ValueError:
+        return None
+
+
+def _cursor(spelled: str) -> int | datetime:
+    if _WHOLE.fullmatch(spelled):
+        return int(spelled)
+    if found := _TIME.fullmatch(spelled):
+        return datetime.strptime(found[1], "%Y%m%dT%H%M%S").replace(tzinfo=UTC, microsecond=int(found[2] or 0))
+    raise ValueError("no cursor")
+
+
+def first_key(connection: duckdb.DuckDBPyConnection, local: Path, spec: PartitionSpec, columns: Mapping[str, Column]) -> str | None:
+    """The partition key of some row."""
+    column = columns.get(spec.column)
+    if column is None or (spelled := key_text(spec.column, column)) is None:
+        return None
+    found = connection.execute(f"SELECT {spelled} FROM {files([local])} WHERE {name(spec.column)} IS NOT NULL LIMIT 1").fetchone()
+    return found[0] if found else None
+
+
+def key_text(column: str, of: Column) -> str | None:
+    """A value of the column as a partition key; None where its values are none."""
+    match of.kind:
+        case Kind.TEXT:
+            return name(column)
+        case Kind.TIMESTAMP:
+            return f"make_timestamp(epoch_us({name(column)}))::VARCHAR"
+        case Kind.FLOAT | Kind.OTHER:
+            return None
+        case _:
+            return f"{name(column)}::VARCHAR"
+
+
+def announced(output: OutputToMeasure, scope: Scope) -> bool:
+    return output.staged.everything or any(covers(whole, scope) for whole in output.staged.scopes)
+
+
+def count_outside(
+    connection: duckdb.DuckDBPyConnection, spec: PartitionSpec | None, columns: Mapping[str, Column], scope: Scope,
+    members: Sequence[tuple[Path, int, Mapping[str, ColumnFacts]]],
+) -> int:  # fmt: skip
+    """How many rows of these files (each with its rows and facts) are not of their scope."""
+    rows = sum(count for _, count, _ in members)
+    if isinstance(scope, FullScope) or not rows:
+        return 0
+    column = columns.get(spec.column) if spec else None
+    if spec is None or column is None:
+        return rows
+    inside = _inside(spec, column, scope)
+    if inside is None:
+        return rows
+    unproved = [local for local, count, facts in members if count and not _proved(spec, column, scope, facts.get(spec.column))]
+    if not unproved:
+        return 0
+    found = connection.execute(f"SELECT count(*) FILTER (WHERE NOT coalesce({inside}, false)) FROM {files(unproved)}").fetchone()
+    return int(found[0]) if found else rows
+
+
+def _span(scope: CursorScope | RangeScope) -> tuple[int, int]:
+    """The least and the greatest unit that is inside."""
+    if isinstance(scope, CursorScope):
+        return _unit(scope.value), _unit(scope.value)
+    return _unit(scope.start), _unit(scope.end) - 1
+
+
+def _unit(cursor: int | datetime) -> int:
+    return cursor if isinstance(cursor, int) else (cursor - _EPOCH) // timedelta(microseconds=1)
+
+
+def _fits(spec: PartitionSpec, column: Column, scope: CursorScope | RangeScope) -> bool:
+    value = scope.value if isinstance(scope, CursorScope) else scope.start
+    kind = CursorType.INTEGER if isinstance(value, int) else CursorType.TIMESTAMP
+    return spec.cursor is kind and column.kind is (Kind.INTEGER if isinstance(value, int) else Kind.TIMESTAMP)
+
+
+def _inside(spec: PartitionSpec, column: Column, scope: PartitionScope | CursorScope | RangeScope) -> str | None:
+    if isinstance(scope, PartitionScope):
+        spelled = key_text(spec.column, column) if spec.cursor is None else None
+        return None if spelled is None else f"{spelled} = {text(scope.key)}"
+    if not _fits(spec, column, scope):
+        return None
+    low, high = _span(scope)
+    wide = Column(column.kind, 64)
+    return f"{name(spec.column)} BETWEEN {units(wide, low)} AND {units(wide, high)}"
+
+
+def _proved(spec: PartitionSpec, column: Column, scope: PartitionScope | CursorScope | RangeScope, facts: ColumnFacts | None) -> bool:
+    if facts is None or facts.nulls != 0 or facts.low is None or facts.high is None:
+        return False
+    if isinstance(scope, PartitionScope):
+        return column.kind in (Kind.TEXT, Kind.INTEGER) and str(facts.low) == str(facts.high) == scope.key
+    if not isinstance(facts.low, int) or not isinstance(facts.high, int):
+        return False
+    low, high = _span(scope)
+    return low <= facts.low and facts.high <= high

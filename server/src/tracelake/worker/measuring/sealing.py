@@ -1,0 +1,25 @@
+"""Seals: what a file is at the moment it is measured, so that nobody can put another one in its place unseen."""
+
+from collections.abc import Mapping, Sequence
+
+from tracelake.storage.contract import Storage
+from tracelake.worker.measuring.contract import Refused
+
+
+def seal(storage: Storage, paths: Sequence[str]) -> dict[str, str]:
+    """Makes these files durable and read-only and says what each is now; raises Refused where one is not there."""
+    sealed = storage.seal(paths)
+    missing = [path for path in paths if path not in sealed]
+    if missing:
+        raise Refused("file_missing", f"{len(missing)} of {len(paths)} files of the output are not there, such as {missing[0]}.")
+    return sealed
+
+
+def still_sealed(storage: Storage, sealed: Mapping[str, str]) -> bool:
+    """Whether every one of these files is what it was."""
+    return storage.seal(list(sealed)) == dict(sealed)
+
+
+def check_seals(storage: Storage, sealed: Mapping[str, str]) -> None:
+    if not still_sealed(storage, sealed):
+        raise Refused("seal_broken", "A file of the output was changed or taken away after it was sealed; nothing of it is believed.")

@@ -1,0 +1,146 @@
+"""Rules about the whole table as it would be: what stays of it, and the batch.
+
+Counts of single rows add up, so that after a moved base only the files since are looked at. Uniqueness is asked of the batch alone: which
+of its rows repeat a key of the batch or of what stays.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from tracelake.worker.measuring.batch import Batch, BatchFile, open_file, rows_of
+from tracelake.worker.measuring.contract import OutputToMeasure
+from tracelake.worker.measuring.dedupe import Key, KeyedFile, find_repeats
+from tracelake.worker.measuring.keys import Mask, key_columns, read_keys
+from tracelake.worker.measuring.rule_measuring import SAMPLES, Counter, spell_sample, unmeasured
+from tracelake.worker.measuring.workplace import Workplace
+from tracelake_sdk.measurements import TableFile
+from tracelake_sdk.rule_trees import Column, RuleUnmeasurable, check_of, columns_of
+from tracelake_sdk.rules import RuleMeasurement, RuleToMeasure, Unique
+
+Known = Mapping[tuple[UUID, int], RuleMeasurement]
+
+
+def current_files(output: OutputToMeasure) -> list[TableFile]:
+    """What stays of the table, as far as is known by now."""
+    files = {file.path: file for file in output.staged.current}
+    for moved in output.moved:
+        files.update({file.path: file for file in moved.added})
+        for path in moved.removed:
+            files.pop(path, None)
+    return list(files.values())
+
+
+def measure_table_rules(
+    counter: Counter, work: Workplace, rules: Sequence[RuleToMeasure], batch: Batch, current: Sequence[TableFile], output: OutputToMeasure, key: Key | None
+) -> list[RuleMeasurement]:
+    """Over everything that would be there."""
+    single = [rule for rule in rules if not isinstance(rule.tree, Unique)]
+    found = [_repeats(counter, work, rule, rule.tree, batch, current, key) for rule in rules if isinstance(rule.tree, Unique)]
+    if not single:
+        return found
+    opened = [open_file(work, file.path, "") for file in current if file.rows]
+    files = [*opened, *batch.files]
+    return [*found, *_without_key(counter).measure(rows_of(files, _columns(batch, files, output)), single)]
+
+
+def rebase_table_rules(
+    counter: Counter, work: Workplace, output: OutputToMeasure, rules: Sequence[RuleToMeasure], known: Known, *, before: Batch | None, batch: Batch, key: Key | None
+) -> list[RuleMeasurement]:
+    """As if measured anew, from what was measured and the files since; `before` is the batch as it was, where it lost rows."""
+    current = current_files(output)
+    since = output.moved[-1] if output.moved else None
+    if since is None or since.removed:
+        return measure_table_rules(counter, work, rules, batch, current, output, key)
+    carried = [rule for rule in rules if not isinstance(rule.tree, Unique) and _violations(known, rule) is not None]
+    anew = [rule for rule in rules if rule not in carried]
+    found = measure_table_rules(counter, work, anew, batch, current, output, key)
+    if carried:
+        added = [open_file(work, file.path, "") for file in since.added if file.rows]
+        columns = _columns(batch, added, output)
+        parts = [_without_key(counter).measure(rows_of(files, columns), carried) for files in (added, before.files if before else (), batch.files if before else ())]
+        examined = sum(file.rows for file in [*current, *batch.files])
+        found += [_sum(known[rule.id, rule.revision], *changes, examined=examined) for rule, *changes in zip(carried, *parts, strict=True)]
+    return found
+
+
+def _sum(old: RuleMeasurement, added: RuleMeasurement, before: RuleMeasurement, after: RuleMeasurement, *, examined: int) -> RuleMeasurement:
+    counts = [old.violations, added.violations, before.violations, after.violations]
+    error = added.error or before.error or after.error
+    if error is not None or any(count is None for count in counts):
+        return old.model_copy(update={"violations": None, "error": error, "samples": []})
+    there, more, gone, now = (count or 0 for count in counts)
+    total = there + more - gone + now
+    samples = list(dict.fromkeys([*old.samples, *added.samples]))[:5] if total else []
+    return old.model_copy(update={"violations": total, "examined": examined, "samples": samples, "method": added.method, "milliseconds": added.milliseconds})
+
+
+def _violations(known: Known, rule: RuleToMeasure) -> int | None:
+    found = known.get((rule.id, rule.revision))
+    return found.violations if found else None
+
+
+def _without_key(counter: Counter) -> Counter:
+    """A key of the batch says nothing of older files."""
+    return replace(counter, unique=frozenset())
+
+
+def _columns(batch: Batch, files: Sequence[BatchFile], output: OutputToMeasure) -> dict[str, Column]:
+    columns = dict(columns_of(output.staged.table_schema)) if output.staged.table_schema else {}
+    for file in files:
+        columns.update(file.columns)
+    return columns | dict(batch.columns)
+
+
+def _repeats(
+    counter: Counter, work: Workplace, rule: RuleToMeasure, tree: Unique, batch: Batch, current: Sequence[TableFile], key: Key | None
+) -> RuleMeasurement:
+    started = time.perf_counter()
+    measured = RuleMeasurement(rule_id=rule.id, revision=rule.revision, violations=0, examined=sum(file.rows for file in batch.files))
+    if not batch.files:
+        return measured
+    try:
+        check_of(tree, batch.columns)
+        if counter.unique == frozenset(tree.columns):
+            return measured  # dedupe left out whatever was there
+        if key is None or set(key.names) != set(tree.columns):
+            key = Key(tuple((name, batch.columns[name]) for name in tree.columns), in_sidecars=False)
+        violations, samples = _count(counter, work, batch, key, current)
+    except RuleUnmeasurable as error:
+        return unmeasured(rule, str(error))
+    except duckdb.Error as error:
+        return unmeasured(rule, f"The engine could not count it ({type(error).__name__}).")
+    took = round((time.perf_counter() - started) * 1000, 3)
+    return measured.model_copy(update={"violations": violations, "samples": samples, "milliseconds": took})
+
+
+def _count(counter: Counter, work: Workplace, batch: Batch, key: Key, current: Sequence[TableFile]) -> tuple[int, list[str]]:
+    """How many rows repeat a key, and some of them."""
+    keyed = [
+        KeyedFile(file.path, file.local, file.keys if key.in_sidecars and file.keys is not None else read_keys(file.local, key.columns))
+        for file in batch.files
+        if set(key.names) <= set(file.columns)
+    ]
+    masks = find_repeats(counter.connection, work, keyed, key, current, inside=True, threads=counter.limits.threads)
+    samples: list[str] = []
+    for file, mask in zip(keyed, masks, strict=True):
+        if counter.shown and mask.any() and len(samples) < SAMPLES and set(counter.shown) <= set(batch.columns):
+            samples += [spell_sample(counter.shown, row) for row in _first_rows(file, mask, counter.shown, SAMPLES - len(samples))]
+    return sum(int(mask.sum()) for mask in masks), samples
+
+
+def _first_rows(file: KeyedFile, mask: Mask, columns: Sequence[str], most: int) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    start = 0
+    for table in key_columns(file.local, columns):
+        rows = np.flatnonzero(mask[start : start + table.num_rows])[: most - len(found)]
+        start += table.num_rows
+        if len(rows):
+            found += zip(*(column.to_pylist() for column in table.take(pa.array(rows)).columns), strict=True)
+    return found

@@ -1,0 +1,84 @@
+# ruff: noqa: S608  # the SQL is made of checks; names and literals in it are quoted by compile_duckdb
+"""Uniqueness inside a batch: exact, and without a table of all keys.
+
+Different hashes are different keys, so that sorted hashes without a neighbour like themselves prove that every key is there once; only
+rows whose hashes meet are compared by their keys.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from tracelake.worker.measuring.compile_duckdb import files, names, present
+from tracelake.worker.measuring.contract import Limits
+from tracelake.worker.measuring.keys import Hashes, repeated, sort_hashes
+
+_DENSE = 8             # numbers that lie this close on average are ticked off instead of hashed
+_BYTES = {"MB": 10**6, "GB": 10**9}
+_NEEDED = 24           # bytes a row, for hashes while they are sorted
+_MANY = 1_000_000      # suspects, beyond which grouping everything is no worse
+
+
+def count_repeated(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], columns: Sequence[str], *, rows: int, whole: bool, limits: Limits) -> int:
+    """Rows whose key another row had before; `whole`: the columns hold whole numbers of at most 64 bits."""
+    if not rows:
+        return 0
+    if rows * _NEEDED > _memory(limits):
+        return _grouped(connection, f"SELECT {names(columns)} FROM {files(paths)} WHERE {present(columns)}", columns)
+    if len(columns) == 1 and whole:
+        return _numbers(connection, paths, columns[0], limits)
+    suspects = repeated(sort_hashes(_hashes(connection, paths, columns), limits.threads))
+    if not len(suspects):
+        return 0
+    return _grouped(connection, _suspicious(connection, paths, columns, suspects), columns)
+
+
+def sample_repeated(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], columns: Sequence[str], shown: Sequence[str], most: int) -> list[Any]:
+    """Values of `shown` of some rows that share their key with others."""
+    rows = f"SELECT * FROM {files(paths)} WHERE {present(columns)}"
+    shared = f"SELECT {names(columns)} FROM ({rows}) GROUP BY ALL HAVING count(*) > 1"
+    return connection.execute(
+        f"SELECT DISTINCT {names(shown)} FROM ({rows}) SEMI JOIN ({shared}) USING ({names(columns)}) ORDER BY ALL LIMIT {most}"
+    ).fetchall()
+
+
+def _memory(limits: Limits) -> int:
+    return int(limits.memory[:-2]) * _BYTES[limits.memory[-2:]]
+
+
+def _grouped(connection: duckdb.DuckDBPyConnection, rows: str, columns: Sequence[str]) -> int:
+    found = connection.execute(f"SELECT coalesce(sum(n - 1), 0)::BIGINT FROM (SELECT count(*) AS n FROM ({rows}) GROUP BY {names(columns)})").fetchone()
+    return int(found[0]) if found else 0
+
+
+def _hashes(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], columns: Sequence[str]) -> Hashes:
+    """The engine's own hashes: they are compared here and now, and kept nowhere."""
+    found = connection.execute(f"SELECT hash({names(columns)}) AS h FROM {files(paths)} WHERE {present(columns)}").fetchnumpy()
+    return np.asarray(found["h"])
+
+
+def _suspicious(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], columns: Sequence[str], suspects: Hashes) -> str:
+    every = f"SELECT {names(columns)} FROM {files(paths)} WHERE {present(columns)}"
+    if len(suspects) > _MANY:
+        return every
+    connection.register("suspect", pa.table({"h": suspects}))
+    return f"{every} AND hash({names(columns)}) IN (SELECT h FROM suspect)"
+
+
+def _numbers(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], column: str, limits: Limits) -> int:
+    """Whole numbers need no hash: those that lie close together are ticked off, others are sorted themselves."""
+    found = connection.execute(f"SELECT {names([column])}::BIGINT AS v FROM {files(paths)} WHERE {present([column])}").fetchnumpy()
+    values = np.asarray(found["v"])
+    if not len(values):
+        return 0
+    low, high = int(values.min()), int(values.max())
+    if high - low < _DENSE * len(values):
+        seen = np.zeros(high - low + 1, np.bool_)
+        seen[values - low] = True
+        return len(values) - int(np.count_nonzero(seen))
+    ordered = sort_hashes(values.view(np.uint64), limits.threads)
+    return int(np.count_nonzero(ordered[1:] == ordered[:-1]))
