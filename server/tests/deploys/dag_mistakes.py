@@ -258,6 +258,8 @@ def _run_rows_wrongly(it: Draft) -> Expected:
         ("dag_value_unknown", "config.format", taken | {"config": {"path": "a", "format": "xml"}}),
         ("operator_config_invalid", "config.query", sql | reactive | {"config": {"query": ""}}),
         ("operator_config_invalid", "config", taken | {"config": {"path": "a", "format": "csv", "header": False}}),
+        ("operator_config_invalid", "config.cursor_column", taken | {"config": {"path": "a", "format": "csv", "cursor_column": "id"}}),
+        ("operator_config_invalid", "config.batch_files", taken | {"config": {"path": "a", "format": "csv", "batch_files": 5}}),
         ("dag_key_unknown", "config.columns_", taken | {"config": {"path": "a", "format": "csv", "columns_": "a INT"}}),
     ])
     at = it.add_job(runtime="spark", update_strategy="replace", **keys)

@@ -22,7 +22,7 @@ from tracelake_sdk.dag_errors import (
     OperatorUnknown,
     RuntimeNotAvailable,
 )
-from tracelake_sdk.dags import JobOutput, JobSpec
+from tracelake_sdk.dags import JobOutput, JobSpec, UpdateStrategy
 from tracelake_sdk.operators import OPERATORS, OperatorSpec
 
 _RUNTIMES = frozenset(runtime for runtime, _ in OPERATORS)
@@ -50,6 +50,10 @@ def _checked(dag: Deploying, job: JobSpec, at: str) -> JobSpec:
         dag.add(OperatorUnknown, f"{at}.operator", f"the runtime {quoted(job.runtime)} has no operator {quoted(job.operator)}", remedy)
         return job
     _check_edges(dag, job, operator, at)
+    for key in operator.keys_to_append:
+        if job.update_strategy is UpdateStrategy.REPLACE and job.config.get(key) is not None:
+            what = f"{quoted(operator.name)} takes everything each time where it replaces, and `{key}` is for going on from the last time"
+            dag.add(OperatorConfigInvalid, f"{at}.config.{key}", what, f"Remove `{key}`, or write `update_strategy: append`")
     config = _full_config(dag, job, operator, at)
     return job if config is None else job.model_copy(update={"config": config})
 
