@@ -50,7 +50,8 @@ class TaskMachine(RuleBasedStateMachine):
         super().__init__()
         self.now = datetime.now(UTC)
         self.tasks: dict[UUID, Modelled] = {}
-        self.desk.query("TRUNCATE task, task_attempt, outbox")
+        for table in ("task_attempt", "task", "outbox"):
+            self.desk.query(f"DELETE FROM {table}")
         self.desk.query("ALTER TABLE run_history DISABLE TRIGGER ALL")
         self.desk.query("DELETE FROM run_history")
         self.desk.query("ALTER TABLE run_history ENABLE ALWAYS TRIGGER append_only")
