@@ -1,5 +1,6 @@
 """Workers in the test's own process, against a real control over HTTP."""
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -17,6 +18,7 @@ from tracelake_sdk.home import HomeFiles
 
 from .hiring import Hire
 from .processes import BRISK, Workers
+from .workshop import Workshop, workshop
 
 
 @pytest.fixture
@@ -49,3 +51,9 @@ def workers(database: StateDatabase, tmp_path: Path) -> Iterator[Workers]:
         desk = ending.enter_context(running_control(settings_for(database, tmp_path / "home", tasks=BRISK), database))
         url = ending.enter_context(served(desk.control))
         yield Workers(desk, url, tmp_path, ending)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Workshop]:
+    with workshop(tmp_path, dict(os.environ)) as made:
+        yield made

@@ -179,6 +179,8 @@ class AttemptRun:
         self._may_go_on(sparing_lease=True)
         if self._measurement is None:
             raise OperatorFailed("unmeasurable", "There is nothing to measure.", retry=False)
+        if self._measurement.complete:
+            return self._measurement
         guard, task = self._equipment.guard, self._fence.task_id
         scratch = self._folder / "measuring"
         scratch.mkdir(exist_ok=True)
@@ -230,7 +232,8 @@ class AttemptRun:
         if self._measurement is None:
             raise OperatorFailed("unmeasurable", "There is nothing to measure again.", retry=True)
         self._log.info("measuring again", why=answer.result.value, base=answer.base)
-        self._measurement = self._measurement.moved(answer.moved).missing(answer.measure)
+        self._measurement = self._measurement.moved(answer.moved)
+        self._measurement = self._measure().missing(answer.measure)
         measured = self._measure()
         return report.model_copy(update={"outputs": measured.outputs, "base": report.base if answer.base is None else answer.base})
 

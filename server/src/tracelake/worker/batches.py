@@ -90,20 +90,19 @@ class BatchPoster:
             raise OperatorFailed("batch_invalid", "The operator's batch has no file, or one of a batch before it.", retry=False)
         staged = self._staged[ready.output]
         paths = [below_table(staged, file) for file in ready.files]
-        for path in paths:
-            self._seal(f"{staged.location}/{path}")
+        self._seal([f"{staged.location}/{path}" for path in paths])
         self.files += [(ready.output, file) for file in ready.files]
         try:
             return Batch(fence=self._task.fence, name=ready.name, output=ready.output, files=paths, state=ready.state)
         except ValueError:
             raise OperatorFailed("batch_invalid", "The operator's batch has a name that is not plain, or more files than one may have.", retry=False) from None
 
-    def _seal(self, path: str) -> None:
+    def _seal(self, paths: list[str]) -> None:
         try:
-            sealed = self._storage.seal(path)
+            sealed = self._storage.seal(paths)
         except UnsafePath:
-            sealed = None
-        if sealed is None:
+            sealed = {}
+        if len(sealed) != len(paths):
             raise OperatorFailed("batch_invalid", "The operator's batch names a file that is not there.", retry=False)
 
     def _post(self, batches: list[Batch]) -> None:

@@ -55,10 +55,13 @@ class Measurement:
     def outputs(self) -> list[OutputMeasured]:
         return [self.found[output.index] for output in self.asked]
 
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is due."""
+        return not self.due
+
     def done(self, measure: Callable[[list[OutputToMeasure]], list[OutputMeasured]]) -> "Measurement":
-        """Everything that is due, measured; nothing is asked when nothing is."""
-        if not self.due:
-            return self
+        """Everything that is due, measured."""
         measured = measure(list(self.due.values()))
         if [output.index for output in measured] != list(self.due):
             raise OperatorFailed("measuring_died", "The process that measures answered for other outputs than it was asked for; see its log.", retry=True)

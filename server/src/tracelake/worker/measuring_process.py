@@ -57,8 +57,12 @@ class MeasuringProcess:
 
     def close(self) -> None:
         self._closed = True
-        if self._group is not None:
-            self._group.end()
+        group = self._group
+        if group is not None:
+            group.end()  # before its turn: whoever waits for it has nothing to wait for
+            with self._turn:
+                if self._group is group:
+                    self._end(group)
 
     def _ask(self, order: MeasureOrder, give_up: Callable[[], bool]) -> MeasureResult:
         group = self._running()

@@ -258,11 +258,14 @@ class _Host:
         return self._group.end()
 
     def _say_goodbye(self) -> None:
-        if self._group.stdin:
-            with self._speaking, suppress(OSError):
-                self._group.stdin.close()
+        self._close_stdin()
         self._group.wait(_GOODBYE_SECONDS)
         self.kill()
+
+    def _close_stdin(self) -> None:
+        if self._group.stdin:
+            with self._speaking, suppress(OSError):  # what it never read is nobody's loss
+                self._group.stdin.close()
 
     def _listen(self, stream: IO[bytes]) -> None:
         with stream:
@@ -271,6 +274,7 @@ class _Host:
         self.usable = False
         killed = self._killed
         exit_code = self._group.end()
+        self._close_stdin()
         if not killed:
             self._chaos.ended(exit_code)
         with self._lock:

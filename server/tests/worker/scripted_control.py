@@ -1,0 +1,125 @@
+"""A control that says what a test tells it to, over real HTTP, and remembers everything that it was asked."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from uuid import UUID, uuid4, uuid5
+
+from tracelake_sdk.tasks import Batch, ClaimedTask, Completion, CompletionResult, Fence, TaskPayload
+
+Answer = dict[str, Any]
+TOKEN = "the-worker-token-that-nobody-else-may-know"
+
+
+class ScriptedControl:
+    """Hands out what was queued, renews every lease, and answers each report with the next scripted result, `done` behind the last."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.queued: list[ClaimedTask] = []
+        self.answers: list[Answer] = []
+        self.claims: list[Answer] = []
+        self.completions: list[Completion] = []
+        self.posts: list[Batch] = []
+        self.batches: dict[tuple[UUID, str], UUID] = {}
+        self.beats: list[list[str]] = []
+        self.cancel: set[UUID] = set()
+        self.lost: set[UUID] = set()
+        self.fails: set[str] = set()              # paths that break the connection
+        self.loses: dict[str, int] = {}           # paths whose next n answers are lost
+        self.at_post: Callable[[Batch], Answer | None] = lambda batch: None
+        self.lock = threading.Lock()
+
+    def queue(self, payload: TaskPayload) -> Fence:
+        fence = Fence(task_id=payload.task_id, attempt=payload.attempt or 1, lease_token=uuid4().hex + "-lease-token-x-y")
+        with self.lock:
+            self.queued.append(ClaimedTask(fence=fence, lease_expires_at=datetime.now(UTC) + timedelta(seconds=30), payload=payload))
+        return fence
+
+    def answer(self, result: CompletionResult, status: int = 200, **more: Any) -> None:
+        self.answers.append({"result": result.value, "status": status} | json.loads(json.dumps(more, default=str)))
+
+    @property
+    def outcomes(self) -> list[tuple[str, str | None]]:
+        return [(report.outcome.value, report.error.error_class if report.error else None) for report in self.completions]
+
+    def heard(self, path: str, body: Answer) -> Answer:
+        with self.lock:
+            match path:
+                case "task-claim":
+                    return self._claim(body)
+                case "heartbeat":
+                    return self._beat(body)
+                case "task-complete":
+                    return {"results": [self._complete(Completion.model_validate(item)) for item in body["items"]], "claimed": []}
+                case "events":
+                    return {"results": [self._post(Batch.model_validate(item)) for item in body["batches"]]}
+                case _:
+                    raise AssertionError(path)
+
+    def _claim(self, body: Answer) -> Answer:
+        self.claims.append(body)
+        claimed = [self.queued.pop(0)] if self.queued and body["runtime"] == "spark" and body["room"]["default"] else []
+        return {"claimed": [task.model_dump(mode="json") for task in claimed]}
+
+    def _beat(self, body: Answer) -> Answer:
+        tasks = [fence["task_id"] for fence in body["fences"]]
+        self.beats.append(tasks)
+        cancel, lost = [str(task) for task in self.cancel], [str(task) for task in self.lost]
+        return {"expires_at": {task: datetime.now(UTC).isoformat() for task in tasks if task not in cancel + lost}, "cancel": cancel, "lost": lost}
+
+    def _complete(self, report: Completion) -> Answer:
+        self.completions.append(report)
+        task = str(report.fence.task_id)
+        return {"task_id": task, **(self.answers.pop(0) if self.answers else {"result": "done", "status": 200})}
+
+    def _post(self, batch: Batch) -> Answer:
+        self.posts.append(batch)
+        if said := self.at_post(batch):
+            return said
+        id = uuid5(batch.fence.task_id, batch.name)
+        self.batches[batch.fence.task_id, batch.name] = id
+        return {"status": 200, "id": str(id)}
+
+
+@contextmanager
+def scripted_control() -> Iterator[ScriptedControl]:
+    control = ScriptedControl()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = 60
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            path = self.path.rpartition("/")[2]
+            if path in control.fails:
+                self.close_connection = True
+                return
+            assert self.headers["authorization"] == f"Bearer {TOKEN}"
+            said = json.dumps(control.heard(path, body)).encode()
+            if control.loses.get(path, 0):
+                control.loses[path] -= 1
+                self.close_connection = True
+                return
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing is said."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        control.url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        try:
+            yield control
+        finally:
+            server.shutdown()
