@@ -8,7 +8,7 @@ from functools import cache
 
 from model.line_configurations import CONFIGURATIONS
 from model.line_invariants import DONE, broken_between, broken_in
-from model.line_model import IDLE, RUNNING, Committer, Configuration, Line, Run, State, Step, table_of
+from model.line_model import IDLE, RUNNING, Committer, Configuration, Design, Line, Run, State, Step, table_of
 
 Edge = tuple[str, ...]
 
@@ -98,7 +98,8 @@ def first_broken(line: Line, sentences: frozenset[str]) -> dict[str, list[Step]]
 
 def walk(line: Line) -> Walked:
     """Every state, and every invariant in it; and from every state each committer alone brings everything to its end."""
-    graph = _Graph(line)
+    repeated = line.design == Design() and line.configuration == replayable(line.configuration)
+    graph = _graph(line.configuration) if repeated else _Graph(line)
     broken = {sentence: graph.way_to(number) for sentence, number in graph.broken.items()}
     names = [f"p{number + 1}" for number in range(line.configuration.committers)]
     # A state that is broken already is not asked for more.
@@ -135,7 +136,7 @@ def edges(configurations: Iterable[Configuration] = CONFIGURATIONS) -> dict[Edge
         for number, follows in enumerate(graph.follows):
             doing = _doing(graph.line, graph.states[number])
             for step, after in follows:
-                new = _edges_at(graph.line, doing, step) - found.keys()
+                new = [edge for edge in _edges_at(graph.line, doing, step) if edge not in found]
                 if new:
                     found |= dict.fromkeys(sorted(new), _through(graph, onward, number, step, after))
     return found
