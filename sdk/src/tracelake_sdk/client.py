@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import tracelake_sdk.dag_errors  # noqa: F401  # pyright: ignore[reportUnusedImport] every class that the service may raise must be known here
 from tracelake_sdk.dags import Layer
+from tracelake_sdk.datasets import Dataset, Explanation, Version
 from tracelake_sdk.errors import NotRunning, OutcomeUnknown, SettingInvalid, TracelakeError, Unauthenticated, Unavailable
 from tracelake_sdk.events import DatasetEvent
 from tracelake_sdk.home import HomeFiles, default_home
@@ -234,6 +235,25 @@ class Client:
     def promotion(self, decision: UUID | str) -> Promotion:
         """One decision, by its id or by the id of its run."""
         return self._get(Promotion, f"/v1/promotions/{_part(decision)}")
+
+    # Datasets
+    def datasets(self, *, limit: int = 50, token: str | None = None) -> Page[Dataset]:
+        return self._get(Page[Dataset], "/v1/datasets", {"limit": limit, "token": token})
+
+    def dataset(self, name: UUID | str) -> Dataset:
+        """One dataset, by its name or its uuid."""
+        return self._get(Dataset, f"/v1/datasets/{_part(name)}")
+
+    def versions(self, name: UUID | str, *, limit: int = 50, token: str | None = None) -> Page[Version]:
+        """A dataset's versions with the runs behind them, the newest first."""
+        return self._get(Page[Version], f"/v1/datasets/{_part(name)}/versions", {"limit": limit, "token": token})
+
+    def version(self, name: UUID | str, number: int) -> Version:
+        return self._get(Version, f"/v1/datasets/{_part(name)}/versions/{number}")
+
+    def explain(self, name: UUID | str) -> Explanation:
+        """Why a dataset is as it is, the most pressing first."""
+        return self._get(Explanation, f"/v1/datasets/{_part(name)}/explain")
 
     # The wire
     def _define(self, kind: type[Answer], path: str, body: Mapping[str, Any], key: str | None) -> Answer:

@@ -25,6 +25,8 @@ app = typer.Typer(
 )  # fmt: skip
 tasks_app = typer.Typer(help="Tasks: list them, look at one, cancel one.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(tasks_app, name="task")
+datasets_app = typer.Typer(help="Datasets: what there is, and its versions.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(datasets_app, name="dataset")
 rules_app = typer.Typer(help="Rules: what good data means for a dataset.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(rules_app, name="rule")
 policies_app = typer.Typer(help="Policies: what the platform guarantees for a layer.", no_args_is_help=True, rich_markup_mode=None)
@@ -207,6 +209,38 @@ def resume(target: Chosen, dry_run: DryRun = False, output: Output = Shown) -> N
     from tracelake_sdk.cli import dags, targets
 
     dags.resume(targets.parse_target(target), dry_run=dry_run, as_json=output is OutputFormat.JSON)
+
+
+@app.command()
+def explain(dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, by its name or uuid.")], output: Output = Shown) -> None:
+    """Say why a dataset is fresh, blocked, behind or empty, and what to do about it."""
+    from tracelake_sdk.cli import datasets
+
+    datasets.explain(dataset, as_json=output is OutputFormat.JSON)
+
+
+@datasets_app.command("list")
+def list_datasets(limit: Limit = 50, token: Token = None, output: Output = Shown) -> None:
+    """List datasets with the versions that readers see."""
+    from tracelake_sdk.cli import datasets
+
+    datasets.list_datasets(limit=limit, token=token, as_json=output is OutputFormat.JSON)
+
+
+@datasets_app.command("show")
+def show_dataset(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, by its name or uuid.")],
+    version: Annotated[int | None, typer.Option("--version", min=1, help="One version, with the runs behind it, their inputs and the reasons.")] = None,
+    limit: Limit = 10,
+    output: Output = Shown,
+) -> None:
+    """Show a dataset, its columns and its newest versions."""
+    from tracelake_sdk.cli import datasets
+
+    if version is None:
+        datasets.show_dataset(dataset, limit=limit, as_json=output is OutputFormat.JSON)
+    else:
+        datasets.show_version(dataset, version, as_json=output is OutputFormat.JSON)
 
 
 @rules_app.command("add")

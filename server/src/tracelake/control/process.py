@@ -23,6 +23,7 @@ from tracelake.control.database import migrations
 from tracelake.control.database.transactions import Database, Role, Watch, nobody_watches
 from tracelake.control.database.wakeups import WakeUps
 from tracelake.control.deploys.service import Deploys
+from tracelake.control.explain.service import Explaining
 from tracelake.control.outbox.service import Drainer
 from tracelake.control.outbox.webhook import Webhook
 from tracelake.control.pools import store as pools
@@ -127,6 +128,7 @@ class Control:
             cancels=Cancels(database, self._wake, finisher),
             pauses=Pauses(database, self._wake),
             asking=Asking(database),
+            explaining=Explaining(database),
             guard=Guard(database),
             reaper=Reaper(database, self._wake, lease, backoff, finisher, max_unrecorded),
             waiting=self.waiting,

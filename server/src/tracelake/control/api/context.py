@@ -9,6 +9,7 @@ from tracelake.control.access.callers import Caller, TokenKind
 from tracelake.control.access.service import Access
 from tracelake.control.database.transactions import Database
 from tracelake.control.deploys.service import Deploys
+from tracelake.control.explain.service import Explaining
 from tracelake.control.promotion.service import Guard
 from tracelake.control.tasks.asking import Asking
 from tracelake.control.tasks.canceling import Cancels
@@ -38,6 +39,7 @@ class Services:
     cancels: Cancels
     pauses: Pauses
     asking: Asking
+    explaining: Explaining
     guard: Guard
     reaper: Reaper
     waiting: WaitingRoom

@@ -67,7 +67,7 @@ class Commits:
         _log.error("a line is stopped", generation=str(generation), reason=reason)
 
 
-Record = Callable[[UUID], int]  # records a generation's frozen places once their entries are there; how many
+Record = Callable[[UUID, int], int]  # records a generation's places up to the last one whose entries are there; how many
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,8 @@ class Committer:
         while entries := self.commits.freeze(generation):
             if not self.commits.put(generation, entries):
                 break
-            moved += self.record(generation)
+            # Not further than what was put here: another one may have frozen more since, and that is not there yet.
+            moved += self.record(generation, entries[-1].last_place)
             for frozen in entries:
                 self.checkpoint(frozen)
         return moved

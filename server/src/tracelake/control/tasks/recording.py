@@ -33,20 +33,19 @@ class Recording:
     wake: Callable[[Iterable[UUID]], None]
     finisher: Finisher
 
-    def record(self, generation: UUID) -> int:
-        """How many places became versions; call it only when every frozen entry of the line is there."""
-        recorded, pools = until_routing_holds(lambda: self._record(generation))
+    def record(self, generation: UUID, up_to: int) -> int:
+        """How many places became versions; call it only when the entries of every place up to this one are there."""
+        recorded, pools = until_routing_holds(lambda: self._record(generation, up_to))
         self.wake(pools)
         return recorded
 
-    def _record(self, generation: UUID) -> tuple[int, set[UUID]]:
+    def _record(self, generation: UUID, up_to: int) -> tuple[int, set[UUID]]:
         with self.database.transaction("record", role=Role.DECIDE) as tx:
             routing = look_and_lock(tx, [generation], telling=[generation])
-            entries = commits.to_put(tx, generation)
+            first, last = versions.lines(tx, [generation])[generation].recorded + 1, up_to
+            entries = [entry for entry in commits.to_put(tx, generation) if entry.last_place <= up_to]
             if not entries:
                 return 0, set()
-            line = versions.lines(tx, [generation])[generation]
-            first, last = line.recorded + 1, line.frozen
             changes = store.changes_to_record(tx, generation=generation, first=first, last=last)
             written = store.outputs_to_record(tx, generation=generation, first=first, last=last)
             # Datasets before tasks: their counters are rows with a lock.

@@ -1,0 +1,84 @@
+"""Datasets and their versions, as people see them."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from tracelake_sdk.scopes import Scope
+
+
+class Column(BaseModel):
+    name: str
+    type: str  # as Delta spells it; nested types in its own words
+
+
+class Dataset(BaseModel):
+    """A registered output and the version that readers see."""
+
+    uuid: UUID
+    name: str | None                 # None: not published
+    layer: str
+    domain: str
+    owner: str
+    description: str
+    active: bool
+    dag: str
+    job: str
+    output_index: int
+    has_files: bool                  # False: it is told in events and ranges only
+    version: int | None              # None: none yet
+    row_count: int | None
+    promoted_at: datetime | None
+    columns: list[Column]
+
+
+class PinnedVersion(BaseModel):
+    """The version of an input that a run read."""
+
+    index: int
+    dataset_uuid: UUID
+    name: str | None
+    version: int
+
+
+class VersionPart(BaseModel):
+    """One task's share in a version: what it wrote, from what, and why that was allowed."""
+
+    run_id: str
+    task_id: UUID
+    attempt: int
+    job: str
+    scopes: list[Scope]
+    promotion_id: UUID
+    reason: str
+    inputs: list[PinnedVersion]
+    custom: dict[str, Any] = Field(default_factory=dict)
+
+
+class Version(BaseModel):
+    """A promoted state of a dataset; one Delta version of its table, and the reverse."""
+
+    version: int
+    snapshot_ref: str
+    schema_hash: str
+    row_count: int
+    promoted_at: datetime
+    promoted_by: str
+    parts: list[VersionPart]
+
+
+class Reason(BaseModel):
+    """One thing to know about a dataset, and what to do about it where something can be done."""
+
+    code: str       # fresh | behind | blocked | failed | paused | stopped | waiting | working | empty
+    sentence: str
+    remedy: str | None = None
+
+
+class Explanation(BaseModel):
+    """Why a dataset is as it is, the most pressing first."""
+
+    dataset: Dataset
+    reasons: list[Reason]

@@ -1,0 +1,94 @@
+-- name: datasets
+SELECT dataset.id, name.name, dataset.layer, said.domain, said.owner, said.description, said.active, dag.name AS dag, job_key.name AS job,
+       dataset.output_index, dataset.has_files, pointer.dataset_version_id, current.version, current.row_count, current.promoted_at, current.table_schema
+FROM dataset
+JOIN job_key ON job_key.id = dataset.job_key_id
+JOIN dag ON dag.id = job_key.dag_id
+LEFT JOIN dataset_name AS name ON name.dataset_id = dataset.id
+CROSS JOIN LATERAL (SELECT * FROM dataset_revision WHERE dataset_id = dataset.id ORDER BY revision DESC LIMIT 1) AS said
+LEFT JOIN pointer ON pointer.dag_version_id = dag.active_version_id AND pointer.dataset_id = dataset.id
+LEFT JOIN LATERAL (
+    SELECT version.version, version.row_count, version.promoted_at, version.table_schema FROM data_version AS version
+    WHERE version.dataset_version_id = pointer.dataset_version_id ORDER BY version.version DESC LIMIT 1
+) AS current ON true
+WHERE dataset.org_id = %(org)s
+  AND (%(name)s::text IS NULL OR name.name = %(name)s)
+  AND (%(id)s::uuid IS NULL OR dataset.id = %(id)s)
+  AND (%(after)s::uuid IS NULL OR dataset.id > %(after)s)
+ORDER BY dataset.id LIMIT %(limit)s
+
+-- name: versions
+SELECT version.version, version.dataset_version_id, version.delta_version, version.snapshot_ref, version.schema_hash, version.row_count,
+       version.promoted_at, version.promoted_by
+FROM data_version AS version
+WHERE version.dataset_id = %(dataset)s AND version.org_id = %(org)s
+  AND (%(before)s::bigint IS NULL OR version.version < %(before)s) AND (%(version)s::bigint IS NULL OR version.version = %(version)s)
+ORDER BY version.version DESC LIMIT %(limit)s
+
+-- name: parts
+-- The changes behind versions: which run made each, what it wrote, and the decision that allowed it.
+SELECT member.version, member.place, decision.run_id, decision.id AS promotion_id, decision.reason, change.task_id, change.attempt, change.custom,
+       dag.name AS dag, job_key.name AS job, dag_version.number AS dag_version,
+       ARRAY(SELECT scope.scope FROM change_scope AS scope WHERE scope.dataset_version_id = member.dataset_version_id AND scope.place = member.place
+             ORDER BY scope.span) AS scopes
+FROM data_version_member AS member
+JOIN change ON change.generation_id = member.generation_id AND change.place = member.place
+JOIN change_output AS output
+  ON output.generation_id = member.generation_id AND output.place = member.place AND output.dataset_version_id = member.dataset_version_id
+JOIN promotion_status AS decision ON decision.id = output.promotion_id
+JOIN generation ON generation.id = member.generation_id
+JOIN job_key ON job_key.id = generation.job_key_id
+JOIN dag ON dag.id = job_key.dag_id
+LEFT JOIN dag_version ON dag_version.id = dag.active_version_id
+WHERE member.dataset_id = %(dataset)s AND member.version = ANY(%(versions)s::bigint[])
+ORDER BY member.version DESC, member.place
+
+-- name: inputs_of_parts
+SELECT input.task_id, input.attempt, input.index, input.dataset_id, name.name, input.dataset_version_id, input.version
+FROM unnest(%(tasks)s::uuid[], %(attempts)s::integer[]) AS fence (task_id, attempt)
+JOIN task_input AS input ON input.task_id = fence.task_id AND input.attempt = fence.attempt
+LEFT JOIN dataset_name AS name ON name.dataset_id = input.dataset_id
+ORDER BY input.task_id, input.attempt, input.index
+
+-- name: line
+SELECT line.decided, line.recorded, line.stopped_reason, line.reserved_task_id, job_key.paused_at, job_key.pause_reason, dag.paused_at AS dag_paused_at,
+       job.spec ->> 'activation' AS activation
+FROM dataset_version AS version
+JOIN line ON line.generation_id = version.generation_id
+JOIN generation ON generation.id = version.generation_id
+JOIN job_key ON job_key.id = generation.job_key_id
+JOIN dag ON dag.id = job_key.dag_id
+LEFT JOIN job ON job.generation_id = version.generation_id AND job.dag_version_id = dag.active_version_id
+WHERE version.id = %(dataset_version)s
+
+-- name: work
+-- What is on its way to a table, by state and by what it waits for.
+SELECT task.state, task.waits, count(*) AS number
+FROM dataset_version AS version
+JOIN task ON task.generation_id = version.generation_id
+WHERE version.id = %(dataset_version)s AND task.state IN ('queued', 'running', 'committing')
+GROUP BY task.state, task.waits
+
+-- name: newest_candidate
+SELECT run_id, allowed, stage, reason, evaluated_at FROM promotion_status WHERE dataset_id = %(dataset)s ORDER BY seq DESC LIMIT 1
+
+-- name: newest_run
+SELECT run_id, status, error_message, end_time FROM run_history
+WHERE dataset_id = %(dataset)s ORDER BY seq DESC LIMIT 1
+
+-- name: inputs_now
+-- What the table's job reads, and how far that is.
+SELECT input.index, dataset.id AS dataset_id, name.name, dataset.has_files, input.trigger, current.version
+FROM dataset_version AS version
+JOIN current_job AS job ON job.generation_id = version.generation_id
+JOIN job_input AS input ON input.job_id = job.id
+JOIN dataset ON dataset.id = input.dataset_id
+JOIN job_key AS producer ON producer.id = dataset.job_key_id
+JOIN dag ON dag.id = producer.dag_id
+LEFT JOIN dataset_name AS name ON name.dataset_id = dataset.id
+LEFT JOIN pointer ON pointer.dag_version_id = dag.active_version_id AND pointer.dataset_id = dataset.id
+LEFT JOIN LATERAL (
+    SELECT there.version FROM data_version AS there WHERE there.dataset_version_id = pointer.dataset_version_id ORDER BY there.version DESC LIMIT 1
+) AS current ON true
+WHERE version.id = %(dataset_version)s
+ORDER BY input.index

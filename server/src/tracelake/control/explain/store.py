@@ -1,0 +1,152 @@
+"""What explain reads, one function a query."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from tracelake.control.database.named_queries import load
+from tracelake.control.database.transactions import Transaction
+
+sql = load(__name__, "explain.sql")
+
+
+@dataclass(frozen=True)
+class DatasetRow:
+    id: UUID
+    name: str | None
+    layer: str
+    domain: str
+    owner: str
+    description: str
+    active: bool
+    dag: str
+    job: str
+    output_index: int
+    has_files: bool
+    dataset_version_id: UUID | None
+    version: int | None
+    row_count: int | None
+    promoted_at: datetime | None
+    table_schema: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class VersionRow:
+    version: int
+    dataset_version_id: UUID
+    delta_version: int
+    snapshot_ref: str
+    schema_hash: str
+    row_count: int
+    promoted_at: datetime
+    promoted_by: str
+
+
+@dataclass(frozen=True)
+class PartRow:
+    version: int
+    place: int
+    run_id: str
+    promotion_id: UUID
+    reason: str
+    task_id: UUID
+    attempt: int
+    custom: dict[str, Any]
+    dag: str
+    job: str
+    dag_version: int | None
+    scopes: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class InputRow:
+    task_id: UUID
+    attempt: int
+    index: int
+    dataset_id: UUID
+    name: str | None
+    dataset_version_id: UUID
+    version: int
+
+
+@dataclass(frozen=True)
+class LineRow:
+    decided: int
+    recorded: int
+    stopped_reason: str | None
+    reserved_task_id: UUID | None
+    paused_at: datetime | None
+    pause_reason: str | None
+    dag_paused_at: datetime | None
+    activation: str | None
+
+
+@dataclass(frozen=True)
+class WorkRow:
+    state: str
+    waits: str | None
+    number: int
+
+
+@dataclass(frozen=True)
+class CandidateRow:
+    run_id: str
+    allowed: bool
+    stage: str
+    reason: str
+    evaluated_at: datetime
+
+
+@dataclass(frozen=True)
+class RunRow:
+    run_id: str
+    status: str
+    error_message: str | None
+    end_time: datetime
+
+
+@dataclass(frozen=True)
+class InputNow:
+    index: int
+    dataset_id: UUID
+    name: str | None
+    has_files: bool
+    trigger: bool
+    version: int | None
+
+
+def datasets(tx: Transaction, *, org: UUID, name: str | None = None, id: UUID | None = None, after: UUID | None = None, limit: int) -> list[DatasetRow]:
+    return tx.all(DatasetRow, sql["datasets"], org=org, name=name, id=id, after=after, limit=limit)
+
+
+def versions(tx: Transaction, *, org: UUID, dataset: UUID, before: int | None, version: int | None, limit: int) -> list[VersionRow]:
+    return tx.all(VersionRow, sql["versions"], org=org, dataset=dataset, before=before, version=version, limit=limit)
+
+
+def parts(tx: Transaction, *, dataset: UUID, versions: list[int]) -> list[PartRow]:
+    return tx.all(PartRow, sql["parts"], dataset=dataset, versions=versions)
+
+
+def inputs_of_parts(tx: Transaction, parts: list[PartRow]) -> list[InputRow]:
+    return tx.all(InputRow, sql["inputs_of_parts"], tasks=[part.task_id for part in parts], attempts=[part.attempt for part in parts])
+
+
+def line(tx: Transaction, dataset_version: UUID) -> LineRow | None:
+    return tx.find(LineRow, sql["line"], dataset_version=dataset_version)
+
+
+def work(tx: Transaction, dataset_version: UUID) -> list[WorkRow]:
+    return tx.all(WorkRow, sql["work"], dataset_version=dataset_version)
+
+
+def newest_candidate(tx: Transaction, dataset: UUID) -> CandidateRow | None:
+    return tx.find(CandidateRow, sql["newest_candidate"], dataset=dataset)
+
+
+def newest_run(tx: Transaction, dataset: UUID) -> RunRow | None:
+    return tx.find(RunRow, sql["newest_run"], dataset=dataset)
+
+
+def inputs_now(tx: Transaction, dataset_version: UUID) -> list[InputNow]:
+    return tx.all(InputNow, sql["inputs_now"], dataset_version=dataset_version)
