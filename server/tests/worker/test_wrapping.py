@@ -305,11 +305,47 @@ def test_a_later_attempt_posts_only_what_is_missing_and_names_everything(shop: W
     ids = [UUID(int=1), UUID(int=2)]
     task = shop.task(attempt=2, posted=["batch-0001"])
     shop.control.at_post = lambda batch: {"status": 200, "id": str(ids[1])}
-    shop.control.answer(CompletionResult.REFUSED, 409, code="batches_differ", event_ids=ids)
+    shop.control.answer(CompletionResult.REFUSED, 409, code="batches_differ", detail=f"Posted and not listed: ['{ids[0]}']; listed and not posted: [].")
     shop.run(task)
     assert [batch.name for batch in shop.control.posts] == ["batch-0002"]
-    assert [report.posted for report in shop.control.completions] == [[ids[1]], ids]
+    assert [report.posted for report in shop.control.completions] == [[ids[1]], ids[::-1]]
     assert shop.control.outcomes == SUCCEEDED * 2
+
+
+def test_a_batch_that_control_does_not_know_any_more_is_a_failure(shop: Workshop):
+    shop.spec(rows={"from": 0, "to": 4, "value": "a"}, batches=1)
+    id = UUID(int=1)
+    shop.control.at_post = lambda batch: {"status": 200, "id": str(id)}
+    shop.control.answer(CompletionResult.REFUSED, 409, code="batches_differ", detail=f"Posted and not listed: []; listed and not posted: ['{id}'].")
+    shop.run(shop.task())
+    assert shop.control.outcomes == [("succeeded", None), ("failed", "batches_differ")]
+
+
+def test_a_batch_that_cannot_be_taken_yet_is_posted_again(shop: Workshop):
+    shop.spec(rows={"from": 0, "to": 4, "value": "a"}, batches=1)
+    answers = [{"status": 503, "code": "unavailable"}]
+    shop.control.at_post = lambda batch: answers.pop() if answers else None
+    shop.run(shop.task())
+    assert [batch.name for batch in shop.control.posts] == ["batch-0001"] * 2
+    assert shop.control.outcomes == SUCCEEDED
+
+
+def test_an_attempt_that_waits_leaves_its_slot_to_what_it_waits_for(shop: Workshop):
+    worker = shop.worker
+    shop.spec("first.json", rows=[[1, "a"]])
+    shop.spec("second.json", rows=[[1, "a"]], touch=shop.path("second ran"))
+    first, second = shop.task("first.json"), shop.task("second.json")
+    shop.control.queue(first)
+    shop.control.answers = [{"result": "wait", "status": 200}] * 10_000
+    life = threading.Thread(target=worker.run, daemon=True)
+    life.start()
+    until(lambda: len(shop.control.completions) > 1)
+    shop.control.queue(second)  # the worker has one slot
+    until(Path(shop.path("second ran")).exists)
+    shop.control.answers.clear()
+    until(lambda: {report.fence.task_id for report in shop.control.completions} == {first.task_id, second.task_id} and worker.polling)
+    worker.stop()
+    ended(life)
 
 
 def test_a_batch_that_control_refuses_ends_the_attempt(shop: Workshop):

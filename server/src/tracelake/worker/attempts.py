@@ -1,5 +1,6 @@
 """One attempt at a task that writes files: its order, its operator, what was measured, and reports until control has said its last word."""
 
+import re
 import secrets
 import shutil
 import threading
@@ -23,7 +24,7 @@ from tracelake.worker.operators.contract import OperatorFailed
 from tracelake.worker.orders import check_outcome, make_order, read_told, write_order
 from tracelake.worker.persistence import Persistence, is_broken
 from tracelake.worker.variables import fill
-from tracelake_sdk.errors import Forbidden, TracelakeError, Unauthenticated
+from tracelake_sdk.errors import BatchesDiffer, Forbidden, TracelakeError, Unauthenticated
 from tracelake_sdk.operating import OperatorOutcome
 from tracelake_sdk.tasks import ClaimedTask, CompleteRequest, Completion, CompletionAnswer, CompletionResult, Fence, OperatorError, Outcome
 
@@ -34,6 +35,7 @@ _LAST_REPORTS_SECONDS = 5.0  # how long a stopping worker goes on trying to repo
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 1.0
 _PROGRESS_SECONDS = 5.0
+_UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _GIVES_UP = frozenset({Ended.CANCELED, Ended.LOST, Ended.TIMED_OUT, Ended.STOPPED})
 
 
@@ -63,10 +65,11 @@ class _Stopped(Exception):
 
 
 class AttemptRun:
-    """`run()` is the whole attempt."""
+    """`run()` is the whole attempt. `on_wait` is called when nothing is left to do but to wait: for its turn, or for the batches that it posted."""
 
-    def __init__(self, task: ClaimedTask, equipment: Equipment) -> None:
+    def __init__(self, task: ClaimedTask, equipment: Equipment, *, on_wait: Callable[[], None] = lambda: None) -> None:
         self._task: ClaimedTask = task
+        self._on_wait: Callable[[], None] = on_wait
         self._fence: Fence = task.fence
         self._equipment: Equipment = equipment
         self._name: str = f"{task.fence.task_id}-{task.fence.attempt}"
@@ -220,8 +223,8 @@ class AttemptRun:
                 return Completion(fence=self._fence, outcome=Outcome.CANCELED)
             case CompletionResult.REFUSED:
                 self._log.error("refused", code=answer.code, detail=answer.detail)
-                if _differs(report, answer):
-                    return report.model_copy(update={"posted": answer.event_ids})
+                if missing := _unlisted(report, answer):
+                    return report.model_copy(update={"posted": [*report.posted, *missing]})
                 return self._instead(report, answer.code or "refused", answer.detail or "Control refused the report.", retry=False)
             case _:
                 self._log.info("reported", outcome=report.outcome.value, result=answer.result.value, code=answer.code)
@@ -238,6 +241,7 @@ class AttemptRun:
         return report.model_copy(update={"outputs": measured.outputs, "base": report.base if answer.base is None else answer.base})
 
     def _waited(self, report: Completion) -> Completion | None:
+        self._on_wait()
         self._pause = min(self._pause * 2, _LONGEST_WAIT)
         self._equipment.stopping.wait(self._pause)
         if self._equipment.stopping.is_set():
@@ -289,9 +293,12 @@ class AttemptRun:
             self._log.info("progress", **{f"so_far_{name}": value for name, value in counts.items()})
 
 
-def _differs(report: Completion, answer: CompletionAnswer) -> bool:
-    """Whether the report was refused for not naming batches that earlier attempts posted, which the answer names."""
-    return answer.status == 409 and len(answer.event_ids) > len(report.posted) and set(answer.event_ids) >= set(report.posted)
+def _unlisted(report: Completion, answer: CompletionAnswer) -> list[UUID]:
+    """Batches of earlier attempts that the report lacks. The answer names the difference; nothing is made of one that misses batches posted here."""
+    if answer.code != BatchesDiffer.code:
+        return []
+    named = [UUID(found) for found in _UUID.findall(answer.detail or "")]
+    return [] if set(named) & set(report.posted) else list(dict.fromkeys(named))
 
 
 def _with(exit_code: int | None) -> str:

@@ -17,13 +17,14 @@ from tracelake.worker.control_client import ControlClient
 from tracelake.worker.operators.contract import OperatorFailed
 from tracelake.worker.orders import below_table, check_files, read_told
 from tracelake.worker.persistence import passes
-from tracelake_sdk.errors import StorageUnavailable, TracelakeError
+from tracelake_sdk.errors import StorageUnavailable, TracelakeError, Unavailable
 from tracelake_sdk.operating import BatchReady
 from tracelake_sdk.tasks import Batch, BatchAnswer, ClaimedTask, PostRequest, StagedOutput
 
 _log = structlog.get_logger()
 
 _AT_ONCE = 50
+_AWAY = frozenset({429, 500, 502, 503, 504})  # the same may be taken later
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 
@@ -111,12 +112,14 @@ class BatchPoster:
             self._answered(batch, result)
         if self.failed is None:
             self._watch("batch_posted")
+        if any(result.status in _AWAY for result in answer.results):
+            raise Unavailable
 
     def _answered(self, batch: Batch, result: BatchAnswer) -> None:
         if result.id is not None:
             del self._ready[batch.name]
             self.ids.append(result.id)
             _log.info("posted", task_id=str(self._task.fence.task_id), batch=batch.name, files=len(batch.files))
-        elif self.failed is None:
+        elif result.status not in _AWAY and self.failed is None:
             # Of an attempt that is no longer ours nobody asks; of any other, the same files would be refused again.
             self.failed = OperatorFailed(result.code or "batch_refused", result.detail or "Control refused the batch.", retry=False)

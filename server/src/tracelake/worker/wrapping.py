@@ -1,6 +1,7 @@
 """The worker of runtime `spark`: it holds the tokens and runs operator programs that hold none, as many at a time as it has slots.
 
-A free slot asks for one task and nothing is prefetched; the slot's thread runs the attempt to its end.
+A free slot asks for one task and nothing is prefetched; the slot's thread runs the attempt to its end. An attempt that has nothing left
+to do but to wait leaves its slot to another thread: what it waits for may be a task that this very slot must run.
 """
 
 import random
@@ -31,6 +32,7 @@ STOP_SECONDS = 5.0           # how long what runs may go on once the worker is a
 _EARLY_SECONDS = 0.25        # an empty answer sooner than this was no long poll
 _LONGEST_PAUSE = 1.0         # then a pause keeps the worker from asking without end
 _LOOK_SECONDS = 0.05
+_MOST_WAITING = 16           # attempts beside the slots that wait for control's last word
 _FORGOTTEN_SECONDS = 86400   # after which a scratch folder is nobody's
 
 
@@ -71,6 +73,7 @@ class SparkWorker:
         self._failures: list[Exception] = []
         self._lock: threading.Lock = threading.Lock()
         self._working: int = 0
+        self._waiting: int = 0
 
     @property
     def polling(self) -> bool:
@@ -91,20 +94,19 @@ class SparkWorker:
         self._forget_old_folders()
         self.leases.start()
         self.guard.start()
-        slots = [threading.Thread(target=self._serve, name=f"slot-{number}", daemon=True) for number in range(self._slots)]
         try:
-            for slot in slots:
-                slot.start()
+            for _ in range(self._slots):
+                self._open_slot()
             self._stopping.wait()
             # A slot that only asks for work is left to it: what it may still be given is given back, or comes back when its lease ends.
-            while self._working and any(slot.is_alive() for slot in slots):
+            while self._working:
                 time.sleep(_LOOK_SECONDS)
         finally:
             self.close()
         if self._failures:
             raise self._failures[0]
 
-    def run_once(self) -> bool:
+    def run_once(self, on_wait: Callable[[], None] = lambda: None) -> bool:
         """One slot's turn; whether there was a task."""
         self._operators.stop_idle()
         task, pause = self._claim()
@@ -112,7 +114,7 @@ class SparkWorker:
             self._stopping.wait(pause)
             return False
         try:
-            attempt = AttemptRun(task, self._equipment)
+            attempt = AttemptRun(task, self._equipment, on_wait=on_wait)
             if self._stopping.is_set():
                 attempt.give_back()
             else:
@@ -130,15 +132,33 @@ class SparkWorker:
         self.guard.close()
         self.leases.close()
 
+    def _open_slot(self) -> None:
+        threading.Thread(target=self._serve, name="slot", daemon=True).start()
+
     def _serve(self) -> None:
+        """A slot's thread, until the worker stops or another has taken its place."""
+        left = False
+
+        def leave() -> None:
+            nonlocal left
+            with self._lock:
+                if left or self._waiting >= _MOST_WAITING or self._stopping.is_set():
+                    return
+                left = True
+                self._waiting += 1
+            self._open_slot()
+
         try:
-            while not self._stopping.is_set():
-                self.run_once()
+            while not left and not self._stopping.is_set():
+                self.run_once(leave)
         except Exception as error:  # raised again by `run`
             self._failures.append(error)
             self.stop()
         finally:
             self._control.close()
+            if left:
+                with self._lock:
+                    self._waiting -= 1
 
     def _claim(self) -> tuple[ClaimedTask | None, float]:
         """A task, or how long to pause before asking again."""
