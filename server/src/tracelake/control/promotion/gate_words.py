@@ -22,10 +22,10 @@ def blocked_by(sentences: Sequence[str], one: str, many: str) -> str:
 def allowed(policies: int, rules: int, warnings: Sequence[str]) -> str:
     if warnings:
         return f"Allowed with {_counted(len(warnings), 'warning')}: {_joined([fact(sentence) for sentence in warnings])}."
-    if policies == 0 and rules == 0:
+    parts = [_counted(policies, "policy", "policies")] * (policies > 0) + [_counted(rules, "rule")] * (rules > 0)
+    if not parts:
         return "Allowed: no policy and no rule applies."
-    parts = [_counted(policies, "policy", "policies"), _counted(rules, "rule")]
-    return f"Allowed: {' and '.join(parts)} {'holds' if (policies, rules) in ((1, 0), (0, 1)) else 'hold'}."
+    return f"Allowed: {' and '.join(parts)} {_verb(policies + rules, 'holds', 'hold')}."
 
 
 def refused_sibling(output_index: int, name: str, reason: str) -> str:
