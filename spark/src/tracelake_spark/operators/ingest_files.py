@@ -1,0 +1,220 @@
+"""The operator `ingest_files`: takes the files below a path that are new or changed, and the rows in them that fit.
+
+Its state is what it has taken: `files` by name with size and time of change, the `cursor` behind which rows count as new,
+while a run is not finished the one that it has `reached`, and the `schema` that was settled when rows were taken.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from pydantic import TypeAdapter, ValidationError
+from pyspark.sql import Observation
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StringType, StructField, StructType
+
+from tracelake_sdk.cursors import CursorType
+from tracelake_sdk.dags import UpdateStrategy
+from tracelake_sdk.operating import BatchReady, OperatorOutcome, Order, OutputStaged
+from tracelake_sdk.scopes import Cursor, spell_cursor
+from tracelake_sdk.spark_operators import BadRecords, IngestFilesConfig
+from tracelake_spark.failures import OperatorFailed
+from tracelake_spark.operators.source_files import SourceFile, find_files
+from tracelake_spark.operators.source_rows import BAD, FILE, SourceRows, left_out, source_rows
+from tracelake_spark.scoping import column, cursor_number, cursor_of, cursor_type, number_of
+from tracelake_spark.staging import stage
+from tracelake_spark.telling import QUIET, Tell
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_CURSOR: TypeAdapter[Any] = TypeAdapter(Cursor)
+_NO_COLUMN = StructType([StructField("none", StringType())])
+
+
+@dataclass(frozen=True)
+class _State:
+    files: dict[str, list[int]] = field(default_factory=dict)
+    cursor: int | str | None = None
+    reached: int | str | None = None         # only in the middle of a run
+    schema: dict[str, Any] | None = None
+
+    @staticmethod
+    def of(state: dict[str, Any] | None) -> "_State":
+        known = state or {}
+        return _State(known.get("files", {}), known.get("cursor"), known.get("reached"), known.get("schema"))
+
+    def wire(self) -> dict[str, Any]:
+        kept = {"reached": self.reached, "schema": self.schema}
+        return {"files": self.files, "cursor": self.cursor} | {name: value for name, value in kept.items() if value is not None}
+
+    def finished(self) -> "_State":
+        return self if self.reached is None else replace(self, cursor=self.reached, reached=None)
+
+
+@dataclass
+class _Counts:
+    """What this attempt did, for `custom`."""
+
+    rows_read: int = 0
+    rows_taken: int = 0
+    files: int = 0
+    bytes: int = 0
+    batches: int = 0
+    bad: dict[str, int] = field(default_factory=dict)
+
+
+def run(spark: "SparkSession", order: Order, tell: Tell = QUIET) -> OperatorOutcome:
+    try:
+        return _Ingest(spark, order, tell).run()
+    except OperatorFailed as failed:
+        return failed.outcome()
+    except ValidationError:
+        return OperatorFailed("config_invalid", "The config of the operator is not that of `ingest_files`.").outcome()
+
+
+class _Ingest:
+    """One attempt."""
+
+    def __init__(self, spark: "SparkSession", order: Order, tell: Tell) -> None:
+        self._spark, self._order, self._tell = spark, order, tell
+        self._config = IngestFilesConfig.model_validate(order.config)
+        self._anew = order.update_strategy == UpdateStrategy.REPLACE
+        self._counts = _Counts()
+        if len(order.outputs) != 1:
+            raise OperatorFailed("ingest_outputs", "Files are ingested into one output.")
+        if self._anew and (self._config.cursor_column or self._config.batch_files):
+            raise OperatorFailed("config_invalid", "A job that replaces reads every file each time; `cursor_column` and `batch_files` are for jobs that append.")
+
+    def run(self) -> OperatorOutcome:
+        before = _State() if self._anew else _State.of(self._order.state)
+        output = self._order.outputs[0]
+        files = [file for file in find_files(self._spark, self._config.path) if before.files.get(file.name) != file.mark]
+        state, staged, rows = before, self._nothing(), None
+        if files:
+            rows = source_rows(self._spark, self._config, files, output.table_schema, before.schema)
+            groups = _groups(files, self._config.batch_files)
+            for at, (group, is_batch) in enumerate(groups):
+                name = _batch_name(group)
+                if is_batch and name in self._order.posted:
+                    state = replace(state, files=state.files | {file.name: file.mark for file in group})
+                    continue
+                staged_here, state = self._take(rows, group, state)
+                if not is_batch:
+                    staged = staged_here
+                elif staged_here.files:
+                    self._announce(BatchReady(name=name, output=output.index, files=staged_here.files, state=state.wire()))
+                self._tell.progress((at + 1) / len(groups), f"{self._counts.files} of {len(files)} files")
+        after = state.finished()
+        changed = files or after != before
+        return OperatorOutcome(outputs=[staged], state=after.wire() if changed else self._order.state, custom=self._custom(before, after, rows))
+
+    def _take(self, rows: SourceRows, group: Sequence[SourceFile], state: _State) -> tuple[OutputStaged, _State]:
+        """Stages the rows of some files, and says what the operator remembers once they are taken."""
+        output, config = self._order.outputs[0], self._config
+        taken = replace(state, files=state.files | {file.name: file.mark for file in group})
+        self._counts.files += len(group)
+        self._counts.bytes += sum(file.size for file in group)
+        readable = rows.readable(group)
+        if not readable:
+            return self._nothing(), taken
+        if not rows.schema.fields:  # JSON without a single field: its broken lines are counted all the same
+            self._set_aside(replace(rows, schema=_NO_COLUMN, cursor=None).frame(readable), group)
+            return self._nothing(), taken
+        kind = cursor_type(config.cursor_column, rows.schema) if config.cursor_column else None
+        frame, observation = rows.frame(readable), Observation()
+        good, reached = column(BAD).isNull(), F.lit(None).cast("bigint")
+        if config.cursor_column and kind:
+            reached = cursor_number(config.cursor_column, kind)
+            good &= F.lit(True) if state.cursor is None else reached > F.lit(_number(state.cursor, kind))
+        metrics = {"rows": F.count(F.lit(1)), "bad": F.count(column(BAD)), "taken": F.count_if(good), "reached": F.max(F.when(good, reached))}
+        seen = frame.observe(observation, *[metric.alias(name) for name, metric in metrics.items()])
+        staged = stage(seen.where(good).select(*[column(name) for name in rows.schema.fieldNames()]), output, self._tell)
+        observed = observation.get
+        self._counts.rows_read += observed["rows"]
+        self._counts.rows_taken += observed["taken"]
+        if observed["bad"]:
+            self._set_aside(frame, group)
+        if kind and observed["reached"] is not None:
+            most = max([observed["reached"], *(_number(known, kind) for known in (state.reached, state.cursor) if known is not None)])
+            taken = replace(taken, reached=spell_cursor(cursor_of(most, kind)))
+        return staged, replace(taken, schema=rows.schema.jsonValue()) if observed["taken"] else taken
+
+    def _nothing(self) -> OutputStaged:
+        output = self._order.outputs[0]
+        return OutputStaged(index=output.index, files=[], scopes=list(output.scopes))
+
+    def _set_aside(self, frame: "DataFrame", group: Sequence[SourceFile]) -> None:
+        """Counts what does not fit, and keeps it as text beside the data or fails."""
+        names = {_plain(file.uri): file.name for file in group}
+        kept = frame.where(column(BAD).isNotNull()).persist()
+        try:
+            counted = {names[_plain(unquote(row[FILE]))]: row["count"] for row in kept.groupBy(FILE).count().collect()}
+            if not counted:
+                return
+            self._counts.bad |= counted
+            total, most = sum(self._counts.bad.values()), self._config.max_bad_records
+            if self._config.bad_records is BadRecords.FAIL or (most is not None and total > most):
+                raise self._bad_records(total)
+            lines = kept.select(column(FILE).alias("file"), column(BAD).alias("record"))
+            lines.coalesce(1).write.mode("append").json(f"{self._order.outputs[0].staging.rstrip('/')}/_bad")
+        finally:
+            kept.unpersist()
+
+    def _bad_records(self, total: int) -> OperatorFailed:
+        first = min(self._counts.bad)
+        others = f", and {total - self._counts.bad[first]} of {len(self._counts.bad) - 1} other files" if len(self._counts.bad) > 1 else ""
+        limit = "" if self._config.max_bad_records is None else f" More than {self._config.max_bad_records} were set aside."
+        return OperatorFailed(
+            "bad_records", f"{self._counts.bad[first]} records of {first} do not fit{others}.{limit} Correct them, or give `bad_records: set_aside` its limit.",
+            custom=self._custom(_State.of(self._order.state), _State.of(self._order.state), None),
+        )
+
+    def _announce(self, batch: BatchReady) -> None:
+        """Whole or absent, as everything that the wrapper finds."""
+        folder = Path(self._order.batches)
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = folder / f".{batch.name}.draft"
+        draft.write_text(batch.model_dump_json())
+        draft.replace(folder / f"{batch.name}.json")
+        self._counts.batches += 1
+        self._tell.moment("batch_ready")
+
+    def _custom(self, before: _State, after: _State, rows: SourceRows | None) -> dict[str, Any]:
+        counts = self._counts
+        told: dict[str, Any] = {
+            "rows_read": counts.rows_read, "rows_taken": counts.rows_taken, "files": counts.files, "bytes": counts.bytes, "batches": counts.batches,
+            "cursor_before": before.cursor, "cursor_after": after.cursor,
+        }
+        if counts.bad:
+            told["bad_records"] = counts.bad
+        if rows is not None and (unused := left_out(rows)):
+            told["columns_left_out"] = unused
+        return told
+
+
+def _groups(files: Sequence[SourceFile], size: int | None) -> list[tuple[Sequence[SourceFile], bool]]:
+    """Full batches, each published when it is done, and the rest that goes with the outcome."""
+    if size is None:
+        return [(files, False)]
+    return [(group := files[at:at + size], len(group) == size) for at in range(0, len(files), size)]
+
+
+def _batch_name(group: Sequence[SourceFile]) -> str:
+    """The same files, as they are, are the same batch in every attempt."""
+    return "files-" + hashlib.sha256(json.dumps([[file.name, *file.mark] for file in group]).encode()).hexdigest()[:32]
+
+
+def _number(cursor: int | str, kind: CursorType) -> int:
+    value = _CURSOR.validate_python(cursor)
+    if not kind.fits(value):
+        raise OperatorFailed("cursor_column_type", "The cursor column has another type than the cursor that earlier runs left behind.")
+    return number_of(value)
+
+
+def _plain(uri: str) -> str:
+    return "file:/" + uri.removeprefix("file:").lstrip("/") if uri.startswith("file:") else uri

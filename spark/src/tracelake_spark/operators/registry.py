@@ -1,0 +1,16 @@
+"""Which Spark operators there are, by name."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from tracelake_sdk.operating import OperatorOutcome, Order
+from tracelake_spark.operators import ingest_files, sql
+from tracelake_spark.telling import Tell
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Operator = Callable[["SparkSession", Order, Tell], OperatorOutcome]
+
+OPERATORS: Mapping[str, Operator] = MappingProxyType({"ingest_files": ingest_files.run, "sql": sql.run})

@@ -1,0 +1,226 @@
+"""Source rows: the rows of CSV, JSON and Parquet files under one schema, and which of them do not fit it."""
+
+import csv
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from tracelake_sdk.spark_operators import FileFormat, IngestFilesConfig
+from tracelake_spark.failures import OperatorFailed
+from tracelake_spark.jvm import Storage
+from tracelake_spark.operators.source_files import SourceFile
+from tracelake_spark.reading import exact_files, schema_of
+from tracelake_spark.scoping import column
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+BAD = "__bad_record"    # the text of a row that does not fit, else null
+FILE = "__file"
+
+Header = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SourceRows:
+    """How the files of one run are read: under one schema, whichever files are taken at once."""
+
+    spark: "SparkSession"
+    config: IngestFilesConfig
+    headers: Mapping[str, Header | None]   # of each CSV file by its name; None of one without a line
+    schema: StructType
+    cursor: str | None
+
+    def readable(self, files: Sequence[SourceFile]) -> list[SourceFile]:
+        """The files that have anything in them."""
+        return [file for file in files if file.size and self.headers.get(file.name, ()) is not None]
+
+    def frame(self, files: Sequence[SourceFile]) -> "DataFrame":
+        """The columns of the schema, with `BAD` and `FILE`."""
+        rows = self._read(files)
+        if self.cursor is None:
+            return rows
+        # A row without a cursor is neither old nor new.
+        shown = F.to_json(F.struct(*[column(name) for name in self.schema.fieldNames()]))
+        return rows.withColumn(BAD, F.coalesce(column(BAD), F.when(column(self.cursor).isNull(), shown)))
+
+    def _read(self, files: Sequence[SourceFile]) -> "DataFrame":
+        uris = [file.uri for file in files]
+        corrupt = StructField(BAD, StringType())
+        if self.config.format is FileFormat.PARQUET:
+            return self._shaped(exact_files(self.spark, uris).schema(self.schema).parquet(*uris).withColumn(BAD, F.lit(None).cast("string")))
+        if self.config.format is FileFormat.JSON:
+            return self._shaped(_reader(self.spark, uris).schema(StructType([*self.schema.fields, corrupt])).json(uris))
+        groups = _by_header(files, self.headers)
+        frames = [self._shaped(self._csv(header, [file.uri for file in group], corrupt)) for header, group in groups.items()]
+        return reduce(lambda one, other: one.unionByName(other), frames)
+
+    def _csv(self, header: Header, uris: list[str], corrupt: StructField) -> "DataFrame":
+        known = {field.name.casefold(): field for field in self.schema.fields}
+        # Columns that are left out are read as text, which always fits.
+        fields = [known.get(name.casefold(), StructField(name, StringType())) for name in header]
+        reader = _csv_options(_reader(self.spark, uris), self.config).schema(StructType([*fields, corrupt]))
+        return reader.csv(uris)
+
+    def _shaped(self, rows: "DataFrame") -> "DataFrame":
+        there = {name.casefold() for name in rows.columns}
+        columns = [
+            column(field.name) if field.name.casefold() in there else F.lit(None).cast(field.dataType).alias(field.name) for field in self.schema.fields
+        ]
+        return rows.select(*columns, column(BAD), F.col("_metadata.file_path").alias(FILE))
+
+
+def source_rows(
+    spark: "SparkSession", config: IngestFilesConfig, files: Sequence[SourceFile], table_schema: dict[str, Any] | None, earlier: dict[str, Any] | None
+) -> SourceRows:
+    """Settles the schema of a run: the given one, else the table's, then what an earlier part of the work settled, then what the files show."""
+    files = [file for file in files if file.size]
+    if not files:
+        return SourceRows(spark, config, {}, StructType([]), None)
+    headers = _headers(spark, config, files)
+    if config.columns is not None:
+        schema = _given(config.columns)
+    else:
+        known = [*schema_of(table_schema).fields] if table_schema else []
+        _add(known, schema_of(earlier).fields if earlier else [])
+        if config.format is not FileFormat.CSV or any(_unknown(header, known) for header in headers.values()):
+            _add(known, _shown(spark, config, files, headers).fields)
+        schema = StructType(known)
+    if config.format is FileFormat.CSV and not config.header:
+        headers = {name: tuple(schema.fieldNames()) for name in headers}
+    _check_headers(headers, schema)
+    return SourceRows(spark, config, headers, schema, config.cursor_column)
+
+
+def left_out(rows: SourceRows) -> list[str]:
+    """Columns of CSV files that the schema does not have."""
+    known = {name.casefold() for name in rows.schema.fieldNames()}
+    return sorted({name for header in rows.headers.values() for name in header or () if name.casefold() not in known})
+
+
+def _given(columns: str) -> StructType:
+    try:
+        schema = StructType.fromDDL(columns)
+    except PySparkException:
+        schema = None
+    if not isinstance(schema, StructType):
+        raise OperatorFailed("schema_invalid", "The config's `schema` is not understood; write it like `order_id BIGINT, amount DECIMAL(10,2)`.")
+    return schema
+
+
+def _add(known: list[StructField], further: Sequence[StructField]) -> None:
+    names = {field.name.casefold() for field in known}
+    known.extend(field for field in further if field.name.casefold() not in names)
+
+
+def _unknown(header: Header | None, known: list[StructField]) -> bool:
+    return not {name.casefold() for name in header or ()} <= {field.name.casefold() for field in known}
+
+
+def _headers(spark: "SparkSession", config: IngestFilesConfig, files: Sequence[SourceFile]) -> Mapping[str, Header | None]:
+    if config.format is not FileFormat.CSV:
+        return {}
+    if not config.header:
+        return {file.name: () for file in files}
+    storage = Storage(spark, files[0].uri)
+    headers: dict[str, Header | None] = {}
+    for file in files:
+        line = storage.first_line(file.uri)
+        headers[file.name] = None if line is None else tuple(next(csv.reader([line.removeprefix("\ufeff")], delimiter=config.delimiter)))
+    return headers
+
+
+def _check_headers(headers: Mapping[str, Header | None], schema: StructType) -> None:
+    known = {name.casefold() for name in schema.fieldNames()}
+    for name, header in headers.items():
+        lowered = [each.casefold() for each in header or ()]
+        if "" in lowered or len(set(lowered)) < len(lowered):
+            raise OperatorFailed("header_invalid", f"The header of {name} has a column without a name, or one name twice.")
+        if header is not None and not known & set(lowered):
+            raise OperatorFailed("header_invalid", f"The header of {name} has no column of the schema; check `delimiter` and `header`.")
+
+
+def _by_header(files: Sequence[SourceFile], headers: Mapping[str, Header | None]) -> dict[Header, list[SourceFile]]:
+    groups: dict[Header, list[SourceFile]] = defaultdict(list)
+    for file in files:
+        if header := headers[file.name]:
+            groups[header].append(file)
+    return groups
+
+
+def _reader(spark: "SparkSession", uris: Sequence[str]) -> "DataFrameReader":
+    return exact_files(spark, uris).option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", BAD)
+
+
+def _csv_options(reader: "DataFrameReader", config: IngestFilesConfig) -> "DataFrameReader":
+    # A quote inside quotes is written twice, as everywhere but in Spark; unread columns count too when a line is judged.
+    return reader.option("sep", config.delimiter).option("header", config.header).option("escape", '"').option("columnPruning", "false")
+
+
+def _shown(spark: "SparkSession", config: IngestFilesConfig, files: Sequence[SourceFile], headers: Mapping[str, Header | None]) -> StructType:
+    """The columns that the files show, with types wide enough for what may come later."""
+    uris = [file.uri for file in files]
+    if config.format is FileFormat.PARQUET:
+        spark.conf.set("spark.sql.parquet.inferTimestampNTZ.enabled", "false")  # a time without a zone is taken as UTC, as in text
+        return _wide(exact_files(spark, uris).option("mergeSchema", "true").parquet(*uris).schema)
+    if config.format is FileFormat.JSON:
+        return _wide(_reader(spark, uris).json(uris).schema)
+    merged: dict[str, StructField] = {}
+    for header, group in _by_header(files, headers).items():
+        group_uris = [file.uri for file in group]
+        inferred = _wide(_csv_options(_reader(spark, group_uris), config).option("inferSchema", "true").csv(group_uris).schema)
+        for name, field in zip(header, inferred.fields, strict=False):
+            other = merged.get(name.casefold())
+            merged[name.casefold()] = StructField(name, field.dataType if other is None else _wider(other.dataType, field.dataType))
+    return StructType(list(merged.values()))
+
+
+def _wider(one: DataType, other: DataType) -> DataType:
+    if one == other:
+        return one
+    return DoubleType() if isinstance(one, (LongType, DoubleType)) and isinstance(other, (LongType, DoubleType)) else StringType()
+
+
+def _wide(schema: StructType) -> StructType:
+    return StructType([StructField(field.name, _widened(field.dataType)) for field in schema.fields if field.name != BAD])
+
+
+def _widened(kind: DataType) -> DataType:
+    match kind:
+        case ByteType() | ShortType() | IntegerType():
+            return LongType()
+        case FloatType():
+            return DoubleType()
+        case DecimalType() if kind.scale == 0:
+            return DecimalType(38, 0)
+        case NullType():
+            return StringType()
+        case StructType():
+            return _wide(kind)
+        case ArrayType():
+            return ArrayType(_widened(kind.elementType))
+        case MapType():
+            return MapType(_widened(kind.keyType), _widened(kind.valueType))
+        case _:
+            return kind

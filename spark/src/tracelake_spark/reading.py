@@ -1,0 +1,52 @@
+"""Pinned reads: exactly the files that an order names, with the schema that was recorded for them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
+from tracelake_sdk.operating import OrderInput
+from tracelake_spark.scoping import scope_condition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+__all__ = ["exact_files", "input_frame", "schema_of", "scope_condition"]
+
+
+def input_frame(spark: "SparkSession", pinned: OrderInput) -> "DataFrame":
+    """The rows of one input; columns that older files lack are null."""
+    schema = schema_of(pinned.table_schema)
+    if not pinned.files:
+        return spark.createDataFrame([], schema)
+    frame = exact_files(spark, pinned.files).schema(schema).parquet(*pinned.files)
+    condition = scope_condition(pinned.scopes, pinned.partition_by)
+    return frame if condition is None else frame.where(condition)
+
+
+def exact_files(spark: "SparkSession", files: Sequence[str]) -> "DataFrameReader":
+    """A reader that takes names as they are: no pattern in them is expanded, and no folder is taken for a column."""
+    # On this machine a list of files is looked at in the driver: above the threshold Spark starts a job just to find them.
+    spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", str(max(100_000, len(files) + 1)))
+    return spark.read.option("__globPaths__", "false").option("recursiveFileLookup", "true")
+
+
+def schema_of(table_schema: dict[str, Any]) -> StructType:
+    """Delta's form of a schema as Spark's; every column may be null."""
+    return _nullable(StructType.fromJson(table_schema))
+
+
+def _nullable(schema: StructType) -> StructType:
+    return StructType([StructField(field.name, _inside(field.dataType)) for field in schema.fields])
+
+
+def _inside(kind: DataType) -> DataType:
+    match kind:
+        case StructType():
+            return _nullable(kind)
+        case ArrayType():
+            return ArrayType(_inside(kind.elementType))
+        case MapType():
+            return MapType(_inside(kind.keyType), _inside(kind.valueType))
+        case _:
+            return kind

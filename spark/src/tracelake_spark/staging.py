@@ -1,0 +1,113 @@
+"""Staged writes: the rows of an output as plain Parquet in the folders of their scopes, and the list of what was written whole.
+
+Spark writes into a folder of its own; what its committer committed there is moved to its place, file by file, and named.
+Whatever a killed process or a failed Spark task leaves behind is named by nobody.
+"""
+
+from collections import defaultdict
+from math import ceil
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F  # noqa: N812
+
+from tracelake_sdk.operating import OrderOutput, OutputStaged
+from tracelake_sdk.scopes import Scope, folder_of
+from tracelake_spark.cutting import NO_LABEL, Cut, cut_of
+from tracelake_spark.failures import OperatorFailed
+from tracelake_spark.jvm import Storage, estimated_bytes
+from tracelake_spark.telling import QUIET, Tell
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FILE_BYTES = 128 << 20
+SMALL_BYTES = 8 << 20   # below it one file; above it every core writes one
+
+_MOST_FILES = 10_000    # Spark takes the size of rows that come from Python for endless
+
+_SETTINGS = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",  # else small results become a file a core
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(FILE_BYTES),
+}
+_OPTIONS = {
+    "compression": "zstd",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "mapreduce.fileoutputcommitter.algorithm.version": "1",  # files of a Spark task that failed never reach the folder
+}
+
+
+def stage(frame: "DataFrame", output: OrderOutput, tell: Tell = QUIET) -> OutputStaged:
+    """Writes every row of the frame, and says which files they are in and which scopes those cover; no row, no file."""
+    spark = frame.sparkSession
+    for name, value in _SETTINGS.items():
+        spark.conf.set(name, value)
+    cut = cut_of(output, frame.schema)
+    writing = f"{output.staging.rstrip('/')}/_writing-{uuid4().hex}"
+    observed = _write(frame, cut, writing)
+    storage = Storage(spark, writing)
+    labelled = _written(storage, writing, cut, rows=observed.get("rows"))
+    if NO_LABEL in labelled or observed.get("nulls"):
+        raise OperatorFailed("partition_null", f"The column {cut.column!r} cuts the output into scopes and is null or empty in some rows; a scope is never null.")
+    scopes = cut.scopes(labelled, observed)
+    files = _move(storage, writing, output.staging.rstrip("/"), [(scopes[label], path) for label in sorted(labelled) for path in labelled[label]], tell)
+    storage.remove(writing)
+    tell.moment("all_files")
+    covered = dict.fromkeys([*cut.announced, *(scopes[label] for label in sorted(labelled))])
+    return OutputStaged(index=output.index, files=files, scopes=list(covered))
+
+
+def _write(frame: "DataFrame", cut: Cut, folder: str) -> dict[str, Any]:
+    """Writes the frame below a folder, in one folder per label where there are labels, and answers what was observed on the way."""
+    observation = Observation() if cut.metrics else None
+    seen = frame.observe(observation, *cut.metrics) if observation else frame
+    if cut.label is None:
+        writer = _few(seen, frame).write
+    else:
+        # Asks Spark for parts that are neither tiny nor huge, with the rows of one label together.
+        writer = seen.withColumn(cut.label_name, cut.label).hint("rebalance", F.col(cut.label_name)).write.partitionBy(cut.label_name)
+    writer.options(**_OPTIONS).parquet(folder)
+    return observation.get if observation else {}
+
+
+def _few(seen: "DataFrame", frame: "DataFrame") -> "DataFrame":
+    """As few files as their size asks for."""
+    size = estimated_bytes(frame)
+    files = min(max(1, ceil(size / FILE_BYTES)), _MOST_FILES)
+    if size > SMALL_BYTES:
+        files = max(files, frame.sparkSession.sparkContext.defaultParallelism)
+    return seen.coalesce(files)
+
+
+def _written(storage: Storage, folder: str, cut: Cut, rows: int | None) -> dict[str, list[str]]:
+    """The committed files by label, relative to the folder."""
+    labelled: dict[str, list[str]] = defaultdict(list)
+    if rows == 0:
+        return labelled
+    for path in sorted(found.path for found in storage.list_files(folder)):
+        name = path.rsplit("/", 1)[-1]
+        if name.endswith(".parquet") and not name.startswith((".", "_")):
+            labelled[path.split("/", 1)[0].split("=", 1)[1] if cut.label is not None else ""].append(path)
+    # Spark's first task writes a file also when it has no row and others have some.
+    for label, paths in labelled.items():
+        if cut.label is None and len(paths) > 1 and storage.parquet_rows(f"{folder}/{paths[0]}") == 0:
+            labelled[label] = paths[1:]
+    return labelled
+
+
+def _move(storage: Storage, source: str, staging: str, placed: list[tuple[Scope, str]], tell: Tell) -> list[str]:
+    files: list[str] = []
+    made: set[str] = set()
+    for at, (scope, path) in enumerate(placed):
+        if at == len(placed) // 2:
+            tell.moment("half_the_files")
+        folder = folder_of(scope)
+        if folder not in made:
+            storage.make_folder(f"{staging}/{folder}")
+            made.add(folder)
+        files.append(f"{folder}/{path.rsplit('/', 1)[-1]}")
+        storage.rename(f"{source}/{path}", f"{staging}/{files[-1]}")
+    return files

@@ -1,0 +1,55 @@
+"""How an operator speaks while it runs, and the moments at which a test may have its process die."""
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+KILL_AT = "TRACELAKE_OPERATOR_KILL_AT"  # for tests alone: `name`, or `name*3` for the third time that it is reached
+
+_KILL_AT = re.compile(r"([a-z0-9_]+)(?:\*([1-9][0-9]{0,8}))?")
+
+
+def _nobody(*_said: object) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Tell:
+    """By itself it speaks to nobody: what a plain PySpark test gives an operator.
+
+    In a host both calls raise `Canceled` once the task was told to stop.
+    """
+
+    progress: Callable[[float | None, str], None] = _nobody  # how far it is, 0 to 1 where that is known, and what it does; never data
+    moment: Callable[[str], None] = _nobody                  # a named moment of its walk was reached
+
+
+QUIET = Tell()
+
+
+class Canceled(Exception):
+    """The task was told to stop."""
+
+
+def watch_for(kill_at: str | None) -> Callable[[str], None]:
+    """What a process calls at each named moment; at the one of `kill_at` it dies by SIGKILL."""
+    if not kill_at:
+        return _nobody
+    found = _KILL_AT.fullmatch(kill_at)
+    if found is None:
+        raise ValueError(f"{KILL_AT}: write the name of a moment, or `name*3` for the third time it is reached")
+    name, left = found[1], int(found[2] or 1)
+    lock = threading.Lock()
+
+    def watch(moment: str) -> None:
+        nonlocal left
+        if moment == name:
+            with lock:
+                left -= 1
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+    return watch
