@@ -16,7 +16,8 @@ Rights = Literal["as-is", "untracing", "unprivileged"]
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_CAPBSET_DROP = 24
-CAP_SYS_PTRACE = 19
+# Whoever has one of these reads the memory of every process: kernel modules, raw devices, tracing, administration, profiling, BPF.
+LOOKS_INTO_OTHERS = (16, 17, 19, 21, 38, 39)
 CLONE_NEWUSER = 0x10000000
 NOBODY = 65534
 
@@ -50,8 +51,9 @@ def main(parent: str, signal: str, rights: str, *command: str) -> None:
         except OSError as error:
             sys.exit(f"no user namespace could be made: {error}")
     if rights == "untracing":
-        # Root would get the right back with exec. Whoever may not drop it never had it.
-        libc.prctl(PR_CAPBSET_DROP, CAP_SYS_PTRACE, 0, 0, 0)
+        # Root would get them back with exec. Whoever may not drop them never had them.
+        for capability in LOOKS_INTO_OTHERS:
+            libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
     # After the change of rights, which would clear it; it survives exec.
     libc.prctl(PR_SET_PDEATHSIG, int(signal), 0, 0, 0)
     if os.getppid() != int(parent):

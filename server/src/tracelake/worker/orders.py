@@ -97,14 +97,15 @@ def _bytes_of(path: Path, what: str) -> bytes | None:
         return None
     except OSError:
         raise _invalid(what, "is no plain file") from None
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(handle)
+        raise _invalid(what, "is no plain file")
     with os.fdopen(handle, "rb") as file:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise _invalid(what, "is no plain file")
-        told = file.read(_LONGEST_FILE + 1) if found.st_size <= _LONGEST_FILE else b""
-        if found.st_size > _LONGEST_FILE or len(told) > _LONGEST_FILE:
-            raise _invalid(what, f"is larger than {_LONGEST_FILE} bytes")
-        return told
+        told = file.read(_LONGEST_FILE + 1)
+    if len(told) > _LONGEST_FILE:
+        raise _invalid(what, f"is larger than {_LONGEST_FILE} bytes")
+    return told
 
 
 def check_files(files: list[str], what: str) -> None:

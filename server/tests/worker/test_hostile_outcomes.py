@@ -1,0 +1,64 @@
+"""What a program tells back is never believed: names that lead elsewhere, files that are no files, and texts that are no outcomes."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tracelake.worker.operators.contract import OperatorFailed
+from tracelake.worker.orders import read_told
+from tracelake_sdk.operating import BatchReady, OperatorOutcome
+
+from .workshop import Workshop
+
+
+def told(files: list[str], index: int = 0) -> str:
+    return json.dumps({"outputs": [{"index": index, "files": files, "scopes": [{"kind": "full"}]}]})
+
+
+HOSTILE = {
+    "outside": told(["../../other/part.parquet"]),
+    "absolute": told(["/etc/passwd"]),
+    "a glob": told(["full/*.parquet"]),
+    "an empty part": told(["full//part.parquet"]),
+    "a null byte": told(["full/\0.parquet"]),
+    "twice": told(["full/a.parquet", "full/a.parquet"]),
+    "too many": told([f"full/{number}.parquet" for number in range(20_001)]),
+    "an output that there is not": told([], index=9),
+    "no JSON": "{",
+    "another shape": json.dumps({"outputs": "secret-data"}),
+    "a further key": json.dumps({"secret-data": 1}),
+    "deep": '{"custom":' + "[" * 100_000 + "]" * 100_000 + "}",
+    "nothing": "",
+}
+
+
+@pytest.mark.proves("T3.7")
+@pytest.mark.parametrize("how", list(HOSTILE))
+def test_a_hostile_outcome_is_a_final_failure_that_measures_nothing(how: str, shop: Workshop):
+    shop.spec(outcome=HOSTILE[how])
+    shop.run(shop.task())
+    [report] = shop.control.completions
+    assert report.error is not None and (report.error.error_class, report.error.retry) == ("outcome_invalid", False)
+    assert "secret-data" not in report.error.message and "passwd" not in report.error.message
+    assert shop.measured == []
+
+
+def test_a_link_a_pipe_a_folder_and_a_giant_are_no_outcome(tmp_path: Path):
+    secret = tmp_path / "secret"
+    secret.write_text("{}")
+    (tmp_path / "link").symlink_to(secret)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    with (tmp_path / "giant").open("wb") as file:
+        file.truncate(10**12)
+    for name in ("link", "pipe", "folder", "giant"):
+        with pytest.raises(OperatorFailed) as failed:
+            read_told(tmp_path / name, OperatorOutcome, what="outcome")
+        assert failed.value.error_class == "outcome_invalid"
+    assert read_told(tmp_path / "absent", OperatorOutcome, what="outcome") is None
+    assert read_told(secret, OperatorOutcome, what="outcome") == OperatorOutcome()
+    (tmp_path / "list").write_text("[1]")
+    with pytest.raises(OperatorFailed, match="at its top"):
+        read_told(tmp_path / "list", BatchReady, what="batch")
