@@ -1,6 +1,7 @@
 """A batch: the files that an attempt staged, sealed and opened, with their schema, their scopes and their keys."""
 
 import re
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from tracelake_sdk.measurements import StagedFile, TableFile
 from tracelake_sdk.rule_trees import Column, Kind, columns_of
 from tracelake_sdk.scopes import Scope
 
-_ROUND = re.compile(r"(.*)-u([0-9]+)")
+_AGAIN = re.compile(r"-u[0-9a-f]{16}$")  # the end of a name that was given here
 
 
 @dataclass(frozen=True)
@@ -159,10 +160,8 @@ def without_repeats(
 
 
 def _written_again(work: Workplace, file: BatchFile, repeats: Any) -> BatchFile:
-    folder, _, name = file.path.rpartition("/")
-    stem = name.removesuffix(".parquet")
-    found = _ROUND.fullmatch(stem)
-    path = f"{folder}/{found[1] if found else stem}-u{int(found[2]) + 1 if found else 1}.parquet"
+    # Never a name that was used before: a slow attempt may have reported the file of that name, and it may be part of the table by now.
+    path = f"{_AGAIN.sub('', file.path.removesuffix('.parquet'))}-u{secrets.token_hex(8)}.parquet"
     write_without(work, file.local, path, repeats)
     sealed = seal(work.storage, [work.stored(path)])
     again = open_file(work, path, sealed[work.stored(path)])

@@ -127,7 +127,7 @@ def write_without(work: Workplace, source: Path, path: str, dropped: Mask) -> No
     """The rows that stay, in their order and with their types, as a new file of the table."""
     with work.new_file(path) as draft, pq.ParquetFile(source) as parquet:
         compression = parquet.metadata.row_group(0).column(0).compression if parquet.metadata.num_row_groups else "SNAPPY"
-        with pq.ParquetWriter(draft, parquet.schema_arrow, compression=compression, store_schema=False, store_decimal_as_integer=True) as writer:
+        with pq.ParquetWriter(draft, parquet.schema_arrow, compression=compression, store_decimal_as_integer=True) as writer:
             start = 0
             for group in range(parquet.metadata.num_row_groups):
                 table = parquet.read_row_group(group)

@@ -76,6 +76,8 @@ def _column_facts(rows: int, column: Column, chunks: Sequence[tuple[int, Any]], 
     nulls: int | None = 0
     bounds: list[tuple[int | str, int | str] | None] = []
     for count, statistics in chunks:
+        if count == 0:
+            continue
         known = statistics.null_count if statistics is not None and statistics.has_null_count else None
         nulls = None if nulls is None or known is None else nulls + known
         if known != count:  # an all-null chunk has no bounds and needs none

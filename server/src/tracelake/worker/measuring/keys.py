@@ -119,7 +119,7 @@ def _words(values: Any, of: Column) -> list[Hashes]:
             numbers = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0
             return [np.where(np.isnan(numbers), np.nan, numbers).view(np.uint64)]
         case Kind.BOOLEAN:
-            return [values.fill_null(value=False).to_numpy(zero_copy_only=False).astype(np.uint64)]
+            return [values.fill_null(False).to_numpy(zero_copy_only=False).astype(np.uint64)]
         case Kind.DATE:
             values = values.cast(pa.date32()).cast(pa.int32())
         case Kind.TIMESTAMP:

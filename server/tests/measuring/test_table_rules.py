@@ -1,0 +1,90 @@
+"""Rules about the whole table, also when others were decided in between: a rebase says what measuring anew would say."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.sizes import seeded, size
+
+from tracelake_sdk.measurements import OutputMeasured
+from tracelake_sdk.rules import Enumerated, NotNull, Range, Regex, RuleScope, RuleToMeasure, Unique
+
+from .benches import Bench, rule, table_files
+
+TABLE = RuleScope.TABLE
+RULES = [
+    rule(NotNull(column="value"), 1, TABLE), rule(Range(column="id", low=5), 2, TABLE), rule(Enumerated(column="value", values=("a", "b")), 3, TABLE),
+    rule(Regex(column="value", pattern="[a-c]"), 4, TABLE), rule(Unique(columns=("id",)), 5, TABLE), rule(Unique(columns=("value",)), 6, TABLE),
+    rule(NotNull(column="value"), 7), rule(Enumerated(column="value", values=("a",)), 8), rule(Range(column="id", high=8, null_passes=False), 9), rule(Unique(columns=("value",)), 10),
+]  # fmt: skip
+
+
+def rows(*given: tuple[Any, Any]) -> pa.Table:
+    return pa.table({"id": pa.array([id for id, _ in given], pa.int64()), "value": pa.array([value for _, value in given], pa.string())})
+
+
+def told(found: OutputMeasured) -> dict[int, tuple[int | None, int, str | None]]:
+    return {measurement.rule_id.int: (measurement.violations, measurement.examined, measurement.error) for measurement in found.rules}
+
+
+@pytest.mark.proves("G2.3")
+def test_a_table_rule_speaks_of_what_stays_and_of_the_batch(bench: Bench):
+    current = table_files(bench.stage(rows((1, "a"), (9, None), (None, "x"))))
+    found = bench.stage(rows((1, "a"), (7, "c"), (7, None)), current=current, rules=RULES[:6])
+    assert told(found) == {1: (2, 6, None), 2: (2, 6, None), 3: (2, 6, None), 4: (1, 6, None), 5: (2, 3, None), 6: (1, 3, None)}
+
+
+def test_a_column_that_came_later_is_null_in_older_files(bench: Bench):
+    old = table_files(bench.stage(pa.table({"id": [1, 2]})))
+    asked = [rule(NotNull(column="value"), 1, TABLE), rule(Regex(column="value", pattern="x", null_passes=False), 2, TABLE), rule(Unique(columns=("value",)), 3, TABLE),
+             rule(Range(column="id", low=2), 4, TABLE)]  # fmt: skip
+    found = bench.stage(rows((3, "x"), (4, "x")), current=old, rules=asked)
+    assert told(found) == {1: (2, 4, None), 2: (2, 4, None), 3: (1, 2, None), 4: (1, 4, None)}
+    schema = found.table_schema
+    fewer = bench.stage(pa.table({"id": [5]}), current=[*old, *table_files(found)], table_schema=schema, rules=[*asked[:2], rule(NotNull(column="value"), 5)])
+    assert told(fewer) | {5: None} == {1: (3, 5, None), 2: (3, 5, None), 5: None}
+    assert "no column value" in (fewer.rules[2].error or "")  # of the batch itself
+
+
+def test_a_table_rule_on_a_column_that_is_nowhere_says_so(bench: Bench):
+    found = bench.stage(rows((1, "a")), rules=[rule(NotNull(column="gone"), 1, TABLE), rule(Unique(columns=("gone",)), 2, TABLE)])
+    assert [measurement.error for measurement in found.rules] == ["There is no column gone."] * 2
+
+
+@pytest.mark.proves("T8.2")
+@pytest.mark.parametrize("strategy", ["append", "replace"])
+def test_a_rebase_says_what_measuring_anew_would_say(bench: Bench, strategy: str):
+    chance = seeded()
+    for _ in range(size(3, 60)):
+        bench.unique_key, bench.update_strategy = ["id"], strategy
+
+        def some(most: int) -> pa.Table:
+            return rows(*((chance.choice([None, *range(12)]), chance.choice([None, "a", "b", "c", "x"])) for _ in range(chance.randint(0, most))))
+
+        current = table_files(bench.stage(some(6))) + table_files(bench.stage(some(6)))
+        attempt = bench.attempt()
+        files = [bench.write(attempt, f"f{number}", some(5)) for number in range(2)]
+        output = bench.output(attempt, files, current=current, rules=RULES)
+        found = bench.measured(output)
+        for _ in range(2):
+            added = table_files(bench.stage(some(4)))
+            removed = [chance.choice(output.staged.current).path] if strategy == "replace" and output.staged.current and chance.random() < 0.3 else []
+            output = bench.again(output, found, added, removed)
+            found = bench.measured(output)
+            left = {file.path: file for file in output.staged.current} | {file.path: file for moved in output.moved for file in moved.added}
+            gone = {path for moved in output.moved for path in moved.removed}
+            now = [file for path, file in left.items() if path not in gone]
+            anew = bench.measured(output.model_copy(update={"staged": output.staged.model_copy(update={"current": now}), "previous": None, "moved": []}))
+            assert (told(found), found.rows, found.duplicates) == (told(anew), anew.rows, anew.duplicates)
+            assert bench.rows(found.files) == bench.rows(anew.files)
+
+
+def test_a_rule_that_came_later_is_measured_against_the_base_as_it_is_now(bench: Bench):
+    attempt = bench.attempt()
+    output = bench.output(attempt, [bench.write(attempt, "a", rows((1, "a")))], current=table_files(bench.stage(rows((2, None)))))
+    first = bench.measured(output)
+    moved = bench.again(output, first, table_files(bench.stage(rows((3, None), (1, "b")))))
+    second = bench.measured(moved)
+    later: list[RuleToMeasure] = [rule(NotNull(column="value"), 1, TABLE), rule(Unique(columns=("id",)), 2, TABLE)]
+    found = bench.measured(moved.model_copy(update={"previous": second, "rules": later}))
+    assert told(found) == {1: (2, 4, None), 2: (1, 1, None)}
