@@ -1,5 +1,5 @@
 -- name: find_dataset
-SELECT dataset.id, name.name, dataset.layer
+SELECT dataset.id, name.name, dataset.layer, dataset.has_files
 FROM dataset
 LEFT JOIN dataset_name AS name ON name.dataset_id = dataset.id
 WHERE dataset.org_id = %(org)s AND (dataset.id = %(id)s::uuid OR name.name = %(name)s)

@@ -49,6 +49,8 @@ class Guard:
         tree = parse(type, expression)
         with self.database.transaction("add_rule", role=Role.DEFINE) as tx:
             found = _dataset(tx, caller, dataset)
+            if not found.has_files:
+                raise RuleInvalid(f"The dataset {dataset} is told of in events and has no rows of its own; a rule is about the rows of a table.")
             store.lock_definition(tx, found.id)
             new = RuleLine(
                 new_id(), 1, found.id, found.name, found.layer, tree.type, expression.strip(), tree.model_dump(mode="json"), severity.value, scope.value,

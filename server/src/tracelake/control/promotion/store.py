@@ -26,6 +26,7 @@ class DatasetRow:
     id: UUID
     name: str | None
     layer: str
+    has_files: bool
 
 
 @dataclass(frozen=True)
