@@ -82,7 +82,7 @@ class WorkerSettings(_Section):
     prefetch: int = Field(default=100, ge=1, le=500)
     poll_seconds: float = Field(default=20, ge=0, le=60)
     runtimes: tuple[Literal["dispatcher", "spark"], ...] = ("dispatcher", "spark")
-    slots: int = Field(default=1, ge=1, le=64)                       # tasks of runtime `spark` at a time
+    slots: int = Field(default=2, ge=1, le=64)                       # tasks of runtime `spark` at a time
     host_idle_seconds: float = Field(default=600, ge=0, le=86400)    # before a Spark that has nothing to do ends
     commands: dict[str, list[str]] = Field(default_factory=dict)     # operator → program that runs it instead of Spark; it is given the path of its order
 
