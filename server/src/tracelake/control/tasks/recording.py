@@ -10,6 +10,7 @@ from uuid import UUID
 
 from tracelake.control.commits import store as commits
 from tracelake.control.commits.store import FrozenEntry
+from tracelake.control.dags.store import Output
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.transactions import Database, Role, Transaction
 from tracelake.control.run_history import store as run_history
@@ -53,7 +54,7 @@ class Recording:
             tasks = store.lock(tx, org=entries[0].org_id, tasks=[change.task_id for change in changes])
             at = store.clock(tx, now=None)
             for entry in entries:
-                _add_version(tx, generation, entry, numbers[entry.dataset_id], changes, written, len(routing.outputs[generation]), at)
+                _add_version(tx, entry, numbers[entry.dataset_id], changes, written, routing.outputs[generation], at)
             pools = self._finish(tx, changes, tasks, written, numbers, routing, at)
             commits.recorded(tx, generation=generation, place=last)
             return len(changes), pools
@@ -73,8 +74,7 @@ class Recording:
         store.record(tx, list(tasks), at=at)
         runs = [run_of(tasks[change.task_id], change.attempt, change.started_at, RunStatus.SUCCESS, None) for change in changes]
         run_history.append(tx, runs, routing.outputs, now=at)
-        told = [telling for change in changes for telling in accepting.tellings(change.task_id, routing.outputs[tasks[change.task_id].generation_id],
-                                                                               _drafts(change, tasks[change.task_id], written, numbers, routing))]
+        told = [telling for change in changes for telling in _tellings(change, tasks[change.task_id], written, numbers, routing)]
         org = next(iter(tasks.values())).org_id
         pools = accepting.accept(tx, org, told, routing)
         job = next(iter(routing.jobs.values()))
@@ -84,23 +84,23 @@ class Recording:
 
 def _add_version(
     tx: Transaction,
-    generation: UUID,
     entry: FrozenEntry,
     number: int,
     changes: list[ChangeToRecord],
     written: list[OutputToRecord],
-    outputs: int,
+    outputs: list[Output],
     at: datetime,
 ) -> None:
     mine = [row for row in written if row.dataset_version_id == entry.dataset_version_id]
     last = mine[-1]
     by_place = {change.place: change for change in changes}
     change = by_place[last.place]
+    output = next(output for output in outputs if output.dataset_version_id == entry.dataset_version_id)
     version = NewVersion(
         org_id=entry.org_id,
         dataset_id=entry.dataset_id,
         version=number,
-        generation_id=generation,
+        generation_id=output.generation_id,
         dataset_version_id=entry.dataset_version_id,
         delta_version=entry.delta_version,
         first_place=entry.first_place,
@@ -110,7 +110,7 @@ def _add_version(
         schema_hash=last.schema_hash,
         row_count=last.row_count,
         promoted_at=at,
-        promoted_by=f"{change.task_id}:{change.attempt}",
+        promoted_by=store.run_id(change.task_id, change.attempt, output.output_index, len(outputs)),
     )
     versions.add_version(tx, version)
     made = [
@@ -120,10 +120,12 @@ def _add_version(
     versions.add_materializations(tx, version, made)
 
 
-def _drafts(change: ChangeToRecord, task: LockedTask, written: list[OutputToRecord], numbers: dict[UUID, int], routing: Routing) -> list[EventDraft]:
+def _tellings(
+    change: ChangeToRecord, task: LockedTask, written: list[OutputToRecord], numbers: dict[UUID, int], routing: Routing
+) -> list[accepting.Telling]:
     """One event for each scope of each output; a rewrite is named after the event or request behind it, so that a retry repeats it."""
     outputs = {output.dataset_version_id: output for output in routing.outputs[task.generation_id]}
-    return [
+    drafts = [
         EventDraft(
             output=outputs[row.dataset_version_id].output_index,
             scope=scope_of(row.scope),
@@ -134,3 +136,4 @@ def _drafts(change: ChangeToRecord, task: LockedTask, written: list[OutputToReco
         for row in written
         if row.place == change.place
     ]
+    return accepting.tellings(task.id, routing.outputs[task.generation_id], drafts)
