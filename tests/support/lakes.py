@@ -149,7 +149,12 @@ class Lake(Desk):
         if not (location / "_delta_log").exists():
             return []
         files = DeltaTable(str(location), version=version).file_uris()
-        return sorted(tuple(row.values()) for file in files for row in pq.read_table(file).to_pylist())
+        return sorted(row for file in files for row in self.rows_of(Path(file)))
+
+    @staticmethod
+    def rows_of(file: Path) -> list[tuple[Any, ...]]:
+        """Of one file, in a table or not."""
+        return [tuple(row.values()) for row in pq.read_table(file).to_pylist()]
 
     def states(self) -> list[tuple[str, str]]:
         return self.query("SELECT job_key.name, task.state::text FROM task JOIN generation ON generation.id = task.generation_id"

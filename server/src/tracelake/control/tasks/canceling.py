@@ -58,6 +58,7 @@ class Cancels:
                 ended = EndedAttempt(task, task.attempt, stopped(TaskState.QUEUED, task.failures))
                 return TaskState.CANCELED, self.finisher.finish(tx, [ended], {task.id: attempt.started_at}, routing, now=None)
             store.move(tx, [EndedAttempt(task, task.attempt, _unstarted(task))], now=None)
+            store.release_lines(tx, [task.id])
             job = routing.jobs[task.generation_id]
             self.finisher.tell(tx, [(task.org_id, final_body(task.id, job, TaskState.CANCELED, task.attempt, "canceled"))])
             return TaskState.CANCELED, next_turns(tx, {task.generation_id}, routing.jobs)

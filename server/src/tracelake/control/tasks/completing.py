@@ -177,7 +177,7 @@ class _Case:
             case deciding_.Superseded():
                 self._supersede("What it had computed was out of date: another task had written there meanwhile.")
                 store.count_superseded(tx, [task.id])
-                if task.superseded + 1 >= deciding_.SUPERSEDED_BEFORE_ALONE:
+                if task.superseded + 1 >= store.SUPERSEDED_BEFORE_ALONE:
                     versions.reserve(tx, generation=task.generation_id, task=task.id)
             case deciding_.Moved(base=base, moved=moved):
                 store.rebase(tx, task=task.id, attempt=given.attempt.attempt, base=base)

@@ -26,11 +26,10 @@ from tracelake.storage.paths import UnsafePath, plain, staging_folder
 from tracelake_sdk.dags import UpdateStrategy
 from tracelake_sdk.errors import Invalid
 from tracelake_sdk.measurements import OutputMeasured
-from tracelake_sdk.scopes import FullScope, Scope
+from tracelake_sdk.scopes import FullScope, Scope, covers
 from tracelake_sdk.tasks import Completion, MissingRules, MovedOutput
 
 REBASES_BEFORE_A_TURN = 2
-SUPERSEDED_BEFORE_ALONE = 2
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,11 @@ class Reported:
     @property
     def strategy(self) -> UpdateStrategy:
         return UpdateStrategy(self.job.spec["update_strategy"])
+
+    @property
+    def base(self) -> int:
+        """What it was measured against: what the attempt was given last, or before an answer that was lost on its way."""
+        return self.report.base or 0
 
 
 @dataclass(frozen=True)
@@ -146,8 +150,7 @@ class Deciding:
 
     def _base(self, given: Reported, measured: dict[int, OutputMeasured]) -> Moved | Superseded | None:
         """None: the base is good."""
-        base = given.attempt.base or 0
-        since = {output.output_index: self.tables.since(output, base) for output in given.outputs}
+        since = {output.output_index: self.tables.since(output, given.base) for output in given.outputs}
         verdicts = {
             index: judge_base(
                 given.strategy,
@@ -183,7 +186,7 @@ class Deciding:
         return Committed(place, decisions[0].reason)
 
     def _remember(self, given: Reported, decisions: list[Decision], place: int) -> list[UUID]:
-        facts = {"place": place, "base": given.attempt.base, "pins": self.gathered.told_pins(given)}
+        facts = {"place": place, "base": given.base, "pins": self.gathered.told_pins(given)}
         new = [
             Decided(
                 org_id=given.task.org_id,
@@ -203,7 +206,7 @@ class Deciding:
     def _take_place(self, given: Reported, measured: dict[int, OutputMeasured], promotions: list[UUID]) -> None:
         generation = given.task.generation_id
         place = self._places[generation] = self.place(generation) + 1
-        self._changes.append(NewChange(generation, place, given.task.id, given.attempt.attempt, given.attempt.base or 0, given.report.custom))
+        self._changes.append(NewChange(generation, place, given.task.id, given.attempt.attempt, given.base, given.report.custom))
         for output, promoted in zip(given.outputs, promotions, strict=True):
             written = measured[output.output_index]
             if given.strategy is UpdateStrategy.APPEND and not written.files:
@@ -232,15 +235,30 @@ def _checked(given: Reported) -> dict[int, OutputMeasured]:
     measured = {output.index: output for output in given.report.outputs}
     if sorted(measured) != [output.output_index for output in given.outputs] or len(measured) != len(given.report.outputs):
         raise Invalid(f"The report must measure each of the job's {len(given.outputs)} outputs once.")
-    if given.report.base != given.attempt.base:
-        raise Invalid("The outputs were measured against another base than this attempt was given; measure again.")
+    _check_base(given.report.base, given.attempt)
     if given.report.events:
         raise Invalid("Events about a dataset with files are told when its version is recorded; report none.")
     folder = f"{staging_folder(given.task.id, given.attempt.attempt)}/"
     for output in measured.values():
         for path in [path for file in output.files for path in (file.path, file.hashes) if path is not None]:
             _check_path(path, folder, given.adopted)
-    return measured
+    return {index: _as_announced(given, output) for index, output in measured.items()}
+
+
+def _check_base(told: int | None, attempt: AttemptRow) -> None:
+    """An earlier base is welcome once the attempt was given a later one: that answer may have been lost, and judged by it more has moved, never less."""
+    if told is None or attempt.base is None or told > attempt.base or told < 0 or (told < attempt.base and not attempt.rebases):
+        raise Invalid("The outputs were measured against another base than this attempt was given; measure again.")
+
+
+def _as_announced(given: Reported, output: OutputMeasured) -> OutputMeasured:
+    """A replace writes anew what was announced, all of it and nothing else: a scope that the report does not speak of is empty now."""
+    announced = given.attempt.announced(output.index)
+    if given.strategy is not UpdateStrategy.REPLACE or announced.everything:
+        return output
+    if not output.outside_scope and not all(any(covers(mine, scope) for mine in announced.scopes) for scope in output.scopes):
+        raise Invalid("The report writes a scope that was not announced to its attempt.")
+    return output.model_copy(update={"scopes": list(announced.scopes)})
 
 
 def _check_path(path: str, folder: str, adopted: Sequence[str]) -> None:

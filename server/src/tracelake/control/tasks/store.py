@@ -16,6 +16,8 @@ from tracelake_sdk.tasks import CompletionAnswer, TaskState, TriggerKind, Waits
 
 sql = load(__name__, "tasks.sql")
 
+SUPERSEDED_BEFORE_ALONE = 2  # how often a task's result was out of date before it has its line for itself
+
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
@@ -460,8 +462,8 @@ def count_superseded(tx: Transaction, tasks: list[UUID]) -> None:
 
 
 def release_lines(tx: Transaction, tasks: list[UUID]) -> None:
-    """Opens the lines that were reserved for these tasks."""
-    tx.run(sql["release_lines"], tasks=tasks)
+    """Opens the lines that were reserved for these tasks, or hands them on."""
+    tx.run(sql["release_lines"], tasks=tasks, superseded=SUPERSEDED_BEFORE_ALONE)
 
 
 def held_back(tx: Transaction, tasks: list[UUID], *, max_unrecorded: int) -> dict[UUID, Waits]:

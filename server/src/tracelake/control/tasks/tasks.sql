@@ -292,7 +292,13 @@ UPDATE task_attempt SET base = %(base)s, rebases = rebases + 1 WHERE task_id = %
 UPDATE task SET superseded = superseded + 1 WHERE id = ANY(%(tasks)s::uuid[])
 
 -- name: release_lines
-UPDATE line SET reserved_task_id = NULL WHERE reserved_task_id = ANY(%(tasks)s::uuid[])
+-- The next one that was superseded as often, and waits for the line, has it then.
+UPDATE line SET reserved_task_id = (
+    SELECT task.id FROM task
+    WHERE task.generation_id = line.generation_id AND task.waits = 'line' AND task.superseded >= %(superseded)s AND task.id <> ALL(%(tasks)s::uuid[])
+    ORDER BY task.id LIMIT 1
+)
+WHERE reserved_task_id = ANY(%(tasks)s::uuid[])
 
 -- name: held_back
 -- Of these queued tasks of jobs that write files: those that cannot be claimed now, and what each waits for.

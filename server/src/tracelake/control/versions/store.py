@@ -287,8 +287,7 @@ def give_turn(tx: Transaction, *, generation: UUID, task: UUID | None, attempt: 
     tx.run(sql["give_turn"], generation=generation, task=task, attempt=attempt)
 
 
-def reserve(tx: Transaction, *, generation: UUID, task: UUID | None) -> None:
-    """None opens the line for everybody again."""
+def reserve(tx: Transaction, *, generation: UUID, task: UUID) -> None:
     tx.run(sql["reserve"], generation=generation, task=task)
 
 

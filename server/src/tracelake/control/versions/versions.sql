@@ -139,7 +139,8 @@ UPDATE line SET decided = %(decided)s WHERE generation_id = %(generation)s
 UPDATE line SET turn_task_id = %(task)s, turn_attempt = %(attempt)s WHERE generation_id = %(generation)s
 
 -- name: reserve
-UPDATE line SET reserved_task_id = %(task)s WHERE generation_id = %(generation)s
+-- Whoever has it keeps it; it is handed on when that task is done.
+UPDATE line SET reserved_task_id = coalesce(reserved_task_id, %(task)s) WHERE generation_id = %(generation)s
 
 -- name: add_changes
 INSERT INTO change (generation_id, place, task_id, attempt, base, custom, decided_at)
