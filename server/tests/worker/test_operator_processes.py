@@ -223,10 +223,14 @@ def test_a_program_cannot_read_the_memory_or_the_environment_of_its_worker(tmp_p
 
 def test_a_program_is_ended_with_everything_that_it_started(starter: Starter, tmp_path: Path):
     # One child stays in its group, one leaves it, and both would outlive it.
-    script = tmp_path / "parent.sh"
-    script.write_text("#!/bin/sh\nsleep 1000 &\necho $! >> pids\nset -m\nsleep 1000 &\necho $! >> pids\necho $$ >> pids\nwait\n")
-    script.chmod(0o755)
-    process = CommandProcess(starter, [str(script)], environment=clean_environment(os.environ), log=BoundedLog(tmp_path / "log"), chaos=Chaos())
+    script = tmp_path / "parent.py"
+    script.write_text(
+        "import os, subprocess\n"
+        "children = [subprocess.Popen(['sleep', '1000']), subprocess.Popen(['sleep', '1000'], process_group=0)]\n"
+        "open('pids', 'w').write(' '.join(str(pid) for pid in [os.getpid(), *(child.pid for child in children)]))\n"
+        "children[0].wait()\n"
+    )
+    process = CommandProcess(starter, [sys.executable, str(script)], environment=clean_environment(os.environ), log=BoundedLog(tmp_path / "log"), chaos=Chaos())
     order = tmp_path / "order.json"
     order.touch()
     run = process.start(order, "id", quiet)
