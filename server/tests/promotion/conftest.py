@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 from support.controls import running_control, settings_for
-from support.databases import StateDatabase
+from support.databases import StateDatabase, fresh_database
 from support.lakes import BRONZE, Lake
+
+from tracelake.embedded.postgres import EmbeddedPostgres
 
 
 @pytest.fixture
@@ -16,3 +18,10 @@ def lake(database: StateDatabase, tmp_path: Path) -> Iterator[Lake]:
         lake = Lake(desk.control, database)
         lake.deploy(BRONZE)
         yield lake
+
+
+@pytest.fixture(scope="module")
+def rights_url(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """The service's login role on a migrated database that stays as it is."""
+    with fresh_database(postgres) as fresh:
+        yield fresh.service_url

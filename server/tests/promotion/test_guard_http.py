@@ -1,0 +1,142 @@
+"""Rules, policies and promotions over HTTP, from the client and from the command line."""
+
+import json
+from collections.abc import Iterator
+from uuid import UUID, uuid4
+
+import httpx2
+import pytest
+from support.controls import served
+from support.lakes import Lake
+from typer.testing import CliRunner
+
+from tracelake_sdk.cli.main import app
+from tracelake_sdk.client import Client
+from tracelake_sdk.dags import Layer
+from tracelake_sdk.errors import Forbidden, Malformed, NotFound, PolicyInvalid, RuleInvalid, TracelakeError
+from tracelake_sdk.home import HomeFiles
+from tracelake_sdk.promotions import Enforcement
+from tracelake_sdk.rules import RuleScope, Severity
+
+DATASET = "sample_raw"
+
+
+@pytest.fixture
+def client(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    token = HomeFiles(lake.control.settings.home).admin_token() or ""
+    with served(lake.control) as url, Client(url, token) as client:
+        monkeypatch.setenv("TRACELAKE_API_URL", url)
+        monkeypatch.setenv("TRACELAKE_TOKEN", token)
+        yield client
+
+
+@pytest.mark.proves("X.1")
+def test_the_client_defines_and_reads_what_the_service_has(lake: Lake, client: Client):
+    rule = client.add_rule(DATASET, "RANGE", "id in [0, 100)", severity=Severity.WARN, scope=RuleScope.TABLE)
+    assert client.rules(dataset=DATASET).items == [rule]
+    assert client.revise_rule(rule.id, expression="id >= 0").revision == 2
+    assert client.deactivate_rule(rule.id).active is False
+    assert client.rules().items == []
+    assert [one.revision for one in client.rules(inactive=True).items] == [3]
+    [policy] = client.policies(layer=Layer.GOLD).items
+    assert client.revise_policy(policy.id, enforcement=Enforcement.ALERT).enforcement is Enforcement.ALERT
+    assert client.deactivate_policy(policy.id).active is False
+    assert client.add_policy(Layer.GOLD, "SCHEMA", "no breaking change").revision == 1
+    lake.run()
+    lake.write(lake.take_one(), [(1, "a")])
+    [decision] = client.promotions(dataset=DATASET, allowed=True).items
+    assert client.promotion(decision.run_id) == client.promotion(decision.id) == decision
+    assert client.promotions(allowed=False).items == []
+
+
+@pytest.mark.proves("X.1")
+def test_what_is_refused_arrives_as_the_class_that_was_raised(lake: Lake, client: Client):
+    for error, call in [
+        (RuleInvalid, lambda: client.add_rule(DATASET, "RANGE", "id = 5")),
+        (RuleInvalid, lambda: client.add_rule(DATASET, "SUM", "id")),
+        (PolicyInvalid, lambda: client.add_policy(Layer.GOLD, "PII", "none")),
+        (NotFound, lambda: client.add_rule("nowhere", "NOT_NULL", "id")),
+        (NotFound, lambda: client.deactivate_rule(uuid4())),
+        (NotFound, lambda: client.promotion("nothing")),
+        (NotFound, lambda: client.promotion("a/b?c")),
+    ]:
+        with pytest.raises(error):
+            call()
+    worker = HomeFiles(lake.control.settings.home).worker_token()
+    with Client(client.api_url, worker) as other, pytest.raises(Forbidden):
+        other.rules()
+
+
+MALFORMED: list[tuple[str, str, dict[str, object] | None]] = [
+    ("POST", "/v1/rules", {"dataset": DATASET, "type": "NOT_NULL", "expression": "id", "severity": "LOUD"}),
+    ("POST", "/v1/rules", {"dataset": DATASET, "type": "NOT_NULL"}),
+    ("POST", "/v1/rules", {"dataset": DATASET, "type": "NOT_NULL", "expression": "id", "force": True}),
+    ("POST", "/v1/policies", {"layer": "platinum", "type": "SCHEMA", "expression": "no breaking change"}),
+    ("POST", "/v1/rules/not-an-id/revise", {}),
+    ("GET", "/v1/rules?token=x", None),
+    ("GET", "/v1/promotions?token=x", None),
+    ("GET", "/v1/promotions?token=99999999999999999999", None),
+    ("GET", "/v1/promotions?limit=0", None),
+]
+
+
+@pytest.mark.proves("G2.2")
+def test_a_request_that_does_not_fit_is_a_problem_and_no_force_flag_exists(lake: Lake, client: Client):
+    token = HomeFiles(lake.control.settings.home).admin_token()
+    for method, path, body in MALFORMED:
+        answer = httpx2.request(method, client.api_url + path, json=body, headers={"Authorization": f"Bearer {token}"}, trust_env=False)
+        assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json"), path
+        assert isinstance(TracelakeError.of(answer.json()), Malformed)
+    assert client.rules().items == []
+
+
+def run(*words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, list(words))
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.mark.proves("X.1")
+def test_the_command_line_walks_a_rule_from_its_first_revision_to_its_last(lake: Lake, client: Client):
+    would = run("rule", "add", DATASET, "NOT_NULL", "id", "--dry-run")
+    assert "would be active as revision 1: NOT_NULL id, FAIL, on the batch. Nothing was changed." in would
+    assert "There is no rule." in run("rule", "list")
+    rule = json.loads(run("rule", "add", DATASET, "NOT_NULL", "id", "-o", "json"))
+    assert (rule["dry_run"], rule["dataset_name"], rule["revision"]) == (False, DATASET, 1)
+    id = rule["id"]
+    assert f"Rule {id} of {DATASET} is active as revision 2: NOT_NULL id, WARN, on the table." in run(
+        "rule", "revise", id, "--severity", "WARN", "--scope", "table"
+    )
+    listed = run("rule", "list", DATASET)
+    assert id in listed
+    assert "WARN" in listed
+    assert f"Rule {id} of {DATASET} is off as revision 3" in run("rule", "off", id)
+    assert "There is no rule." in run("rule", "list")
+    assert id in run("rule", "list", "--all")
+    assert isinstance(CliRunner().invoke(app, ["rule", "add", DATASET, "RANGE", "id ="]).exception, RuleInvalid)
+    run("rule", "add", DATASET, "SUM", "id", code=2)
+
+
+def test_the_command_line_lists_pages_and_prints_the_next_command(client: Client):
+    for number in range(3):
+        client.add_rule(DATASET, "ROW_COUNT", f">= {number}")
+    assert "rule list sample_raw --limit 2 --token " in run("rule", "list", DATASET, "--limit", "2")
+    [policy] = json.loads(run("policy", "list", "silver", "-o", "json"))["items"]
+    assert "is active as revision 2: SCHEMA no breaking change, ALERT." in run("policy", "revise", policy["id"], "--enforcement", "ALERT")
+    assert "would be off as revision 3" in run("policy", "off", policy["id"], "--dry-run")
+    assert "is off as revision 3" in run("policy", "off", policy["id"])
+    assert "is active as revision 1" in run("policy", "add", "silver", "SCHEMA", "no breaking change")
+
+
+def test_the_command_line_shows_a_decision_with_what_it_rests_on(lake: Lake, client: Client):
+    assert "Nothing was decided." in run("promotion", "list")
+    lake.run()
+    task = lake.take_one()
+    lake.report(task, lake.measured([lake.stage(task, [(1, "a")])], outside_scope=1))
+    listed = run("promotion", "list", DATASET, "--blocked")
+    assert "Blocked: 1 of 1 row lies outside the announced scope." in listed
+    shown = run("promotion", "show", f"{task.payload.task_id}:1")
+    for words in ("blocked", "execution", "SCOPE", "fail", "SCHEMA", "not evaluated", "Blocked: 1 of 1 row lies outside the announced scope."):
+        assert words in shown
+    told = json.loads(run("promotion", "show", f"{task.payload.task_id}:1", "-o", "json"))
+    assert (UUID(told["id"]), told["allowed"]) == (client.promotions().items[0].id, False)

@@ -1,0 +1,175 @@
+"""Who may write what: every statement that a role must not run is run under it, against the real schema."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from support.lakes import Lake
+
+EXECUTE, DECIDE, DEFINE = "tracelake_execute", "tracelake_decide", "tracelake_define"
+
+# What people define: an admin's act, or a deploy's.
+DEFINITIONS = {
+    "dag_activation", "dag_version", "dataset", "dataset_name", "dataset_revision", "dataset_version", "generation", "job", "job_input", "pointer",
+    "policy_rule", "quality_rule",
+}  # fmt: skip
+# What the gate decided, and what became of it.
+DECISIONS = {
+    "change", "change_output", "change_scope", "data_file", "data_version", "data_version_member", "delta_commit", "materialization",
+    "materialization_input", "policy_result", "promotion_status", "quality_result", "scope_state", "version_counter",
+}  # fmt: skip
+# What happens: accepted, claimed, reported, told, audited. Every role does this.
+EXECUTIONS = {
+    "api_token", "app_user", "audit", "batch", "dag", "dataset_event", "event_ledger", "idempotency", "job_key", "line", "operator_state", "org", "outbox",
+    "role", "role_member", "run_history", "task", "task_attempt", "task_input", "worker_pool",
+}  # fmt: skip
+NOBODYS = {"schema_migration"}
+
+# Columns that may change, and tables whose rows may go, beside the append-only rest.
+CHANGING = {
+    DECIDE: {
+        "scope_state": {"dataset_version_id", "scope", "span", "place"}, "data_file": {"removed_place", "added_version", "removed_version"},
+        "delta_commit": {"body", "recorded_at"}, "version_counter": {"last"},
+    },
+    DEFINE: {"dataset_name": {"dataset_id"}},
+}  # fmt: skip
+REMOVING = {DECIDE: {"scope_state"}, DEFINE: {"dataset_name"}}
+INSERTING = {EXECUTE: EXECUTIONS, DECIDE: EXECUTIONS | DECISIONS, DEFINE: EXECUTIONS | DEFINITIONS}
+
+
+@pytest.fixture(scope="module")
+def service(rights_url: str) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(rights_url, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def columns(service: psycopg.Connection) -> dict[str, list[str]]:
+    rows = service.execute(
+        "SELECT relname, array_agg(attname::text ORDER BY attnum) FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid"
+        " WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND attnum > 0 AND NOT attisdropped AND attidentity = ''"
+        " GROUP BY relname"
+    ).fetchall()
+    return dict(rows)
+
+
+def refused(service: psycopg.Connection, role: str, statement: str) -> bool:
+    """Whether the role lacks the right; a statement that it may run is undone, or fails for another reason."""
+    try:
+        with service.transaction(force_rollback=True):
+            service.execute(f"SET LOCAL ROLE {role}")  # pyright: ignore[reportArgumentType]
+            service.execute(statement)  # pyright: ignore[reportArgumentType]
+    except psycopg.errors.InsufficientPrivilege:
+        return True
+    except psycopg.errors.IntegrityError:
+        return False  # it may, but not like this
+    return False
+
+
+def test_every_table_is_somebodys(columns: dict[str, list[str]]):
+    assert set(columns) - NOBODYS == DEFINITIONS | DECISIONS | EXECUTIONS
+
+
+@pytest.mark.proves("G3.5")
+@pytest.mark.parametrize("role", [EXECUTE, DECIDE, DEFINE])
+def test_a_role_inserts_what_is_its_to_insert_and_nothing_else(service: psycopg.Connection, columns: dict[str, list[str]], role: str):
+    may = {table for table in columns if not refused(service, role, f"INSERT INTO public.{table} DEFAULT VALUES")}
+    assert may == INSERTING[role]
+
+
+@pytest.mark.proves("G3.5", "G1.3")
+@pytest.mark.parametrize("role", [EXECUTE, DECIDE, DEFINE])
+def test_a_role_changes_no_definition_and_no_decision(service: psycopg.Connection, columns: dict[str, list[str]], role: str):
+    for table in sorted(DEFINITIONS | DECISIONS):
+        may = {column for column in columns[table] if not refused(service, role, f"UPDATE public.{table} SET {column} = {column}")}
+        assert may == CHANGING.get(role, {}).get(table, set()), table
+        assert refused(service, role, f"DELETE FROM public.{table}") is (table not in REMOVING.get(role, set())), table
+        assert refused(service, role, f"TRUNCATE public.{table} CASCADE"), table
+
+
+@pytest.mark.proves("G3.5")
+@pytest.mark.parametrize("role", [EXECUTE, DECIDE, DEFINE])
+def test_a_role_reads_registry_rules_and_policies_and_adds_run_rows(service: psycopg.Connection, role: str):
+    for table in sorted(DEFINITIONS | DECISIONS | {"run_history", "dataset_registry", "data_versions", "quality_rules", "policy_rules"}):
+        assert not refused(service, role, f"SELECT * FROM public.{table}"), table
+    assert not refused(service, role, "INSERT INTO public.run_history DEFAULT VALUES")
+
+
+@pytest.mark.proves("G3.5")
+@pytest.mark.parametrize("role", [EXECUTE, DECIDE, DEFINE])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        # Who holds no grant option is only warned, and nothing is granted.
+        "GRANT INSERT ON public.promotion_status TO tracelake_execute; SET LOCAL ROLE tracelake_execute; INSERT INTO public.promotion_status DEFAULT VALUES",
+        "GRANT tracelake_owner TO tracelake_service",
+        "SET ROLE tracelake_owner",
+        "SET SESSION AUTHORIZATION tracelake_owner",
+        "ALTER TABLE public.change_output DROP CONSTRAINT only_what_is_allowed",
+        "ALTER TABLE public.promotion_status DISABLE TRIGGER ALL",
+        "CREATE TABLE public.another (id integer)",
+        "CREATE TRIGGER allow BEFORE INSERT ON public.promotion_status EXECUTE FUNCTION refuse_change()",
+        "CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+        "CALL make_decision('public.task')",
+        "DROP VIEW public.data_versions",
+    ],
+)
+def test_no_role_widens_its_rights(service: psycopg.Connection, role: str, statement: str):
+    assert refused(service, role, statement)
+
+
+@pytest.mark.proves("G3.5")
+def test_a_change_cannot_refer_to_a_refusal(lake: Lake):
+    lake.run()
+    lake.write(lake.take_one(), [(1, "a")])
+    lake.move()
+    lake.run()
+    task = lake.take_one()
+    lake.report(task, lake.measured([lake.stage(task, [(2, "b")])], outside_scope=1))
+    [(refusal, generation, dataset_version)] = lake.query(
+        "SELECT promotion.id, generation_id, dataset_version_id FROM promotion_status AS promotion"
+        " JOIN dataset_version AS version ON version.id = dataset_version_id WHERE NOT allowed"
+    )
+    allowance = lake.one("SELECT id FROM promotion_status WHERE allowed")
+
+    def publish(promotion: object, *, allowed: bool = True) -> None:
+        with psycopg.connect(lake.database.service_url) as connection, connection.transaction(force_rollback=True):
+            connection.execute("SET LOCAL ROLE tracelake_decide")
+            connection.execute(
+                "INSERT INTO change (generation_id, place, task_id, attempt, base, custom, decided_at) VALUES (%s, 9, %s, 1, 0, '{}', now())",
+                [generation, task.payload.task_id],
+            )
+            connection.execute(
+                "INSERT INTO change_output (generation_id, place, dataset_version_id, promotion_id, allowed, table_schema, schema_hash, row_count, fingerprint)"
+                " VALUES (%s, 9, %s, %s, %s, '{}', '', 1, '')",
+                [generation, dataset_version, promotion, allowed],
+            )
+
+    publish(allowance)  # the statement itself is good
+    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        publish(refusal)
+    with pytest.raises(psycopg.errors.CheckViolation):
+        publish(refusal, allowed=False)
+    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        publish(task.payload.task_id)  # no decision at all
+
+
+@pytest.mark.proves("G3.5")
+def test_a_refusal_is_no_decision_of_the_last_stage_and_the_reverse(lake: Lake):
+    [dataset_version] = lake.query("SELECT id FROM dataset_version")[0]
+    insert = (
+        "INSERT INTO promotion_status (id, org_id, dataset_id, dataset_version_id, run_id, task_id, attempt, from_layer, to_layer, allowed, stage, reason,"
+        " evidence, evaluated_at) SELECT gen_random_uuid(), org_id, dataset.id, %s, 'r', gen_random_uuid(), 1, %s, %s, %s, %s, '', '{}', now() FROM dataset"
+    )
+    for from_layer, to_layer, allowed, stage in [
+        ("source", "bronze", True, "quality"),
+        ("source", "bronze", False, "decision"),
+        ("source", "gold", True, "decision"),
+        ("source", "silver", True, "decision"),
+        ("bronze", "gold", True, "decision"),
+        ("gold", "silver", True, "decision"),
+    ]:
+        with psycopg.connect(lake.database.service_url) as connection:
+            connection.execute("SET ROLE tracelake_decide")
+            with pytest.raises(psycopg.errors.CheckViolation):
+                connection.execute(insert, [dataset_version, from_layer, to_layer, allowed, stage])
