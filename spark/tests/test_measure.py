@@ -15,7 +15,7 @@ from support.sizes import size
 
 from tracelake.storage.delta_schemas import delta_schema
 from tracelake.worker.measuring.contract import Limits
-from tracelake.worker.measuring.engine import engine
+from tracelake.worker.measuring.engine import Engine
 from tracelake.worker.measuring.footers import read_footer
 from tracelake.worker.measuring.rule_measuring import Counter, Rows
 from tracelake_sdk.rule_trees import columns_of
@@ -32,8 +32,8 @@ FEW = settings(max_examples=size(4, 150), suppress_health_check=list(HealthCheck
 @pytest.fixture(scope="module")
 def engines(whole_run_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("meaning")
-    with engine(LIMITS, [folder], folder) as connection:
-        yield whole_run_spark, Counter(connection, LIMITS), folder
+    with Engine(LIMITS, [folder], folder) as engine:
+        yield whole_run_spark, Counter(engine), folder
 
 
 def compare(engines: Any, table: pa.Table, rules: list[RuleTree], wanted: list[int]) -> None:

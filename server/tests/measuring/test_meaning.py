@@ -16,12 +16,13 @@ from tracelake.storage.delta_schemas import delta_schema
 from tracelake.storage.local import LocalStorage
 from tracelake.worker.measuring.batch import open_file, rows_of
 from tracelake.worker.measuring.contract import Limits
-from tracelake.worker.measuring.engine import engine
+from tracelake.worker.measuring.engine import Engine
 from tracelake.worker.measuring.footers import facts_of, proved, read_footer, statistics_of
 from tracelake.worker.measuring.rule_measuring import Counter
+from tracelake.worker.measuring.uniqueness import count_repeated
 from tracelake.worker.measuring.workplace import Workplace
 from tracelake_sdk.rule_trees import check_of, columns_of
-from tracelake_sdk.rules import NotNull, Regex, RuleTree, Unique
+from tracelake_sdk.rules import NotNull, Regex, RuleTree
 
 LIMITS = Limits(threads=1, memory="500MB")
 trees = st.one_of(st.sampled_from(sorted(oracle.TYPES)).map(lambda column: NotNull(column=column)), oracle.ranges(), oracle.enums(), oracle.uniques)
@@ -30,8 +31,8 @@ trees = st.one_of(st.sampled_from(sorted(oracle.TYPES)).map(lambda column: NotNu
 @pytest.fixture(scope="module")
 def engines(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("meaning")
-    with engine(LIMITS, [folder], folder) as connection:
-        yield folder, Counter(connection, LIMITS)
+    with Engine(LIMITS, [folder], folder) as engine:
+        yield folder, Counter(engine)
 
 
 def measured(engines: Any, table: pa.Table, rules: list[RuleTree], groups: int = 1) -> list[int | None]:
@@ -113,14 +114,12 @@ def test_long_texts_and_unknown_writers_have_no_bounds(tmp_path: Path):
     assert facts_of(read_footer(file), columns) == {}
 
 
-def test_uniqueness_beyond_memory_is_counted_as_exactly(engines: Any):
+@pytest.mark.parametrize("memory", ["1MB", "500MB"])
+def test_uniqueness_beyond_memory_is_counted_as_exactly(engines: Any, memory: str):
     folder, counter = engines
-    small = Counter(counter.connection, Limits(threads=1, memory="1MB"))
     table = {"text": ["a", None, "b", "a"] * 20_000, "big": [1, 2, 3, None] * 20_000}
     file = folder / "many.parquet"
     pq.write_table(oracle.to_arrow(table), file)
-    opened = open_file(Workplace(LocalStorage(folder.parent, lambda moment: None), folder.name, folder), "many.parquet", "")
-    rules: list[RuleTree] = [Unique(columns=("text",)), Unique(columns=("big",)), Unique(columns=("text", "big"))]
-    for way in (small, counter):
-        found = way.measure(rows_of([opened], opened.columns), oracle.numbered(rules))
-        assert [measurement.violations for measurement in found] == [59998, 59997, 39998]
+    for columns, wanted in {("text",): 59998, ("big",): 59997, ("text", "big"): 39998}.items():
+        whole = columns == ("big",)
+        assert count_repeated(counter.engine, [file], columns, rows=80_000, whole=whole, limits=Limits(threads=1, memory=memory)) == wanted

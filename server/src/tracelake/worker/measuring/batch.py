@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 
 from tracelake.storage.delta_schemas import delta_schema, not_carried, schema_hash
 from tracelake.worker.measuring.contract import OutputToMeasure, Refused
 from tracelake.worker.measuring.dedupe import Key, KeyedFile, find_repeats, write_without
+from tracelake.worker.measuring.engine import Engine
 from tracelake.worker.measuring.footers import ColumnFacts, facts_of, read_footer, statistics_of
 from tracelake.worker.measuring.keys import SIDECAR, FileKeys, read_keys, sort_hashes
 from tracelake.worker.measuring.rule_measuring import Rows
@@ -97,19 +97,19 @@ def _joined(schemas: Sequence[dict[str, Any]], otherwise: dict[str, Any] | None)
     return {"type": "struct", "fields": list(fields.values())}
 
 
-def scoped(connection: duckdb.DuckDBPyConnection, work: Workplace, output: OutputToMeasure, batch: Batch) -> Batch:
+def scoped(engine: Engine, work: Workplace, output: OutputToMeasure, batch: Batch) -> Batch:
     """With the scope of each file, as the folder that it lies in says."""
     spec = output.staged.partition_by
     files: list[BatchFile] = []
     for file in batch.files:
         parts = file.path.split("/")
         folder = parts[1] if len(parts) > 2 else ""  # {attempt}/{folder of the scope}/…
-        key = first_key(connection, file.local, spec, file.columns) if spec and spec.cursor is None and folder.startswith("p-") else None
+        key = first_key(engine, file.local, spec, file.columns) if spec and spec.cursor is None and folder.startswith("p-") else None
         files.append(replace(file, scope=scope_of(output, folder, key)))
     return replace(batch, files=tuple(files))
 
 
-def outside_scope(connection: duckdb.DuckDBPyConnection, output: OutputToMeasure, batch: Batch) -> int:
+def outside_scope(engine: Engine, output: OutputToMeasure, batch: Batch) -> int:
     outside = 0
     by_scope: dict[Scope, list[BatchFile]] = {}
     for file in batch.files:
@@ -120,7 +120,7 @@ def outside_scope(connection: duckdb.DuckDBPyConnection, output: OutputToMeasure
             outside += sum(file.rows for file in files)
         else:
             members = [(file.local, file.rows, file.facts) for file in files]
-            outside += count_outside(connection, output.staged.partition_by, batch.columns, scope, members)
+            outside += count_outside(engine, output.staged.partition_by, batch.columns, scope, members)
     return outside
 
 
@@ -146,10 +146,10 @@ def keyed_files(batch: Batch) -> list[KeyedFile]:
 
 
 def without_repeats(
-    connection: duckdb.DuckDBPyConnection, work: Workplace, batch: Batch, key: Key, current: Sequence[TableFile], *, inside: bool, threads: int
+    engine: Engine, work: Workplace, batch: Batch, key: Key, current: Sequence[TableFile], *, inside: bool, threads: int
 ) -> Batch:
     """A file with rows that repeat a key is written again without them; the first row of a key stays."""
-    masks = find_repeats(connection, work, keyed_files(batch), key, current, inside=inside, threads=threads)
+    masks = find_repeats(engine, work, keyed_files(batch), key, current, inside=inside, threads=threads)
     files: list[BatchFile] = []
     for file, repeats in zip(batch.files, masks, strict=True):
         if not repeats.any():

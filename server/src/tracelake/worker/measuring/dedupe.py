@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracelake.worker.measuring.compile_duckdb import files as rows_of
 from tracelake.worker.measuring.compile_duckdb import name, names
+from tracelake.worker.measuring.engine import Engine
 from tracelake.worker.measuring.keys import (
     FileKeys,
     Hashes,
@@ -57,7 +57,7 @@ class Key:
 
 
 def find_repeats(
-    connection: duckdb.DuckDBPyConnection, work: Workplace, append: Sequence[KeyedFile], key: Key, current: Sequence[TableFile], *, inside: bool, threads: int
+    engine: Engine, work: Workplace, append: Sequence[KeyedFile], key: Key, current: Sequence[TableFile], *, inside: bool, threads: int
 ) -> list[Mask]:
     """For each file of the append which rows repeat a key: of `current`, or (`inside`) of an earlier row by path and number."""
     ordered = sort_hashes(np.concatenate([file.keys.hashes[file.keys.present] for file in append] or [np.empty(0, np.uint64)]), threads)
@@ -72,7 +72,7 @@ def find_repeats(
     if not len(suspicious):
         return masks
     rows = _rows_with(append, key, suspicious)
-    for file, row in _verified(connection, rows, key, met, inside=inside):
+    for file, row in _verified(engine, rows, key, met, inside=inside):
         masks[file][row] = True
     return masks
 
@@ -109,17 +109,17 @@ def _rows_with(append: Sequence[KeyedFile], key: Key, suspicious: Hashes) -> Any
     return pa.concat_tables(parts)
 
 
-def _verified(connection: duckdb.DuckDBPyConnection, rows: Any, key: Key, met: Sequence[Path], *, inside: bool) -> list[tuple[int, int]]:
+def _verified(engine: Engine, rows: Any, key: Key, met: Sequence[Path], *, inside: bool) -> list[tuple[int, int]]:
     """File and row number of those whose real key is repeated."""
-    connection.register("suspect", rows)
+    engine.connection.register("suspect", rows)
     place = f"{name(_FILE)}, {name(_ROW)}"
     conditions = [f"row_number() OVER (PARTITION BY {names(key.names)} ORDER BY {place}) > 1"] if inside else []
     if met:
         known = f"SELECT DISTINCT {names(key.names)} FROM {rows_of(met)} SEMI JOIN suspect USING ({names(key.names)})"
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE known AS {known}")
+        engine.connection.execute(f"CREATE OR REPLACE TEMP TABLE known AS {known}")
         conditions.append(f"({names(key.names)}) IN (SELECT ({names(key.names)}) FROM known)")
-    found = connection.execute(f"SELECT {place} FROM (SELECT {place}, ({' OR '.join(conditions)}) AS repeats FROM suspect) WHERE repeats").fetchall()
-    connection.unregister("suspect")
+    found = engine.connection.execute(f"SELECT {place} FROM (SELECT {place}, ({' OR '.join(conditions)}) AS repeats FROM suspect) WHERE repeats").fetchall()
+    engine.connection.unregister("suspect")
     return found
 
 

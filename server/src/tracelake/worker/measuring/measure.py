@@ -11,7 +11,7 @@ from tracelake.storage.opening import open_storage
 from tracelake.worker.measuring.batch import Batch, hash_of, key_of, keyed, open_batch, outside_scope, scoped, staged_files, without_repeats
 from tracelake.worker.measuring.contract import MeasureOrder, MeasureResult, OutputToMeasure, Refused
 from tracelake.worker.measuring.dedupe import Key
-from tracelake.worker.measuring.engine import engine
+from tracelake.worker.measuring.engine import Engine
 from tracelake.worker.measuring.rule_measuring import Counter
 from tracelake.worker.measuring.sealing import check_seals
 from tracelake.worker.measuring.table_rules import current_files, measure_table_rules, rebase_table_rules
@@ -42,8 +42,8 @@ def measure_output(storage: Storage, order: MeasureOrder, output: OutputToMeasur
     scratch = Path(order.scratch)
     scratch.mkdir(parents=True, exist_ok=True)
     work = Workplace(storage, output.staged.location, scratch)
-    with engine(order.limits, work.folders, scratch) as connection:
-        counter = Counter(connection, order.limits, tuple(output.unique_key))
+    with Engine(order.limits, work.folders, scratch) as engine:
+        counter = Counter(engine, tuple(output.unique_key))
         measuring = _Measuring(work, counter, output, watch)
         if output.previous is None:
             return measuring.first()
@@ -66,7 +66,7 @@ class _Measuring:
     def first(self) -> OutputMeasured:
         batch = open_batch(self.work, self._paths(), self.output.staged.table_schema)
         self.watch("measuring:sealed")
-        batch = scoped(self.counter.connection, self.work, self.output, batch)
+        batch = scoped(self.counter.engine, self.work, self.output, batch)
         key = self._key(batch, self.output.staged.rules)
         if key is not None:
             batch = keyed(batch, key)
@@ -94,7 +94,7 @@ class _Measuring:
         if key is not None and self.appends:
             added = self.output.moved[-1].added if self.output.moved else []
             batch = without_repeats(
-                self.counter.connection, self.work, batch, key, added, inside=False, threads=self.counter.limits.threads
+                self.counter.engine, self.work, batch, key, added, inside=False, threads=self.counter.engine.limits.threads
             )  # fmt: skip
         shrunk = batch.duplicates > 0
         batch = replace(batch, duplicates=batch.duplicates + previous.duplicates)
@@ -134,7 +134,7 @@ class _Measuring:
 
     def _deduped(self, batch: Batch, key: Key, *, inside: bool) -> Batch:
         return without_repeats(
-            self.counter.connection, self.work, batch, key, self.output.staged.current, inside=inside, threads=self.counter.limits.threads
+            self.counter.engine, self.work, batch, key, self.output.staged.current, inside=inside, threads=self.counter.engine.limits.threads
         )  # fmt: skip
 
     def _counter(self) -> Counter:
@@ -148,8 +148,8 @@ class _Measuring:
         return [*found, *measure_table_rules(self._counter(), self.work, of_table, batch, current, self.output, key)]
 
     def _told(self, batch: Batch, rules: Sequence[RuleMeasurement], before: OutputMeasured | None = None) -> OutputMeasured:
-        files = staged_files(self.work, batch, threads=self.counter.limits.threads)
-        outside = outside_scope(self.counter.connection, self.output, batch)
+        files = staged_files(self.work, batch, threads=self.counter.engine.limits.threads)
+        outside = outside_scope(self.counter.engine, self.output, batch)
         check_seals(self.work.storage, batch.seals(self.work))
         self.watch("measuring:measured")
         order = {rule.id: place for place, rule in enumerate(self.output.staged.rules)}

@@ -10,8 +10,7 @@ from typing import Any
 import duckdb
 
 from tracelake.worker.measuring.compile_duckdb import broken, files, names
-from tracelake.worker.measuring.contract import Limits
-from tracelake.worker.measuring.engine import count_broken
+from tracelake.worker.measuring.engine import Engine, count_broken
 from tracelake.worker.measuring.footers import ColumnFacts, proved
 from tracelake.worker.measuring.uniqueness import count_repeated, sample_repeated
 from tracelake_sdk.rule_trees import Column, IsNull, Kind, Repeated, RowCheck, RuleUnmeasurable, check_of
@@ -39,8 +38,7 @@ class Rows:
 class Counter:
     """Counts on one engine; `shown` are the columns of the job's unique key, of which samples are made."""
 
-    connection: duckdb.DuckDBPyConnection
-    limits: Limits
+    engine: Engine
     shown: tuple[str, ...] = ()
     unique: frozenset[str] = field(default_factory=frozenset[str])  # columns that are known to be a key of these rows
 
@@ -73,7 +71,7 @@ class Counter:
         found: dict[int, RuleMeasurement] = {}
         single = {number: check for number, (_, check) in asked.items() if not isinstance(check, Repeated)}
         started = time.perf_counter()
-        counts = count_broken(self.connection, rows.local, list(single.values()))
+        counts = count_broken(self.engine, rows.local, list(single.values()))
         share = _milliseconds(started) / max(len(single), 1)
         for number, count in zip(single, counts, strict=True):
             found[number] = _measured(asked[number][0], count, rows.count, MeasuringMethod.SCAN, share)
@@ -86,7 +84,7 @@ class Counter:
     def _count_repeated(self, rows: Rows, check: Repeated) -> int | str:
         whole = all(rows.columns[column].kind is Kind.INTEGER for column in check.columns)
         try:
-            return count_repeated(self.connection, rows.local, check.columns, rows=rows.count, whole=whole, limits=self.limits)
+            return count_repeated(self.engine, rows.local, check.columns, rows=rows.count, whole=whole, limits=self.engine.limits)
         except duckdb.Error as error:
             return f"The engine could not count it ({type(error).__name__})."
 
@@ -100,9 +98,9 @@ class Counter:
 
     def _samples(self, rows: Rows, check: RowCheck | Repeated) -> list[Any]:
         if isinstance(check, Repeated):
-            return sample_repeated(self.connection, rows.local, check.columns, self.shown, SAMPLES)
+            return sample_repeated(self.engine, rows.local, check.columns, self.shown, SAMPLES)
         condition = broken(check) if check.column in rows.held else "true"
-        return self.connection.execute(
+        return self.engine.connection.execute(
             f"SELECT DISTINCT {names(self.shown)} FROM {files(rows.local)} WHERE {condition} ORDER BY ALL LIMIT {SAMPLES}"
         ).fetchall()
 

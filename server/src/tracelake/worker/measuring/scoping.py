@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import duckdb
-
 from tracelake.worker.measuring.compile_duckdb import files, name, text, units
 from tracelake.worker.measuring.contract import OutputToMeasure, Refused
+from tracelake.worker.measuring.engine import Engine
 from tracelake.worker.measuring.footers import ColumnFacts
 from tracelake_sdk.cursors import CursorType
 from tracelake_sdk.dags import PartitionSpec
@@ -52,12 +51,12 @@ def _cursor(spelled: str) -> int | datetime:
     raise ValueError("no cursor")
 
 
-def first_key(connection: duckdb.DuckDBPyConnection, local: Path, spec: PartitionSpec, columns: Mapping[str, Column]) -> str | None:
+def first_key(engine: Engine, local: Path, spec: PartitionSpec, columns: Mapping[str, Column]) -> str | None:
     """The partition key of some row."""
     column = columns.get(spec.column)
     if column is None or (spelled := key_text(spec.column, column)) is None:
         return None
-    found = connection.execute(f"SELECT {spelled} FROM {files([local])} WHERE {name(spec.column)} IS NOT NULL LIMIT 1").fetchone()
+    found = engine.connection.execute(f"SELECT {spelled} FROM {files([local])} WHERE {name(spec.column)} IS NOT NULL LIMIT 1").fetchone()
     return found[0] if found else None
 
 
@@ -79,7 +78,7 @@ def announced(output: OutputToMeasure, scope: Scope) -> bool:
 
 
 def count_outside(
-    connection: duckdb.DuckDBPyConnection, spec: PartitionSpec | None, columns: Mapping[str, Column], scope: Scope,
+    engine: Engine, spec: PartitionSpec | None, columns: Mapping[str, Column], scope: Scope,
     members: Sequence[tuple[Path, int, Mapping[str, ColumnFacts]]],
 ) -> int:  # fmt: skip
     """How many rows of these files (each with its rows and facts) are not of their scope."""
@@ -95,7 +94,7 @@ def count_outside(
     unproved = [local for local, count, facts in members if count and not _proved(spec, column, scope, facts.get(spec.column))]
     if not unproved:
         return 0
-    found = connection.execute(f"SELECT count(*) FILTER (WHERE NOT coalesce({inside}, false)) FROM {files(unproved)}").fetchone()
+    found = engine.connection.execute(f"SELECT count(*) FILTER (WHERE NOT coalesce({inside}, false)) FROM {files(unproved)}").fetchone()
     return int(found[0]) if found else rows
 
 

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
 from tracelake.worker.measuring.compile_duckdb import files, names, present
 from tracelake.worker.measuring.contract import Limits
+from tracelake.worker.measuring.engine import Engine
 from tracelake.worker.measuring.keys import Hashes, repeated, sort_hashes
 
 _DENSE = 8             # numbers that lie this close on average are ticked off instead of hashed
@@ -23,25 +23,25 @@ _NEEDED = 24           # bytes a row, for hashes while they are sorted
 _MANY = 1_000_000      # suspects, beyond which grouping everything is no worse
 
 
-def count_repeated(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], columns: Sequence[str], *, rows: int, whole: bool, limits: Limits) -> int:
+def count_repeated(engine: Engine, paths: Sequence[Path], columns: Sequence[str], *, rows: int, whole: bool, limits: Limits) -> int:
     """Rows whose key another row had before; `whole`: the columns hold whole numbers of at most 64 bits."""
     if not rows:
         return 0
     if rows * _NEEDED > _memory(limits):
-        return _grouped(connection, f"SELECT {names(columns)} FROM {files(paths)} WHERE {present(columns)}", columns)
+        return _grouped(engine, f"SELECT {names(columns)} FROM {files(paths)} WHERE {present(columns)}", columns)
     if len(columns) == 1 and whole:
-        return _numbers(connection, paths, columns[0], limits)
-    suspects = repeated(sort_hashes(_hashes(connection, paths, columns), limits.threads))
+        return _numbers(engine, paths, columns[0], limits)
+    suspects = repeated(sort_hashes(_hashes(engine, paths, columns), limits.threads))
     if not len(suspects):
         return 0
-    return _grouped(connection, _suspicious(connection, paths, columns, suspects), columns)
+    return _grouped(engine, _suspicious(engine, paths, columns, suspects), columns)
 
 
-def sample_repeated(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], columns: Sequence[str], shown: Sequence[str], most: int) -> list[Any]:
+def sample_repeated(engine: Engine, paths: Sequence[Path], columns: Sequence[str], shown: Sequence[str], most: int) -> list[Any]:
     """Values of `shown` of some rows that share their key with others."""
     rows = f"SELECT * FROM {files(paths)} WHERE {present(columns)}"
     shared = f"SELECT {names(columns)} FROM ({rows}) GROUP BY ALL HAVING count(*) > 1"
-    return connection.execute(
+    return engine.connection.execute(
         f"SELECT DISTINCT {names(shown)} FROM ({rows}) SEMI JOIN ({shared}) USING ({names(columns)}) ORDER BY ALL LIMIT {most}"
     ).fetchall()
 
@@ -50,28 +50,28 @@ def _memory(limits: Limits) -> int:
     return int(limits.memory[:-2]) * _BYTES[limits.memory[-2:]]
 
 
-def _grouped(connection: duckdb.DuckDBPyConnection, rows: str, columns: Sequence[str]) -> int:
-    found = connection.execute(f"SELECT coalesce(sum(n - 1), 0)::BIGINT FROM (SELECT count(*) AS n FROM ({rows}) GROUP BY {names(columns)})").fetchone()
+def _grouped(engine: Engine, rows: str, columns: Sequence[str]) -> int:
+    found = engine.connection.execute(f"SELECT coalesce(sum(n - 1), 0)::BIGINT FROM (SELECT count(*) AS n FROM ({rows}) GROUP BY {names(columns)})").fetchone()
     return int(found[0]) if found else 0
 
 
-def _hashes(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], columns: Sequence[str]) -> Hashes:
+def _hashes(engine: Engine, paths: Sequence[Path], columns: Sequence[str]) -> Hashes:
     """The engine's own hashes: they are compared here and now, and kept nowhere."""
-    found = connection.execute(f"SELECT hash({names(columns)}) AS h FROM {files(paths)} WHERE {present(columns)}").fetchnumpy()
+    found = engine.connection.execute(f"SELECT hash({names(columns)}) AS h FROM {files(paths)} WHERE {present(columns)}").fetchnumpy()
     return np.asarray(found["h"])
 
 
-def _suspicious(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], columns: Sequence[str], suspects: Hashes) -> str:
+def _suspicious(engine: Engine, paths: Sequence[Path], columns: Sequence[str], suspects: Hashes) -> str:
     every = f"SELECT {names(columns)} FROM {files(paths)} WHERE {present(columns)}"
     if len(suspects) > _MANY:
         return every
-    connection.register("suspect", pa.table({"h": suspects}))
+    engine.connection.register("suspect", pa.table({"h": suspects}))
     return f"{every} AND hash({names(columns)}) IN (SELECT h FROM suspect)"
 
 
-def _numbers(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], column: str, limits: Limits) -> int:
+def _numbers(engine: Engine, paths: Sequence[Path], column: str, limits: Limits) -> int:
     """Whole numbers need no hash: those that lie close together are ticked off, others are sorted themselves."""
-    found = connection.execute(f"SELECT {names([column])}::BIGINT AS v FROM {files(paths)} WHERE {present([column])}").fetchnumpy()
+    found = engine.connection.execute(f"SELECT {names([column])}::BIGINT AS v FROM {files(paths)} WHERE {present([column])}").fetchnumpy()
     values = np.asarray(found["v"])
     if not len(values):
         return 0
