@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from support.lakes import BRONZE, SILVER, Lake
+from support.lakes import SILVER, Lake
 from tracelake_sdk.measurements import OutputMeasured, StagedFile
 from tracelake_sdk.scopes import FullScope, PartitionScope, Scope
 from tracelake_sdk.tasks import ClaimedTask, CompletionAnswer

@@ -49,7 +49,7 @@ from tracelake.storage.contract import Storage
 from tracelake.storage.opening import open_storage
 from tracelake.storage.paths import table_location
 from tracelake_sdk.dags import DEFAULT_POOL
-from tracelake_sdk.errors import SettingInvalid, Unavailable
+from tracelake_sdk.errors import SettingInvalid, StorageUnavailable, Unavailable
 from tracelake_sdk.operators import OPERATORS
 
 _log = structlog.get_logger()
@@ -168,8 +168,8 @@ class Control:
             while not self._stopping.is_set():
                 try:
                     busy = run_once()
-                except Unavailable as error:
-                    _log.warning("a loop waits for the database", loop=name, error=error.code)
+                except (Unavailable, StorageUnavailable) as error:
+                    _log.warning("a loop waits", loop=name, error=error.code)
                     busy = 0
                 if not busy:
                     self._stopping.wait(pause)

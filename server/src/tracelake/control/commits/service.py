@@ -88,7 +88,7 @@ class Committer:
             if not self.commits.put(generation, entries):
                 break
             # Not further than what was put here: another one may have frozen more since, and that is not there yet.
-            moved += self.record(generation, entries[-1].last_place)
+            moved += self.record(generation, max(frozen.last_place for frozen in entries))
             for frozen in entries:
                 self.checkpoint(frozen)
         return moved

@@ -145,11 +145,11 @@ class _Case:
         )
 
     def settle(self, tx: Transaction, deciding: Deciding | None) -> None:
-        if self.reported is None or deciding is None or not self._succeeds():
-            if not self._swap_state(tx):
-                self._supersede("The operator state it built on had moved.")
-            return
         try:
+            if self.reported is None or deciding is None or not self._succeeds():
+                if not self._swap_state(tx):
+                    self._supersede("The operator state it built on had moved.")
+                return
             answer = self._batches(tx, self.reported) or deciding.answer(self.reported)
             self._take(tx, answer, self.reported)
         except TracelakeError as error:
@@ -188,13 +188,12 @@ class _Case:
                 self._ask_again(result.WAIT)
 
     def _swap_state(self, tx: Transaction) -> bool:
-        """The operator's new state; False where the state that it built on had moved."""
+        """The operator's new state; False where the state that it built on had moved. Raises Invalid where it keeps none."""
         if self.task is None or self.attempt is None or self.report.state is None or not self._succeeds():
             return True
         base = self.attempt.state_revision
         if base is None:
-            self._refuse(Invalid("This job's operator keeps no state; report none."))
-            return True
+            raise Invalid("This job's operator keeps no state; report none.")
         return operator_state.swap(tx, generation=self.task.generation_id, revision=base, value=self.report.state)
 
     def _supersede(self, what: str) -> None:

@@ -25,7 +25,6 @@ from tracelake.control.versions.store import CurrentVersion, TableState
 from tracelake.storage.paths import staging_folder, table_location
 from tracelake_sdk.dags import ExecutionStrategy, PartitionSpec, UpdateStrategy
 from tracelake_sdk.operators import OPERATORS
-from tracelake_sdk.rules import RuleScope
 from tracelake_sdk.scopes import FullScope, Scope, overlap
 from tracelake_sdk.tasks import TriggerKind
 
@@ -178,10 +177,9 @@ class HandingOut:
         rules = self._rules[output.dataset_id]
         appends = job.spec["update_strategy"] == UpdateStrategy.APPEND.value
         replaced: Sequence[Scope] = () if appends else (FullScope(),) if told.everything else told.scopes
-        looks = appends or any(rule.scope == RuleScope.TABLE.value for rule in rules)
-        current = (
-            versions.files_at_place(self._tx, dataset_version=output.dataset_version_id, place=handing.base, without=replaced) if looks and state else []
-        )
+        # Whatever the rules are now: one about the whole table may come while the attempt runs.
+        stays = state is not None and (appends or not told.everything)
+        current = versions.files_at_place(self._tx, dataset_version=output.dataset_version_id, place=handing.base, without=replaced) if stays else []
         location = table_location(fact.org_id, output.dataset_id, output.dataset_version_id)
         return unstaged(output) | {
             "staged": {

@@ -32,10 +32,11 @@ class PayloadMaker:
         self.jobs: dict[UUID, Job] = dags.jobs_of_generations(tx, generations)
         self.outputs: dict[UUID, list[Output]] = dags.outputs_of_generations(tx, generations)
         inputs = dags.inputs_of_jobs(tx, [job.id for job in self.jobs.values()])
-        self.handing_out: HandingOut = HandingOut(tx, self.jobs, inputs, self.outputs)
         stateful = [generation for generation, job in self.jobs.items() if _keeps_state(job)]
         self._stateful: frozenset[UUID] = frozenset(stateful)
+        # Before the pins, as the base is: an attempt must not hold an older input than the state that it builds on.
         self._states: dict[UUID, StateRow] = operator_state.get(tx, stateful) if stateful else {}
+        self.handing_out: HandingOut = HandingOut(tx, self.jobs, inputs, self.outputs)
         told = [fact.trigger_id for fact in facts if fact.trigger_kind == TriggerKind.EVENT.value]
         self._events: dict[UUID, TriggerEvent] = store.events_of_triggers(tx, told) if told else {}
         in_order = [fact.id for fact in facts if self.jobs[fact.generation_id].ordered]

@@ -9,7 +9,7 @@ from tracelake.control.dags.store import Output
 from tracelake.control.database.transactions import Transaction
 from tracelake.control.versions import store as versions
 from tracelake.control.versions.bases import Since
-from tracelake.control.versions.scope_mapping import joined
+from tracelake.control.versions.scope_mapping import widened
 from tracelake.control.versions.store import FileAdded, FileRemoved, FileToRemove, Line, ScopeMoved, TableState
 from tracelake.storage.delta_schemas import Carried, carries, schema_hash
 from tracelake_sdk.dags import UpdateStrategy
@@ -140,14 +140,9 @@ class Tables:
     def _plan_append(self, given: "Reported", output: Output, measured: OutputMeasured) -> Plan:
         id = output.dataset_version_id
         told = tuple(dict.fromkeys(file.scope for file in measured.files))
-        kept: dict[Scope, None] = {}
         there = self._scopes_touching(id, told)
-        for scope in told:
-            kept[joined(scope, [*there, *kept])] = None
-        dropped = tuple(scope for scope in there if any(overlap(scope, now) for now in kept))
-        return Plan(
-            self._carried(id, measured), (), self._rows(id) + measured.rows, tuple((scope, EventKind.MATERIALIZED) for scope in told), tuple(kept), dropped
-        )
+        kept = widened(told, there)
+        return Plan(self._carried(id, measured), (), self._rows(id) + measured.rows, tuple((scope, EventKind.MATERIALIZED) for scope in told), kept, there)
 
     def _carried(self, id: UUID, measured: OutputMeasured) -> Carried:
         state = self.states.get(id)

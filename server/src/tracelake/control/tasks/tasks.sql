@@ -333,8 +333,15 @@ WITH still AS (
 UPDATE task SET seq = NULL, waits = still.waits FROM still WHERE task.id = still.id
 
 -- name: waiting_for_others
--- Tasks that wait for an input's first version or for their line.
-SELECT id, org_id, dag_id, generation_id, ordinal FROM task WHERE waits IN ('input', 'line') ORDER BY created_at LIMIT %(room)s
+-- Tasks that wait for an input's first version or for their line: the oldest of each job, so that no job's backlog hides another's.
+SELECT oldest.id, oldest.org_id, oldest.dag_id, oldest.generation_id, oldest.ordinal
+FROM (SELECT DISTINCT generation_id FROM task WHERE waits IN ('input', 'line')) AS waiting
+JOIN line ON line.generation_id = waiting.generation_id
+CROSS JOIN LATERAL (
+    SELECT task.id, task.org_id, task.dag_id, task.generation_id, task.ordinal FROM task
+    WHERE task.generation_id = waiting.generation_id AND task.waits IN ('input', 'line')
+    ORDER BY (task.id = line.reserved_task_id) IS TRUE DESC, task.id LIMIT %(room)s
+) AS oldest
 
 -- name: lock_waiting
 SELECT id, generation_id FROM task WHERE id = ANY(%(tasks)s::uuid[]) AND waits IN ('input', 'line') ORDER BY id FOR UPDATE SKIP LOCKED

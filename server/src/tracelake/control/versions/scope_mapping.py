@@ -45,11 +45,6 @@ def widened(wanted_scopes: Iterable[Scope], current_scopes: Iterable[Scope]) -> 
     return (*(PartitionScope(key=key) for key in keys), *_joined_spans(spans, beside))
 
 
-def joined(append_scope: Scope, current_scopes: Iterable[Scope]) -> Scope:
-    """Where an append belongs: the one current scope that it lies in, or the join of it and all that it touches."""
-    return widened((append_scope,), current_scopes)[0]
-
-
 def _of_its_kind(partition_by: PartitionSpec, scope: Scope) -> bool:
     match scope:
         case FullScope():
