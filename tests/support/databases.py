@@ -36,10 +36,11 @@ def running_postgres(folder: Path) -> Iterator[EmbeddedPostgres]:
 
 
 @contextmanager
-def fresh_database(postgres: EmbeddedPostgres) -> Iterator[StateDatabase]:
+def fresh_database(postgres: EmbeddedPostgres, template: str = STATE_DATABASE) -> Iterator[StateDatabase]:
+    """A copy of the migrated database, or of another one that nobody is connected to."""
     name = f"test_{next(_numbers)}"
     with psycopg.connect(postgres.url(), autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE {name} TEMPLATE {STATE_DATABASE} OWNER tracelake_owner STRATEGY file_copy')  # pyright: ignore[reportArgumentType]
+        connection.execute(f'CREATE DATABASE {name} TEMPLATE {template} OWNER tracelake_owner STRATEGY file_copy')  # pyright: ignore[reportArgumentType]
     yield StateDatabase(
         name,
         postgres.url(name, "tracelake_service"),
