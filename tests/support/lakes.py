@@ -136,11 +136,13 @@ class Lake(Desk):
         )
         return self.root / table_location(org, id, version)
 
-    def location_of(self, job: str) -> Path:
+    def location_of(self, job: str, dag: str = "sample") -> Path:
         [(org, id, version)] = self.query(
             "SELECT dataset.org_id, dataset.id, version.id FROM dataset JOIN job_key ON job_key.id = dataset.job_key_id"
-            " JOIN dataset_version AS version ON version.dataset_id = dataset.id WHERE job_key.name = %s",
+            " JOIN dataset_version AS version ON version.dataset_id = dataset.id JOIN dag ON dag.id = job_key.dag_id"
+            " WHERE job_key.name = %s AND dag.name = %s AND dataset.output_index = 0",
             job,
+            dag,
         )
         return self.root / table_location(org, id, version)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from support.lakes import SILVER, Lake
 from tracelake_sdk.measurements import OutputMeasured, StagedFile
@@ -45,7 +46,7 @@ def load(lake: Lake, *keys: int, job: str = "load", text: str = "a") -> None:
     lake.run(job)
     [task] = tasks_of(lake, job)
     assert lake.write(task, [(key, text) for key in keys], state={"rows": len(keys)}).result == "committing"
-    lake.move()
+    move_line(lake, job)
 
 
 def load_parts(lake: Lake, rows: dict[Scope, Sequence[tuple[Any, ...]]], *, job: str = "load") -> None:
@@ -54,7 +55,14 @@ def load_parts(lake: Lake, rows: dict[Scope, Sequence[tuple[Any, ...]]], *, job:
     [task] = tasks_of(lake, job)
     files = [lake.stage(task, given, scope=scope, name=f"part-{number}") for number, (scope, given) in enumerate(rows.items())]
     assert lake.report(task, lake.measured(files), state={"rows": 1}).result == "committing"
-    lake.move()
+    move_line(lake, job)
+
+
+def move_line(lake: Lake, job: str) -> int:
+    """This line alone; what waited for it gets its place."""
+    moved = lake.control.committer.move(generation_of(lake, job))
+    lake.services.reaper.place_waiting()
+    return moved
 
 
 def tasks_of(lake: Lake, job: str, room: int = 100) -> list[ClaimedTask]:
@@ -113,5 +121,8 @@ def waiting(lake: Lake, job: str) -> list[str | None]:
     ]
 
 
-def generation_of(lake: Lake, job: str) -> Any:
-    return lake.one("SELECT generation.id FROM generation JOIN job_key ON job_key.id = job_key_id WHERE job_key.name = %s", job)
+def generation_of(lake: Lake, job: str, dag: str = "sample") -> UUID:
+    return lake.one(
+        "SELECT generation.id FROM generation JOIN job_key ON job_key.id = job_key_id JOIN dag ON dag.id = dag_id WHERE job_key.name = %s AND dag.name = %s",
+        job, dag,
+    )

@@ -205,7 +205,7 @@ def pause(target: Chosen, dry_run: DryRun = False, output: Output = Shown) -> No
 
 @app.command()
 def resume(target: Chosen, dry_run: DryRun = False, output: Output = Shown) -> None:
-    """Let a paused DAG or job go on."""
+    """Let a paused DAG or job go on; a job's line that was stopped starts again."""
     from tracelake_sdk.cli import dags, targets
 
     dags.resume(targets.parse_target(target), dry_run=dry_run, as_json=output is OutputFormat.JSON)

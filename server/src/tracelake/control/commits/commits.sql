@@ -64,4 +64,4 @@ UPDATE line SET recorded = %(place)s WHERE generation_id = %(generation)s
 UPDATE line SET stopped_at = clock_timestamp(), stopped_reason = %(reason)s WHERE generation_id = %(generation)s AND stopped_at IS NULL
 
 -- name: start_line
-UPDATE line SET stopped_at = NULL, stopped_reason = NULL WHERE generation_id = %(generation)s
+UPDATE line SET stopped_at = NULL, stopped_reason = NULL WHERE generation_id = %(generation)s AND stopped_at IS NOT NULL

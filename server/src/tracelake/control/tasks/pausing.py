@@ -6,6 +6,7 @@ from uuid import UUID
 
 from tracelake.control.access import store as access
 from tracelake.control.access.callers import Caller, Right
+from tracelake.control.commits import store as commits
 from tracelake.control.dags import store as dags
 from tracelake.control.dags.store import JobPause
 from tracelake.control.database.transactions import Database, Transaction
@@ -34,7 +35,7 @@ class Pauses:
             access.append_audit(tx, org=caller.org_id, actor=caller.name, action="pause", object=_name(dag, job))
 
     def resume(self, caller: Caller, dag: str, job: str | None) -> None:
-        """A DAG's resume leaves jobs alone that are paused by themselves: each of them waits for its own."""
+        """A DAG's resume leaves jobs alone that are paused by themselves: each of them waits for its own, which also starts a line that was stopped."""
         caller.require(Right.OPERATE)
         with self.database.transaction("resume") as tx:
             dag_id, chosen = _choose(tx, caller, dag, job)
@@ -42,6 +43,7 @@ class Pauses:
                 dags.resume_dag(tx, dag_id)
             else:
                 dags.resume_job(tx, chosen[0].id)
+                commits.start_line(tx, chosen[0].generation_id)
             store.lock_lines(tx, sorted(pause.generation_id for pause in chosen))
             jobs = dags.jobs_of_generations(tx, [pause.generation_id for pause in chosen])
             running = {generation for generation, current in jobs.items() if not current.paused}
