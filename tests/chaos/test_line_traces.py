@@ -5,7 +5,6 @@ from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
 
-import psycopg
 import pytest
 from model.line_model import Configuration
 from model.line_walk import Trace, covering, edges, random_trace
@@ -35,10 +34,8 @@ class Stage:
         self._replays += 1
         folder = self._folder / f"replay-{self._replays}"
         situation = self._situation(trace.configuration)
-        with copied(situation, self._postgres, folder) as lake, psycopg.connect(lake.database.superuser_url, autocommit=True) as connection:
-            replay = Replay(lake, situation, trace, self.crew, connection)
-            with closing(replay):
-                replay.walk()
+        with copied(situation, self._postgres, folder) as lake, closing(Replay(lake, situation, trace, self.crew)) as replay:
+            replay.walk()
 
     def _situation(self, configuration: Configuration) -> Situation:
         if configuration.name not in self._situations:

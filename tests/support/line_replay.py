@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 import psycopg
@@ -22,6 +22,7 @@ from support.controls import running_control, settings_for
 from support.databases import StateDatabase, fresh_database
 from support.lakes import BRONZE, Lake
 from support.line_committer import CommitterProcess, Crew
+from tracelake.control.process import Control
 from tracelake.embedded.postgres import EmbeddedPostgres
 from tracelake.storage.paths import log_entry_path
 from tracelake_sdk.measurements import StagedFile
@@ -45,7 +46,7 @@ _SOURCE = """  - name: {job}
     update_strategy: append
     unique_key: [id]
 """
-# `load` makes the tasks of some cells or of some keys, `whole` those of everything. Each claim sees another version of `salt`:
+# `load` makes the tasks of some cells or of some keys, `whole` those of everything. After each change `salt` has another version:
 # a task that would write what is there already ends unchanged, which the model does not know of.
 _CLEAN = """  - name: clean
     activation: reactive
@@ -88,7 +89,15 @@ class Situation:
 
 
 class Hands(Lake):
-    """A lake whose queue is served in the order that the test wants."""
+    """A lake whose queue is served in the order that the test wants, with one connection to look at everything."""
+
+    def __init__(self, control: Control, database: StateDatabase, connection: psycopg.Connection) -> None:
+        super().__init__(control, database)
+        self.connection = connection
+
+    def query(self, sql: LiteralString, *values: Any) -> list[tuple[Any, ...]]:
+        cursor = self.connection.execute(sql, values)
+        return cursor.fetchall() if cursor.description else []
 
     def generation(self, job: str) -> UUID:
         return self.one("SELECT generation.id FROM generation JOIN job_key ON job_key.id = job_key_id WHERE job_key.name = %s", job)
@@ -114,9 +123,9 @@ class Hands(Lake):
 
 @contextmanager
 def lake_of(database: StateDatabase, home: Path) -> Iterator[Hands]:
-    with running_control(settings_for(database, home, tasks=STILL), database) as desk:
+    with running_control(settings_for(database, home, tasks=STILL), database) as desk, psycopg.connect(database.superuser_url, autocommit=True) as connection:
         desk.control.movers.stop()
-        yield Hands(desk.control, database)
+        yield Hands(desk.control, database, connection)
 
 
 def prepare(configuration: Configuration, database: StateDatabase, folder: Path) -> Situation:
@@ -165,7 +174,7 @@ def measured_rule(situation: Situation, *, violations: int) -> list[RuleMeasurem
 class Replay:
     """One trace, on a copy of its situation."""
 
-    def __init__(self, lake: Hands, situation: Situation, trace: Trace, crew: Crew, connection: psycopg.Connection) -> None:
+    def __init__(self, lake: Hands, situation: Situation, trace: Trace, crew: Crew) -> None:
         self.lake, self.situation, self.trace, self.crew = lake, situation, trace, crew
         self.tasks = dict(situation.tasks)
         self.names = {id: name for name, id in self.tasks.items()}
@@ -176,7 +185,8 @@ class Replay:
         self.seen: dict[str, set[int]] = {}
         self.committers: dict[str, CommitterProcess] = {}
         self.reports = 0
-        self.connection = connection
+        self.connection = lake.connection
+        self.salted = False
 
     def walk(self) -> None:
         line = Line(self.trace.configuration)
@@ -238,7 +248,9 @@ class Replay:
         assert self.committers[committer].ask(step="put", lost=lost)["put"] == heard
 
     def _claim(self, name: str) -> None:
-        self.lake.bring("salt")
+        if not self.salted:
+            self.lake.bring("salt")
+            self.salted = True
         claimed = self.held[name] = self.lake.claim_task(self.tasks[name])
         staged = claimed.payload.outputs[0].staged
         assert staged is not None
@@ -266,6 +278,7 @@ class Replay:
             report = self.lake.measured(files, scopes=staged.scopes, outside_scope=1 if task.bad else 0)
         answer = self.lake.report(claimed, report, base=self.bases[task.name])
         assert answer.result == expected, f"{task.name}: {answer}"
+        self.salted = self.salted and expected != "committing"
         if expected == "base_moved":
             self.bases[task.name] = answer.base
             self.seen[task.name] |= self._keys(file.path for moved in answer.moved for file in moved.added)
