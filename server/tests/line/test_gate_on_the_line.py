@@ -352,7 +352,7 @@ def test_a_state_of_an_operator_that_keeps_none_is_refused(lake: Lake):
     assert lake.write(task, [(1, "a")]).result == "committing"
 
 
-@pytest.mark.parametrize("wrong", ["outside", "unsafe", "twice", "none", "events"])
+@pytest.mark.parametrize("wrong", ["outside", "unsafe", "twice", "file twice", "none", "events"])
 def test_a_report_that_does_not_fit_its_attempt_is_refused_and_changes_nothing(lake: Lake, wrong: str):
     from tracelake_sdk.events import EventDraft
     from tracelake_sdk.scopes import FullScope
@@ -366,6 +366,7 @@ def test_a_report_that_does_not_fit_its_attempt_is_refused_and_changes_nothing(l
         "outside": [good.model_copy(update={"files": [file.model_copy(update={"path": f"{UUID(int=1)}-1/full/part.parquet"})]})],
         "unsafe": [good.model_copy(update={"files": [file.model_copy(update={"path": f"{task.fence.task_id}-1/../../x.parquet"})]})],
         "twice": [good, good],
+        "file twice": [lake.measured([file, file])],
         "none": [],
         "events": [good],
     }[wrong]

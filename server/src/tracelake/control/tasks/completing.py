@@ -161,6 +161,10 @@ class _Case:
         if set(given.report.posted) != set(states):
             missing, unknown = set(states) - set(given.report.posted), set(given.report.posted) - set(states)
             raise BatchesDiffer(f"Posted and not listed: {sorted(map(str, missing))}; listed and not posted: {sorted(map(str, unknown))}.")
+        if states:
+            posted = {path for batch in store.batches_of_task(tx, given.task.id) for path in batch.files}
+            if any(file.path in posted for output in given.report.outputs for file in output.files):
+                raise Invalid("The report names a file that was posted in a batch, which is decided by itself.")
         if any(state in (TaskState.FAILED, TaskState.CANCELED) for state in states.values()):
             return deciding_.Blocked("Blocked: a batch that it posted was refused or failed; what it would go on from is not there.")
         return None if all(state in (TaskState.COMMITTING, TaskState.COMPLETED) for state in states.values()) else deciding_.Wait()

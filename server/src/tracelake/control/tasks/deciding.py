@@ -4,6 +4,7 @@ All of it happens in the transaction that takes the report, under the line's loc
 table are judged as of the decided place, so that nothing can fail any more once a place is taken.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -30,6 +31,7 @@ from tracelake_sdk.scopes import FullScope, Scope, covers
 from tracelake_sdk.tasks import Completion, MissingRules, MovedOutput
 
 REBASES_BEFORE_A_TURN = 2
+_WRITTEN_AGAIN = re.compile(r"-u[0-9a-f]{16}(?=\.parquet$)")
 
 
 @dataclass(frozen=True)
@@ -240,6 +242,8 @@ def _checked(given: Reported) -> dict[int, OutputMeasured]:
         raise Invalid("Events about a dataset with files are told when its version is recorded; report none.")
     folder = f"{staging_folder(given.task.id, given.attempt.attempt)}/"
     for output in measured.values():
+        if len({file.path for file in output.files}) < len(output.files):
+            raise Invalid("The report names a file twice.")
         for path in [path for file in output.files for path in (file.path, file.hashes) if path is not None]:
             _check_path(path, folder, given.adopted)
     return {index: _as_announced(given, output) for index, output in measured.items()}
@@ -266,8 +270,13 @@ def _check_path(path: str, folder: str, adopted: Sequence[str]) -> None:
         plain(path)
     except UnsafePath as unsafe:
         raise Invalid(f"A file of the report has a name that is not plain: {unsafe}.") from None
-    if not path.startswith(folder) and not any(path.startswith(f"{batch.rpartition('/')[0]}/") for batch in adopted):
+    if not path.startswith(folder) and _first_name(path) not in {_first_name(file) for file in adopted}:
         raise Invalid("The report names a file outside its attempt's own staging folder.")
+
+
+def _first_name(path: str) -> str:
+    """Of a file before measuring wrote it again without some rows, and of the file whose keys lie beside it."""
+    return _WRITTEN_AGAIN.sub("", path.removesuffix(".keys"))
 
 
 def _adds_nothing(given: Reported, measured: dict[int, OutputMeasured]) -> bool:
