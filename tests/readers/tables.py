@@ -1,0 +1,109 @@
+"""Delta tables as the committer makes them: staged Parquet files, our own log entries, and what each version should hold."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tracelake.control.commits.checkpoints import CHECKPOINT_EVERY, checkpoint
+from tracelake.control.commits.log_entries import AddedFile, LogChange, LogPart, LogTable, RemovedFile, entry
+from tracelake.storage.contract import PutResult
+from tracelake.storage.delta_schemas import carries, delta_schema, not_carried
+from tracelake.storage.local import LocalStorage
+from tracelake.storage.paths import log_entry_path, staging_folder, table_location
+from tracelake_sdk.measurements import FileStatistics
+from tracelake_sdk.scopes import FullScope, Scope, folder_of
+
+from .reading import Rows, canonical
+
+START = datetime(2024, 1, 10, 5, 0, 0, tzinfo=UTC)
+
+
+class WrittenTable:
+    """A table, version by version."""
+
+    def __init__(self, root: Path) -> None:
+        self.storage = LocalStorage(root, lambda moment: None)
+        self.location = table_location(uuid4(), uuid4(), uuid4())
+        self.schema: dict[str, Any] | None = None
+        self.schemas: list[dict[str, Any]] = []
+        self._table = LogTable(UUID(self.location.rpartition("/")[2]), START, "orders", "What people bought: with “quotes” and\nlines")
+        self._live: dict[str, tuple[Scope, AddedFile, list[dict[str, Any]]]] = {}
+        self._versions: list[list[dict[str, Any]]] = []
+
+    @property
+    def path(self) -> Path:
+        return self.storage.local_path(self.location)
+
+    @property
+    def last(self) -> int:
+        return len(self._versions) - 1
+
+    def expected(self, version: int | None = None) -> Rows:
+        number = self.last if version is None else version
+        return canonical(self._versions[number], self.schemas[number])
+
+    def decided_at(self, version: int) -> datetime:
+        return START + timedelta(minutes=version, microseconds=123)
+
+    def stage(self, rows: Any, scope: Scope | None = None) -> tuple[Scope, AddedFile, list[dict[str, Any]], Any]:
+        """Parquet by pyarrow, where an attempt would put it."""
+        scope = scope or FullScope()
+        path = f"{staging_folder(uuid4(), 1)}/{folder_of(scope)}/part-0.parquet"
+        self.folder(path).mkdir(parents=True)
+        pq.write_table(rows, self.path / path)
+        return self.found(path, scope, rows.to_pylist())
+
+    def folder(self, path: str) -> Path:
+        return (self.path / path).parent
+
+    def found(self, path: str, scope: Scope, meant: list[dict[str, Any]]) -> tuple[Scope, AddedFile, list[dict[str, Any]], Any]:
+        """A file that somebody staged, as measuring would report it, with the rows that were meant."""
+        file = self.path / path
+        rows = pq.ParquetFile(file).read()  # not read_table: it would look for partitions in the path
+        assert not_carried(rows.schema) == []
+        statistics = FileStatistics(min=dict(_bounds(rows, "min")), max=dict(_bounds(rows, "max")), nulls={name: rows[name].null_count for name in rows.column_names})
+        added = AddedFile(path, file.stat().st_size, rows.num_rows, statistics, self.decided_at(len(self._versions)))
+        return scope, added, meant, rows.schema
+
+    def commit(self, *staged: tuple[Scope, AddedFile, list[dict[str, Any]], Any], replace: list[Scope] | None = None, schema: Any = None) -> int:
+        """The next version: these files, and of the replaced scopes nothing else."""
+        version = len(self._versions)
+        removed = [path for path, (scope, _, _) in self._live.items() if scope in (replace or [])]
+        before = self.schema
+        for written in [schema, *(arrow for *_, arrow in staged)]:
+            if written is not None:
+                after = carries(self.schema, delta_schema(written))
+                assert after.table_schema is not None, after.refused
+                self.schema = after.table_schema
+        assert self.schema is not None
+        change = LogChange(
+            table=self._table, delta_version=version, table_schema=self.schema, schema_changed=before != self.schema,
+            adds=tuple(added for _, added, _, _ in staged), removes=tuple(RemovedFile(path, self._live[path][1].size) for path in removed),
+            decided_at=self.decided_at(version), parts=(LogPart(version + 1, "run", "decision"),), operation="REPLACE" if replace else "WRITE",
+        )
+        put = self.storage.put_new(log_entry_path(self.location, version), entry(change), self.decided_at(version))
+        assert put is PutResult.CREATED
+        for path in removed:
+            del self._live[path]
+        self._live |= {added.path: (scope, added, rows) for scope, added, rows, _ in staged}
+        self._versions.append([row for _, _, rows in self._live.values() for row in rows])
+        self.schemas.append(self.schema)
+        if version and version % CHECKPOINT_EVERY == 0:
+            assert checkpoint(self.storage, self.location, version, lambda moment: None)
+        return version
+
+
+def _bounds(rows: Any, which: str) -> Iterator[tuple[str, Any]]:
+    """True bounds of the columns that have an order which all engines share."""
+    for name in rows.column_names:
+        type = rows.schema.field(name).type
+        if rows[name].null_count == rows.num_rows or not (pa.types.is_integer(type) or pa.types.is_string(type) or pa.types.is_date(type)):
+            continue
+        bound = getattr(pc, which)(rows[name]).as_py()
+        yield name, bound.isoformat() if pa.types.is_date(type) else bound
