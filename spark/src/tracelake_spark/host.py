@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from itertools import count
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
@@ -38,6 +39,7 @@ _SETTINGS = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",  # no checksum files beside the data, and any name is a name
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
+    "spark.scheduler.mode": "FAIR",  # a small task beside a large one gets its share of the cores, and does not wait behind it
 }
 _JVM_GONE = 3
 _PATIENCE_S = 10.0  # for tasks that were told to stop when the host ends
@@ -48,8 +50,9 @@ _log = logging.getLogger("tracelake.spark.host")
 class _Run:
     """One task while it runs."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, place: int) -> None:
         self.name = name
+        self.place = place  # among those that run side by side; Spark shares its cores between places
         self.group = f"{name}/{uuid4().hex}"  # never the same twice: Spark remembers the groups it was told to cancel
         self.canceled = threading.Event()
 
@@ -74,11 +77,11 @@ class Host:
                 raise ValueError("a line is {\"run\": id, \"order\": path} or {\"cancel\": id}")
 
     def _start(self, name: str, path: Path) -> None:
-        run = _Run(name)
         with self._lock:
             if name in self._runs:
                 raise ValueError("a task with this id runs already")
-            self._runs[name] = run
+            taken = {run.place for run in self._runs.values()}
+            run = self._runs[name] = _Run(name, next(place for place in count() if place not in taken))
         thread = InheritableThread(target=self._work, args=(run, path), name=f"run {name}", daemon=True)
         with self._lock:
             self._threads[name] = thread
@@ -140,15 +143,17 @@ class Host:
         try:
             session = self._spark.newSession()
             session.sparkContext.setJobGroup(run.group, "a task", interruptOnCancel=True)
+            session.sparkContext.setLocalProperty("spark.scheduler.pool", f"place-{run.place}")
         except Exception:  # whatever it is, without a session there is no work
             return _failed(spark_died()), True
         try:
             self._heard(run)("operator_start")
             outcome = operator(session, order, Tell(progress=self._progress(run), moment=self._heard(run)))
         except (Exception, SystemExit) as error:  # whatever an operator raises is its outcome
+            sound = self._sound()
             if run.canceled.is_set() or isinstance(error, Canceled):
-                return _canceled(), not self._sound()
-            return _failed(operator_error(session, error)), self._is_poison(error)
+                return _canceled(), not sound
+            return (_failed(operator_error(session, error)), ran_out_of_memory(error)) if sound else (_failed(spark_died()), True)
         return (_canceled(), False) if run.canceled.is_set() else (outcome, False)
 
     def _heard(self, run: _Run) -> Callable[[str], None]:
@@ -166,9 +171,6 @@ class Host:
                 raise Canceled
 
         return progress
-
-    def _is_poison(self, error: BaseException) -> bool:
-        return not self._sound() or ran_out_of_memory(error)
 
     def _sound(self) -> bool:
         try:
@@ -251,6 +253,8 @@ def main(arguments: list[str] | None = None) -> int:
     ending.set()
     host.close()
     spark.stop()
+    jvm.stdin.close()  # it ends with its own stdin; nothing is left behind
+    jvm.wait(_PATIENCE_S)
     return 0
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from tracelake_sdk.operating import OrderInput
@@ -18,7 +19,7 @@ def input_frame(spark: "SparkSession", pinned: OrderInput) -> "DataFrame":
     """The rows of one input; columns that older files lack are null."""
     schema = schema_of(pinned.table_schema)
     if not pinned.files:
-        return spark.createDataFrame([], schema)
+        return spark.range(0).select(*[F.lit(None).cast(field.dataType).alias(field.name) for field in schema.fields])
     frame = exact_files(spark, pinned.files).schema(schema).parquet(*pinned.files)
     condition = scope_condition(pinned.scopes, pinned.partition_by)
     return frame if condition is None else frame.where(condition)

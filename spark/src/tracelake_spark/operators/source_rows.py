@@ -24,6 +24,8 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 from tracelake_sdk.spark_operators import FileFormat, IngestFilesConfig
@@ -182,7 +184,6 @@ def _shown(spark: "SparkSession", config: IngestFilesConfig, files: Sequence[Sou
     """The columns that the files show, with types wide enough for what may come later."""
     uris = [file.uri for file in files]
     if config.format is FileFormat.PARQUET:
-        spark.conf.set("spark.sql.parquet.inferTimestampNTZ.enabled", "false")  # a time without a zone is taken as UTC, as in text
         return _wide(exact_files(spark, uris).option("mergeSchema", "true").parquet(*uris).schema)
     if config.format is FileFormat.JSON:
         return _wide(_reader(spark, uris).json(uris).schema)
@@ -216,6 +217,8 @@ def _widened(kind: DataType) -> DataType:
             return DecimalType(38, 0)
         case NullType():
             return StringType()
+        case TimestampNTZType():  # a time without a zone is taken as UTC, as in text
+            return TimestampType()
         case StructType():
             return _wide(kind)
         case ArrayType():

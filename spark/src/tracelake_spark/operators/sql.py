@@ -61,9 +61,10 @@ def _refusals() -> tuple[type[Exception], ...]:
 def _select(spark: "SparkSession", query: str) -> "DataFrame":
     """The query, if it only reads what it was given: no statement, no file, no table, no program and no Java method."""
     spark.conf.set("spark.sql.runSQLOnFiles", "false")
-    state = session_state(spark)
+    state, jvm = session_state(spark), jvm_of(spark)
     for name in _JAVA_CALLS:
-        state.functionRegistry().dropFunction(jvm_of(spark).org.apache.spark.sql.catalyst.FunctionIdentifier(name))
+        known = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name, jvm.scala.Some("builtin"), jvm.scala.Some("system"))
+        state.functionRegistry().dropFunction(known)
     if _is_statement(spark, state.sqlParser().parsePlan(query)):
         raise OperatorFailed("sql_not_a_select", "The query is a statement that changes something; write one SELECT.")
     frame = spark.sql(query)

@@ -1,0 +1,341 @@
+"""The operator `ingest_files`, run after run over real files."""
+
+import gzip
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+from support.orders import order_of
+
+from tracelake_sdk.operating import BatchReady, OperatorOutcome
+from tracelake_spark.operators.ingest_files import run
+from tracelake_spark.telling import Tell
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+
+class Landing:
+    """A folder that files arrive in, and the operator that takes them."""
+
+    def __init__(self, spark: SparkSession, folder: Path, staged: Callable[[list[str]], list[Row]]) -> None:
+        self.spark, self.folder, self.staged = spark, folder, staged
+        self.path = folder / "landing"
+        self.path.mkdir()
+
+    def put(self, name: str, text: str) -> None:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def take(self, config: dict[str, Any] | None = None, **more: Any) -> OperatorOutcome:
+        order = order_of(self.folder, "ingest_files", {"path": str(self.path), "format": "csv"} | (config or {}), **more)
+        return run(self.spark, order, more.pop("tell", Tell()))
+
+    def rows(self, outcome: OperatorOutcome) -> list[dict[str, Any]]:
+        assert outcome.error is None, outcome.error
+        return [row.asDict(recursive=True) for row in self.staged(outcome.outputs[0].files)]
+
+    def batches(self) -> dict[str, BatchReady]:
+        return {path.stem: BatchReady.model_validate_json(path.read_text()) for path in (self.folder / "batches").iterdir()}
+
+
+@pytest.fixture
+def landing(spark: SparkSession, tmp_path: Path, staged_rows: Callable[[list[str]], list[Row]]) -> Landing:
+    return Landing(spark, tmp_path, staged_rows)
+
+
+@pytest.mark.proves("M3.2")
+def test_each_run_takes_what_is_new_or_changed(landing: Landing) -> None:
+    landing.put("a.csv", "id,name\n1,one\n2,two\n")
+    first = landing.take()
+    assert landing.rows(first) == [{"id": 1, "name": "one"}, {"id": 2, "name": "two"}]
+    assert {"rows_read": 2, "rows_taken": 2, "files": 1, "bytes": 20}.items() <= first.custom.items()
+
+    landing.put("deep/b.csv", "id,name\n3,three\n")
+    second = landing.take(state=first.state)
+    assert landing.rows(second) == [{"id": 3, "name": "three"}]
+
+    landing.put("a.csv", "id,name\n1,uno\n")
+    third = landing.take(state=second.state)
+    assert landing.rows(third) == [{"id": 1, "name": "uno"}]
+    assert third.state is not None
+    assert sorted(third.state["files"]) == ["a.csv", "deep/b.csv"]
+
+
+def test_nothing_new_is_no_file_and_no_change_of_state(landing: Landing) -> None:
+    assert landing.take().state is None
+    landing.put("a.csv", "id\n1\n")
+    first = landing.take()
+    again = landing.take(state=first.state)
+    assert (again.error, again.outputs[0].files, again.state) == (None, [], first.state)
+    assert again.custom["files"] == 0
+
+
+def test_a_file_changed_within_its_size_is_seen_by_its_time(landing: Landing) -> None:
+    landing.put("a.csv", "id\n1\n")
+    first = landing.take()
+    landing.put("a.csv", "id\n2\n")
+    os.utime(landing.path / "a.csv", ns=(10**18, 10**18 + 1))
+    assert landing.rows(landing.take(state=first.state)) == [{"id": 2}]
+
+
+def test_hidden_files_are_not_data(landing: Landing) -> None:
+    for name in ["_SUCCESS", ".a.csv.crc", "_temporary/x.csv", "ok.csv"]:
+        landing.put(name, "id\n1\n")
+    outcome = landing.take()
+    assert outcome.custom["files"] == 1
+
+
+@pytest.mark.parametrize("given", ["landing/orders-1.csv", "landing/orders-", "landing/", "file:///{}/landing"])
+def test_the_path_is_a_folder_a_file_or_a_beginning(landing: Landing, given: str) -> None:
+    landing.put("orders-1.csv", "id\n1\n")
+    path = given.format(str(landing.folder).lstrip("/")) if given.startswith("file:") else str(landing.folder) + "/" + given
+    assert landing.rows(landing.take({"path": path})) == [{"id": 1}]
+
+
+def test_a_path_with_nothing_at_it_is_an_error_that_may_pass(landing: Landing) -> None:
+    outcome = landing.take({"path": str(landing.path / "nothing" / "here")})
+    assert outcome.error is not None
+    assert (outcome.error.error_class, outcome.error.retry) == ("path_missing", True)
+    relative = landing.take({"path": "orders"})
+    assert relative.error is not None
+    assert relative.error.error_class == "path_relative"
+
+
+def test_a_star_in_a_name_is_a_star(landing: Landing) -> None:
+    for name in ["*.csv", "[a].csv", "{a,b}.csv", "a:b.csv", "a%20 b.csv", "k=v/x.csv"]:
+        landing.put(name, "id\n1\n")
+    outcome = landing.take()
+    assert len(landing.rows(outcome)) == 6
+    landing.put("z.csv", "id\n2\n")
+    only = landing.take({"path": str(landing.path / "*.csv")})
+    assert (landing.rows(only), only.custom["files"]) == ([{"id": 1}], 1)
+
+
+def test_columns_are_found_by_their_names_whatever_their_order(landing: Landing) -> None:
+    landing.put("a.csv", "id,name\n1,one\n")
+    landing.put("b.csv", "name,more,id\ntwo,x,2\n")
+    landing.put("empty.csv", "")
+    outcome = landing.take({"schema": "id BIGINT, name STRING, price DECIMAL(5,2)"})
+    assert landing.rows(outcome) == [{"id": 1, "name": "one", "price": None}, {"id": 2, "name": "two", "price": None}]
+    assert outcome.custom["columns_left_out"] == ["more"]
+
+
+def test_other_delimiters_quotes_packed_files_and_marks_at_the_beginning_are_read(landing: Landing) -> None:
+    landing.put("a.csv", '\ufeffid;name\n1;"a;b ""c"""\n')
+    with gzip.open(landing.path / "b.csv.gz", "wt") as packed:
+        packed.write("id;name\n2;two\n")
+    assert landing.rows(landing.take({"delimiter": ";"})) == [{"id": 1, "name": 'a;b "c"'}, {"id": 2, "name": "two"}]
+
+
+def test_files_without_a_header_go_by_the_schema(landing: Landing) -> None:
+    landing.put("a.csv", "1,one\n")
+    assert landing.rows(landing.take({"header": False, "schema": "id INT, name STRING"})) == [{"id": 1, "name": "one"}]
+
+
+def test_inferred_types_are_wide_and_stay_as_they_are(landing: Landing) -> None:
+    landing.put("a.csv", "id,price,day\n1,2,2024-01-10\n")
+    landing.put("b.csv", "id,price,day\n1,2.5,2024-01-11\n")
+    first = landing.take()
+    assert first.state is not None
+    types = {field["name"]: field["type"] for field in first.state["schema"]["fields"]}
+    assert types == {"id": "long", "price": "double", "day": "date"}
+    landing.put("c.csv", "id,price,day,new\n9999999999,3,2024-01-12,x\n")
+    table = {"type": "struct", "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in types.items()]}
+    second = landing.take(state=first.state, output={"table_schema": table})
+    assert [(row["id"], row["price"], row["new"]) for row in landing.rows(second)] == [(9999999999, 3.0, "x")]
+
+
+def test_the_tables_own_types_come_first(landing: Landing) -> None:
+    landing.put("a.csv", "id,code\n1,007\n")
+    table = {"type": "struct", "fields": [{"name": "code", "type": "string", "nullable": True, "metadata": {}}]}
+    assert landing.rows(landing.take(output={"table_schema": table})) == [{"code": "007", "id": 1}]
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "text", "bad"),
+    [
+        ({"schema": "id INT, n INT"}, "a.csv", "id,n\n1,1\n2\n3,3,3\n4,4\n", 2),
+        ({"schema": "id INT, n INT"}, "a.csv", "id,n\n1,one\n99999999999,1\n4,4\n", 2),
+        ({"schema": "id INT, n DECIMAL(4,2)"}, "a.csv", "id,n\n1,12345.6\n4,4.5\n", 1),
+        ({"schema": "id INT, n DATE"}, "a.csv", "id,n\n1,2024-13-45\n4,2024-01-10\n", 1),
+        ({"schema": "id INT, n BOOLEAN"}, "a.csv", "id,n\n1,perhaps\n4,true\n", 1),
+        ({"format": "json", "schema": "id INT, n INT"}, "a.json", '{"id": 1, "n": 1}\n{"id": 2, "n"\n{"id": 3, "n": "x"}\n\nhello\n', 3),
+        ({"format": "json"}, "a.json", '{"id": 1}\n{"id": \n', 1),
+        ({"format": "json"}, "a.json", "hello\nworld\n", 2),
+    ],
+)
+def test_rows_that_do_not_fit_fail_the_task_with_file_and_count_and_no_data(landing: Landing, config: dict[str, Any], name: str, text: str, bad: int) -> None:
+    landing.put(name, text)
+    failed = landing.take(config)
+    assert failed.error is not None
+    assert (failed.error.error_class, failed.error.retry, failed.outputs) == ("bad_records", False, [])
+    assert f"{bad} records of {name} do not fit" in failed.error.message
+    assert failed.custom["bad_records"] == {name: bad}
+
+    aside = landing.take(config | {"bad_records": "set_aside"})
+    assert aside.error is None
+    assert aside.custom["bad_records"] == {name: bad}
+    assert not [file for file in aside.outputs[0].files if "_bad" in file]
+    kept = [json.loads(line) for path in (landing.folder / "staging" / "_bad").glob("*.json") for line in path.read_text().splitlines()]
+    assert len(kept) == bad
+    assert all(line["record"] in text.splitlines() for line in kept)
+
+
+def test_the_good_rows_go_on_until_too_many_are_bad(landing: Landing) -> None:
+    landing.put("a.csv", "id\nx\n1\n")
+    landing.put("b.csv", "id\ny\nz\n2\n")
+    config = {"schema": "id INT", "bad_records": "set_aside", "max_bad_records": 3}
+    assert landing.rows(landing.take(config)) == [{"id": 1}, {"id": 2}]
+    failed = landing.take(config | {"max_bad_records": 2})
+    assert failed.error is not None
+    assert "1 records of a.csv do not fit, and 2 of 1 other files." in failed.error.message
+
+
+@pytest.mark.parametrize("schema", ["id BIGINT, at TIMESTAMP", "id BIGINT, at DATE"])
+def test_only_rows_beyond_the_cursor_are_taken_and_cursors_are_typed(landing: Landing, schema: str) -> None:
+    landing.put("a.csv", "id,at\n9,2024-01-09\n10,2024-01-10\n")
+    by_id, by_time = {"schema": schema, "cursor_column": "id"}, {"schema": schema, "cursor_column": "at"}
+    first, first_time = landing.take(by_id), landing.take(by_time)
+    assert (first.custom["cursor_before"], first.custom["cursor_after"]) == (None, 10)
+    assert first_time.custom["cursor_after"] == "2024-01-10T00:00:00Z"
+
+    landing.put("b.csv", "id,at\n9,2024-01-09\n10,2024-01-10\n100,2024-02-01\n")
+    assert [row["id"] for row in landing.rows(landing.take(by_id, state=first.state))] == [100]
+    second = landing.take(by_time, state=first_time.state)
+    assert [row["id"] for row in landing.rows(second)] == [100]
+    assert second.custom["cursor_after"] == "2024-02-01T00:00:00Z"
+
+
+def test_a_row_without_a_cursor_does_not_fit(landing: Landing) -> None:
+    landing.put("a.csv", "id,n\n1,1\n,2\n")
+    outcome = landing.take({"cursor_column": "id", "bad_records": "set_aside"})
+    assert landing.rows(outcome) == [{"id": 1, "n": 1}]
+    assert outcome.custom["bad_records"] == {"a.csv": 1}
+
+
+def test_a_cursor_is_a_number_or_a_time(landing: Landing) -> None:
+    landing.put("a.csv", "id,n\n1,x\n")
+    for column, error_class in (("n", "cursor_column_type"), ("none", "cursor_column_missing")):
+        failed = landing.take({"cursor_column": column})
+        assert failed.error is not None
+        assert failed.error.error_class == error_class
+
+
+@pytest.mark.proves("T2.2")
+def test_finished_batches_are_announced_with_the_state_that_follows_them(landing: Landing) -> None:
+    for number in range(5):
+        landing.put(f"{number}.csv", f"id\n{number}\n")
+    outcome = landing.take({"batch_files": 2})
+    batches = sorted(landing.batches().values(), key=lambda batch: len((batch.state or {})["files"]))
+    assert [sorted((batch.state or {})["files"]) for batch in batches] == [["0.csv", "1.csv"], ["0.csv", "1.csv", "2.csv", "3.csv"]]
+    assert [[row.id for row in landing.staged(batch.files)] for batch in batches] == [[0, 1], [2, 3]]
+    assert landing.rows(outcome) == [{"id": 4}]
+    assert all(name == batch.name for name, batch in landing.batches().items())
+    assert (outcome.custom["batches"], outcome.custom["files"]) == (2, 5)
+    assert outcome.state is not None
+    assert len(outcome.state["files"]) == 5
+
+
+@pytest.mark.proves("T2.7")
+def test_a_second_attempt_goes_on_behind_the_posted_batches(landing: Landing) -> None:
+    for number, cursor in enumerate([50, 10, 40, 20, 60]):
+        landing.put(f"{number}.csv", f"id\n{cursor}\n{cursor + 1}\n")
+    config = {"batch_files": 2, "cursor_column": "id"}
+
+    class Killed(Exception):
+        pass
+
+    def die(moment: str) -> None:
+        if moment == "batch_ready":
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(landing.spark, order_of(landing.folder, "ingest_files", {"path": str(landing.path), "format": "csv"} | config), Tell(moment=die))
+    (first,) = landing.batches().values()
+    outcome = landing.take(config, state=first.state, posted=[first.name])
+    second = next(batch for name, batch in landing.batches().items() if name != first.name)
+    taken = [row.id for files in (first.files, second.files, outcome.outputs[0].files) for row in landing.staged(files)]
+    # Rows below what the first batch reached are not old: they are of the same run.
+    assert sorted(taken) == [10, 11, 20, 21, 40, 41, 50, 51, 60, 61]
+    assert outcome.state is not None
+    assert (outcome.state["cursor"], "reached" in outcome.state) == (61, False)
+    whole = landing.take(config, state=None)
+    assert whole.state == outcome.state
+
+
+def test_posted_batches_are_skipped(landing: Landing) -> None:
+    for number in range(4):
+        landing.put(f"{number}.csv", f"id\n{number}\n")
+    landing.take({"batch_files": 2})
+    names = list(landing.batches())
+    for name in names:
+        (landing.folder / "batches" / f"{name}.json").unlink()
+    outcome = landing.take({"batch_files": 2}, posted=names)
+    assert (landing.batches(), outcome.outputs[0].files) == ({}, [])
+
+
+def test_a_job_that_replaces_reads_every_file_each_time(landing: Landing) -> None:
+    landing.put("a.csv", "id\n1\n")
+    first = landing.take(update_strategy="replace")
+    landing.put("b.csv", "id\n2\n")
+    assert landing.rows(landing.take(update_strategy="replace", state=first.state)) == [{"id": 1}, {"id": 2}]
+    refused = landing.take({"batch_files": 2}, update_strategy="replace")
+    assert refused.error is not None
+    assert refused.error.error_class == "config_invalid"
+
+
+def test_json_lines_keep_their_nesting_and_new_fields_become_columns(landing: Landing) -> None:
+    landing.put("a.json", '{"id": 1, "tags": ["x"], "who": {"name": "a"}}\n')
+    first = landing.take({"format": "json"})
+    assert landing.rows(first) == [{"id": 1, "tags": ["x"], "who": {"name": "a"}}]
+    landing.put("b.json", '{"id": 2, "more": 1.5}\n')
+    second = landing.take({"format": "json"}, state=first.state)
+    assert landing.rows(second) == [{"id": 2, "tags": None, "who": None, "more": 1.5}]
+
+
+def test_parquet_files_are_read_with_the_columns_of_all_of_them(landing: Landing) -> None:
+    for name, query in {"a": "SELECT 1 AS id", "b": "SELECT 2 AS id, timestamp_ntz'2024-01-10 05:00:00' AS at"}.items():
+        landing.spark.sql(query).coalesce(1).write.parquet(f"file://{landing.path}/{name}")
+    outcome = landing.take({"format": "parquet", "cursor_column": "id"})
+    rows = landing.rows(outcome)
+    assert [row["id"] for row in rows] == [1, 2]
+    assert [row["at"] and row["at"].astimezone(UTC) for row in rows] == [None, datetime(2024, 1, 10, 5, tzinfo=UTC)]
+    assert outcome.state is not None
+    assert [field["type"] for field in outcome.state["schema"]["fields"]] == ["long", "timestamp"]
+    assert outcome.state["cursor"] == 2
+
+
+def test_a_file_that_is_no_parquet_fails_the_task(landing: Landing) -> None:
+    landing.put("a.parquet", "hello, I am text and long enough to look at")
+    with pytest.raises(Exception, match=r"CANNOT_READ_FILE_FOOTER|FAILED_READ_FILE"):
+        landing.take({"format": "parquet", "schema": "id BIGINT"})
+
+
+@pytest.mark.parametrize("columns", ["id BIGINT,", "BIGINT", "id NOTHING"])
+def test_a_schema_that_is_none_is_refused(landing: Landing, columns: str) -> None:
+    landing.put("a.csv", "id\n1\n")
+    failed = landing.take({"schema": columns})
+    assert failed.error is not None
+    assert (failed.error.error_class, failed.error.retry) == ("schema_invalid", False)
+
+
+def test_a_header_with_a_column_twice_is_refused(landing: Landing) -> None:
+    landing.put("a.csv", "id,ID\n1,2\n")
+    failed = landing.take({"schema": "id INT"})
+    assert failed.error is not None
+    assert failed.error.error_class == "header_invalid"
+
+
+def test_progress_is_told_file_by_file(landing: Landing) -> None:
+    said: list[tuple[float | None, str]] = []
+    for number in range(3):
+        landing.put(f"{number}.csv", f"id\n{number}\n")
+    order = order_of(landing.folder, "ingest_files", {"path": str(landing.path), "format": "csv", "batch_files": 2})
+    run(landing.spark, order, Tell(progress=lambda fraction, note: said.append((fraction, note))))
+    assert said == [(0.5, "2 of 3 files"), (1.0, "3 of 3 files")]
