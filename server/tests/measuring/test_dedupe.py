@@ -64,6 +64,7 @@ def test_keys_that_are_there_already_are_left_out_and_nothing_else(appending: Be
     current = table_files(appending.stage(rows(*range(100)))) + table_files(appending.stage(rows(*range(1000, 1100), None)))
     found = appending.stage(rows(99, 100, 1050, 1100, None, -1), rows(100, 50), current=current)
     assert (ids(appending, found), found.duplicates) == ([100, 1100, None, -1], 4)
+    assert [(file.key_min, file.key_max) for file in found.files] == [(-1, 1100)]
     nothing = appending.stage(rows(5, 6), rows(), current=current)
     assert (nothing.files, nothing.rows, nothing.duplicates) == ([], 0, 2)
 
@@ -195,6 +196,12 @@ def test_a_file_that_is_written_again_keeps_its_types_and_values(appending: Benc
     assert read.schema.remove_metadata() == pq.read_table(appending.table / "task-1/full/part-0.parquet", partitioning=None).schema.remove_metadata()
     assert (read.schema.metadata or {})[b"org.apache.spark.version"] == b"4.2.1"
     assert read.drop_columns(["ratio"]).equals(table.take([0, 2]).drop_columns(["ratio"]))
+
+
+def test_bounds_of_keys_are_those_of_the_rows_that_stayed(appending: Bench):
+    current = table_files(appending.stage(rows(1, 9)))
+    [file] = appending.stage(rows(1, 5, 9, 7), current=current).files
+    assert (file.key_min, file.key_max) == (5, 7)
 
 
 def test_a_key_that_is_missing_or_nested_is_refused(appending: Bench):

@@ -3,6 +3,7 @@
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from tracelake.worker.measuring.contract import OutputToMeasure, Refused
 from tracelake.worker.measuring.dedupe import Key, KeyedFile, find_repeats, write_without
 from tracelake.worker.measuring.engine import Engine
 from tracelake.worker.measuring.footers import ColumnFacts, facts_of, read_footer, statistics_of
-from tracelake.worker.measuring.keys import SIDECAR, FileKeys, read_keys, sort_hashes
+from tracelake.worker.measuring.keys import SIDECAR, FileKeys, Mask, read_keys
 from tracelake.worker.measuring.rule_measuring import Rows
 from tracelake.worker.measuring.scoping import announced, count_outside, first_key, scope_of
 from tracelake.worker.measuring.sealing import seal
@@ -136,9 +137,14 @@ def key_of(unique_key: Sequence[str], batch: Batch) -> Key:
     return Key(tuple(columns), in_sidecars=True)
 
 
-def keyed(batch: Batch, key: Key) -> Batch:
+def keyed(batch: Batch, key: Key, threads: int) -> Batch:
     """With the keys of each file."""
-    return replace(batch, files=tuple(replace(file, keys=read_keys(file.local, key.columns)) for file in batch.files))
+
+    def with_keys(file: BatchFile) -> BatchFile:
+        return replace(file, keys=read_keys(file.local, key.columns))
+
+    with ThreadPoolExecutor(threads) as pool:
+        return replace(batch, files=tuple(pool.map(with_keys, batch.files)))
 
 
 def keyed_files(batch: Batch) -> list[KeyedFile]:
@@ -146,42 +152,35 @@ def keyed_files(batch: Batch) -> list[KeyedFile]:
 
 
 def without_repeats(
-    engine: Engine, work: Workplace, batch: Batch, key: Key, current: Sequence[TableFile], *, inside: bool, threads: int
+    engine: Engine, work: Workplace, batch: Batch, key: Key, current: Sequence[TableFile], *, inside: bool
 ) -> Batch:
     """A file with rows that repeat a key is written again without them; the first row of a key stays."""
-    masks = find_repeats(engine, work, keyed_files(batch), key, current, inside=inside, threads=threads)
+    masks = find_repeats(engine, work, keyed_files(batch), key, current, inside=inside)
     files: list[BatchFile] = []
     for file, repeats in zip(batch.files, masks, strict=True):
         if not repeats.any():
             files.append(file)
         elif not repeats.all():
-            files.append(_written_again(work, file, repeats))
+            files.append(_written_again(work, file, key, repeats))
     return replace(batch, files=tuple(files), duplicates=batch.duplicates + sum(int(repeats.sum()) for repeats in masks))
 
 
-def _written_again(work: Workplace, file: BatchFile, repeats: Any) -> BatchFile:
+def _written_again(work: Workplace, file: BatchFile, key: Key, repeats: Mask) -> BatchFile:
     # Never a name that was used before: a slow attempt may have reported the file of that name, and it may be part of the table by now.
     path = f"{_AGAIN.sub('', file.path.removesuffix('.parquet'))}-u{secrets.token_hex(8)}.parquet"
     write_without(work, file.local, path, repeats)
     sealed = seal(work.storage, [work.stored(path)])
     again = open_file(work, path, sealed[work.stored(path)])
-    keys = file.keys
-    if keys is not None:
-        keys = replace(keys, hashes=keys.hashes[~repeats], present=keys.present[~repeats])
-    return replace(again, keys=keys, scope=file.scope)
+    return replace(again, keys=read_keys(again.local, key.columns), scope=file.scope)
 
 
-def staged_files(work: Workplace, batch: Batch, *, threads: int) -> list[StagedFile]:
-    """As they are reported; the hashes of their keys are stored beside them."""
-    return [_staged_file(work, file, threads) for file in batch.files]
-
-
-def _staged_file(work: Workplace, file: BatchFile, threads: int) -> StagedFile:
+def staged_file(work: Workplace, file: BatchFile) -> StagedFile:
+    """As it is reported; the hashes of its keys are stored beside it."""
     low = high = hashes = None
     if file.keys is not None:
         low, high, hashes = file.keys.low, file.keys.high, file.path + SIDECAR
         with work.new_file(hashes) as draft:
-            draft.write_bytes(sort_hashes(file.keys.hashes[file.keys.present], threads).astype(np.dtype("<u8")).tobytes())
+            draft.write_bytes(file.keys.ordered.astype(np.dtype("<u8"), copy=False).tobytes())
         seal(work.storage, [work.stored(hashes)])
     if file.scope is None:
         raise Refused("scope_unknown", "A file of the output has no scope.")

@@ -28,7 +28,6 @@ from tracelake.worker.measuring.keys import (
     read_sidecar,
     repeated,
     shared,
-    sort_hashes,
 )
 from tracelake.worker.measuring.workplace import Workplace
 from tracelake_sdk.measurements import TableFile
@@ -57,10 +56,11 @@ class Key:
 
 
 def find_repeats(
-    engine: Engine, work: Workplace, append: Sequence[KeyedFile], key: Key, current: Sequence[TableFile], *, inside: bool, threads: int
+    engine: Engine, work: Workplace, append: Sequence[KeyedFile], key: Key, current: Sequence[TableFile], *, inside: bool
 ) -> list[Mask]:
     """For each file of the append which rows repeat a key: of `current`, or (`inside`) of an earlier row by path and number."""
-    ordered = sort_hashes(np.concatenate([file.keys.hashes[file.keys.present] for file in append] or [np.empty(0, np.uint64)]), threads)
+    # A stable sort joins runs that are in order already.
+    ordered = np.sort(np.concatenate([file.keys.ordered for file in append] or [np.empty(0, np.uint64)]), kind="stable")
     suspects = [repeated(ordered)] if inside else []
     met: list[Path] = []
     for file in current:
@@ -86,8 +86,7 @@ def _meeting(work: Workplace, ordered: Hashes, append: Sequence[KeyedFile], key:
     elif not set(key.names) <= set(pq.read_schema(work.local(file.path)).names):
         return None  # written before the table had these columns: no row of it has a key
     else:
-        keys = read_keys(work.local(file.path), key.columns)
-        there = np.sort(keys.hashes[keys.present])
+        there = read_keys(work.local(file.path), key.columns).ordered
     both = shared(ordered, there)
     return (work.local(file.path), np.unique(both)) if len(both) else None
 

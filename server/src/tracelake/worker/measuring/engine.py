@@ -6,9 +6,11 @@ from pathlib import Path
 
 import duckdb
 
-from tracelake.worker.measuring.compile_duckdb import broken, files, text
+from tracelake.worker.measuring.compile_duckdb import broken, files, name, text
 from tracelake.worker.measuring.contract import Limits
 from tracelake_sdk.rule_trees import RowCheck
+
+_ROWS = '"tracelake rows"'  # a name that no column of a table can have
 
 
 class Engine:
@@ -53,16 +55,32 @@ class Engine:
         return connection
 
 
-def count_broken(engine: Engine, paths: Sequence[Path], checks: Sequence[RowCheck]) -> list[int | str]:
-    """For each check the rows that break it, all in one scan; a text says why a check could not be counted."""
+def count_broken(engine: Engine, paths: Sequence[Path], checks: Sequence[RowCheck], few_values: frozenset[str] = frozenset()) -> list[int | str]:
+    """For each check the rows that break it, all in one statement; a text says why a check could not be counted.
+
+    A column of `few_values` is grouped first, so that each of its values is looked at once.
+    """
     if not checks or not paths:
         return [0] * len(checks)
-    counts = ", ".join(f"count(*) FILTER (WHERE {broken(check)})" for check in checks)
     try:
-        row = engine.connection.execute(f"SELECT {counts} FROM {files(paths)}").fetchone()
+        row = engine.connection.execute(_statement(files(paths), checks, few_values)).fetchone()
         return list(row or ())
     except duckdb.Error as error:
         if len(checks) == 1:
             return [f"The engine could not count it ({type(error).__name__})."]
         # One that cannot be counted must not hide the others.
-        return [answer for check in checks for answer in count_broken(engine, paths, [check])]
+        return [answer for check in checks for answer in count_broken(engine, paths, [check], few_values)]
+
+
+def _statement(rows: str, checks: Sequence[RowCheck], few_values: frozenset[str]) -> str:
+    every: list[str] = []
+    grouped: dict[str, list[str]] = {}
+    for number, check in enumerate(checks):
+        if check.column in few_values:
+            counted = f"coalesce(sum({_ROWS}) FILTER (WHERE {broken(check)}), 0)::BIGINT AS c{number}"
+            grouped.setdefault(check.column, []).append(counted)
+        else:
+            every.append(f"count(*) FILTER (WHERE {broken(check)}) AS c{number}")
+    parts = [f"(SELECT {', '.join(every)} FROM {rows})"] if every else []
+    parts += [f"(SELECT {', '.join(counts)} FROM (SELECT {name(column)}, count(*) AS {_ROWS} FROM {rows} GROUP BY 1))" for column, counts in grouped.items()]
+    return f"SELECT {', '.join(f'c{number}' for number in range(len(checks)))} FROM {', '.join(parts)}"

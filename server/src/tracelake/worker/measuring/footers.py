@@ -5,7 +5,7 @@ that may have been cut off.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -34,6 +34,7 @@ class ColumnFacts:
     nulls: int | None
     low: int | str | None = None   # units of the column, or text
     high: int | str | None = None
+    size: int = 0                  # bytes before compression; only good for choosing a way, never for a claim
 
     @property
     def empty(self) -> bool:
@@ -67,8 +68,10 @@ def facts_of(footer: Footer, columns: Mapping[str, Column]) -> dict[str, ColumnF
         column = columns.get(leaf.path)
         if column is None or leaf.max_repetition_level or leaf.max_definition_level > 1 or leaf.path not in footer.schema.names:
             continue
-        chunks = [(group.num_rows, group.column(index).statistics) for group in map(metadata.row_group, range(metadata.num_row_groups))]
-        found[leaf.path] = _column_facts(footer.rows, column, chunks, writer)
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        chunks = [(group.num_rows, group.column(index).statistics) for group in groups]
+        size = sum(group.column(index).total_uncompressed_size for group in groups)
+        found[leaf.path] = replace(_column_facts(footer.rows, column, chunks, writer), size=size)
     return found
 
 

@@ -37,10 +37,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class FileKeys:
-    """The keys of one file: a hash for each row in its place, and which rows have a key at all."""
+    """The keys of one file: a hash for each row in its place, which rows have a key at all, and the hashes of those in order."""
 
     hashes: Hashes
     present: Mask
+    ordered: Hashes
     low: Bound
     high: Bound
 
@@ -59,7 +60,9 @@ def read_keys(file: Path, columns: Sequence[tuple[str, Column]]) -> FileKeys:
             lows.append(first["min"])
             highs.append(first["max"])
     low, high = _bounds(columns[0][1], lows, highs)
-    return FileKeys(np.concatenate(hashes) if hashes else np.empty(0, np.uint64), np.concatenate(present) if present else np.empty(0, np.bool_), low, high)
+    rows = np.concatenate(hashes) if hashes else np.empty(0, np.uint64)
+    keyed = np.concatenate(present) if present else np.empty(0, np.bool_)
+    return FileKeys(rows, keyed, np.sort(rows[keyed]), low, high)
 
 
 def key_columns(file: Path, columns: Sequence[str]) -> Generator[Any]:

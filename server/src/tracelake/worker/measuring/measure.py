@@ -8,7 +8,7 @@ from pathlib import Path
 from tracelake.settings import Settings, StorageSettings
 from tracelake.storage.contract import Storage
 from tracelake.storage.opening import open_storage
-from tracelake.worker.measuring.batch import Batch, hash_of, key_of, keyed, open_batch, outside_scope, scoped, staged_files, without_repeats
+from tracelake.worker.measuring.batch import Batch, hash_of, key_of, keyed, open_batch, outside_scope, scoped, staged_file, without_repeats
 from tracelake.worker.measuring.contract import MeasureOrder, MeasureResult, OutputToMeasure, Refused
 from tracelake.worker.measuring.dedupe import Key
 from tracelake.worker.measuring.engine import Engine
@@ -69,9 +69,9 @@ class _Measuring:
         batch = scoped(self.counter.engine, self.work, self.output, batch)
         key = self._key(batch, self.output.staged.rules)
         if key is not None:
-            batch = keyed(batch, key)
+            batch = keyed(batch, key, self.counter.engine.limits.threads)
         if key is not None and self.appends:
-            batch = self._deduped(batch, key, inside=True)
+            batch = without_repeats(self.counter.engine, self.work, batch, key, self.output.staged.current, inside=True)
         return self._told(batch, self._measured(batch, self.output.staged.rules, key))
 
     def more_rules(self, previous: OutputMeasured, rules: Sequence[RuleToMeasure]) -> OutputMeasured:
@@ -79,7 +79,7 @@ class _Measuring:
         batch = self._reopened(previous)
         key = self._key(batch, rules)
         if key is not None and any(_about_key(rule, key) for rule in rules):
-            batch = keyed(batch, key)
+            batch = keyed(batch, key, self.counter.engine.limits.threads)
         found = {measurement.rule_id: measurement for measurement in self._measured(batch, rules, key)}
         check_seals(self.work.storage, batch.seals(self.work))
         self.watch("measuring:measured")
@@ -90,12 +90,10 @@ class _Measuring:
         """After a moved base: against the files since, and nothing that was looked at before."""
         before = self._reopened(previous)
         key = self._key(before, self.output.staged.rules)
-        batch = keyed(before, key) if key is not None else before
+        batch = keyed(before, key, self.counter.engine.limits.threads) if key is not None else before
         if key is not None and self.appends:
             added = self.output.moved[-1].added if self.output.moved else []
-            batch = without_repeats(
-                self.counter.engine, self.work, batch, key, added, inside=False, threads=self.counter.engine.limits.threads
-            )  # fmt: skip
+            batch = without_repeats(self.counter.engine, self.work, batch, key, added, inside=False)
         shrunk = batch.duplicates > 0
         batch = replace(batch, duplicates=batch.duplicates + previous.duplicates)
         of_batch, of_table = _by_scope(self.output.staged.rules)
@@ -132,11 +130,6 @@ class _Measuring:
             return key_of(self.output.unique_key, batch)
         return None
 
-    def _deduped(self, batch: Batch, key: Key, *, inside: bool) -> Batch:
-        return without_repeats(
-            self.counter.engine, self.work, batch, key, self.output.staged.current, inside=inside, threads=self.counter.engine.limits.threads
-        )  # fmt: skip
-
     def _counter(self) -> Counter:
         """What dedupe has made a key needs no counting."""
         return replace(self.counter, unique=frozenset(self.output.unique_key)) if self.appends else self.counter
@@ -148,7 +141,7 @@ class _Measuring:
         return [*found, *measure_table_rules(self._counter(), self.work, of_table, batch, current, self.output, key)]
 
     def _told(self, batch: Batch, rules: Sequence[RuleMeasurement], before: OutputMeasured | None = None) -> OutputMeasured:
-        files = staged_files(self.work, batch, threads=self.counter.engine.limits.threads)
+        files = [staged_file(self.work, file) for file in batch.files]
         outside = outside_scope(self.counter.engine, self.output, batch)
         check_seals(self.work.storage, batch.seals(self.work))
         self.watch("measuring:measured")

@@ -127,7 +127,7 @@ def _count(counter: Counter, work: Workplace, batch: Batch, key: Key, current: S
         for file in batch.files
         if set(key.names) <= set(file.columns)
     ]
-    masks = find_repeats(counter.engine, work, keyed, key, current, inside=True, threads=counter.engine.limits.threads)
+    masks = find_repeats(counter.engine, work, keyed, key, current, inside=True)
     samples: list[str] = []
     for file, mask in zip(keyed, masks, strict=True):
         if counter.shown and mask.any() and len(samples) < SAMPLES and set(counter.shown) <= set(batch.columns):
