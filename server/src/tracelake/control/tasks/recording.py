@@ -116,6 +116,7 @@ def _add_version(
     made = [
         NewMaterialization(new_id(), by_place[row.place].task_id, by_place[row.place].attempt, scope_of(row.scope), by_place[row.place].custom)
         for row in mine
+        if row.scope is not None
     ]
     versions.add_materializations(tx, version, made)
 
@@ -134,6 +135,6 @@ def _tellings(
             payload={"version": numbers[outputs[row.dataset_version_id].dataset_id]},
         )
         for row in written
-        if row.place == change.place
+        if row.place == change.place and row.scope is not None
     ]
     return accepting.tellings(task.id, routing.outputs[task.generation_id], drafts)

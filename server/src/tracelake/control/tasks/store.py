@@ -142,8 +142,8 @@ class OutputToRecord:
     table_schema: dict[str, Any]
     schema_hash: str
     row_count: int
-    scope: dict[str, Any]
-    kind: str
+    scope: dict[str, Any] | None
+    kind: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,7 +492,7 @@ def changes_to_record(tx: Transaction, *, generation: UUID, first: int, last: in
 
 
 def outputs_to_record(tx: Transaction, *, generation: UUID, first: int, last: int) -> list[OutputToRecord]:
-    """One row for each scope that each change wrote of each output."""
+    """One row for each scope that each change wrote of each output; one without a scope for an output of which it wrote none."""
     return tx.all(OutputToRecord, sql["outputs_to_record"], generation=generation, first=first, last=last)
 
 

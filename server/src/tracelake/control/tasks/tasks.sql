@@ -356,9 +356,10 @@ WHERE change.generation_id = %(generation)s AND change.place BETWEEN %(first)s A
 ORDER BY change.place
 
 -- name: outputs_to_record
+-- A table that is cut and holds nothing yet may be written without any scope.
 SELECT output.place, output.dataset_version_id, output.table_schema, output.schema_hash, output.row_count, scope.scope, scope.kind
 FROM change_output AS output
-JOIN change_scope AS scope ON scope.dataset_version_id = output.dataset_version_id AND scope.place = output.place
+LEFT JOIN change_scope AS scope ON scope.dataset_version_id = output.dataset_version_id AND scope.place = output.place
 WHERE output.generation_id = %(generation)s AND output.place BETWEEN %(first)s AND %(last)s
 ORDER BY output.place, scope.span
 
