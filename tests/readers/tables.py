@@ -1,13 +1,10 @@
 """Delta tables as the committer makes them: staged Parquet files, our own log entries, and what each version should hold."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tracelake.control.commits.checkpoints import CHECKPOINT_EVERY, checkpoint
@@ -16,7 +13,8 @@ from tracelake.storage.contract import PutResult
 from tracelake.storage.delta_schemas import carries, delta_schema, not_carried
 from tracelake.storage.local import LocalStorage
 from tracelake.storage.paths import log_entry_path, staging_folder, table_location
-from tracelake_sdk.measurements import FileStatistics
+from tracelake.worker.measuring.footers import facts_of, read_footer, statistics_of
+from tracelake_sdk.rule_trees import columns_of
 from tracelake_sdk.scopes import FullScope, Scope, folder_of
 
 from .reading import Rows, canonical
@@ -65,11 +63,12 @@ class WrittenTable:
     def found(self, path: str, scope: Scope, meant: list[dict[str, Any]]) -> tuple[Scope, AddedFile, list[dict[str, Any]], Any]:
         """A file that somebody staged, as measuring would report it, with the rows that were meant."""
         file = self.path / path
-        rows = pq.ParquetFile(file).read()  # not read_table: it would look for partitions in the path
-        assert not_carried(rows.schema) == []
-        statistics = FileStatistics(min=dict(_bounds(rows, "min")), max=dict(_bounds(rows, "max")), nulls={name: rows[name].null_count for name in rows.column_names})
-        added = AddedFile(path, file.stat().st_size, rows.num_rows, statistics, self.decided_at(len(self._versions)))
-        return scope, added, meant, rows.schema
+        footer = read_footer(file)
+        assert not_carried(footer.schema) == []
+        columns = columns_of(delta_schema(footer.schema))
+        statistics = statistics_of(columns, facts_of(footer, columns))
+        added = AddedFile(path, file.stat().st_size, footer.rows, statistics, self.decided_at(len(self._versions)))
+        return scope, added, meant, footer.schema
 
     def commit(self, *staged: tuple[Scope, AddedFile, list[dict[str, Any]], Any], replace: list[Scope] | None = None, schema: Any = None) -> int:
         """The next version: these files, and of the replaced scopes nothing else."""
@@ -97,13 +96,3 @@ class WrittenTable:
         if version and version % CHECKPOINT_EVERY == 0:
             assert checkpoint(self.storage, self.location, version, lambda moment: None)
         return version
-
-
-def _bounds(rows: Any, which: str) -> Iterator[tuple[str, Any]]:
-    """True bounds of the columns that have an order which all engines share."""
-    for name in rows.column_names:
-        type = rows.schema.field(name).type
-        if rows[name].null_count == rows.num_rows or not (pa.types.is_integer(type) or pa.types.is_string(type) or pa.types.is_date(type)):
-            continue
-        bound = getattr(pc, which)(rows[name]).as_py()
-        yield name, bound.isoformat() if pa.types.is_date(type) else bound
