@@ -25,6 +25,8 @@ class Movers:
         self._again: set[UUID] = set()   # told of while being moved
         self._turned: threading.Condition = threading.Condition()
         self._stopping: bool = False
+        # Not the condition: whoever tells of a line wakes one that waits there, and that must be one who moves lines.
+        self._stopped: threading.Event = threading.Event()
         self._threads: list[threading.Thread] = [threading.Thread(target=self._live, name=f"line-{number}", daemon=True) for number in range(threads)]
         self._recovery: threading.Thread = threading.Thread(target=self._recover, name="lines", daemon=True)
 
@@ -36,6 +38,7 @@ class Movers:
         with self._turned:
             self._stopping = True
             self._turned.notify_all()
+        self._stopped.set()
         for thread in (*self._threads, self._recovery):
             if thread.is_alive():
                 thread.join(timeout=10)
@@ -82,6 +85,4 @@ class Movers:
                 self.told(self._committer.commits.lines_to_move(room=1000))
             except Unavailable as error:
                 _log.warning("a loop waits for the database", loop="lines", error=error.code)
-            with self._turned:
-                if not self._stopping:
-                    self._turned.wait_for(lambda: self._stopping, timeout=self._look_seconds)
+            self._stopped.wait(self._look_seconds)
