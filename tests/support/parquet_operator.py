@@ -25,6 +25,7 @@ Run by a worker whose settings say `worker.commands: {ingest_files: COMMAND, sql
     die_at: "half_the_files"         SIGKILL: operator_start, half_the_files (one of them half written), all_files, batch_ready
     die_mark: "/path"                dies only if it could make this file: once
     by_attempt: {"1": {…}}           on top of all this in that attempt
+    by_run: {"0": {…}, "1": {…}}     the same in the run that comes after so many successful ones, which its state counts
 
 The variable TRACELAKE__CHAOS__KILL_AT names a moment to die at, too.
 """
@@ -58,6 +59,9 @@ Spec = dict[str, Any]
 def spec_of(order: Order) -> Spec:
     text = Path(order.config["path"]).read_text() if order.operator == "ingest_files" else order.config["query"]
     spec: Spec = json.loads(text) | order.trigger_payload
+    if "by_run" in spec:
+        runs = (order.state or {}).get("runs", 0)
+        spec = spec | spec["by_run"].get(str(runs), {}) | {"state": {"runs": runs + 1}}
     return spec | spec.get("by_attempt", {}).get(str(order.attempt), {})
 
 

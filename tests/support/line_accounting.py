@@ -1,0 +1,159 @@
+"""What must be true of lines and of the lake when everything is quiet, whatever was killed on the way there."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, LiteralString
+from uuid import UUID
+
+import psycopg
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from support.accounting import Account, account_for, rows_of
+from support.databases import StateDatabase
+from tracelake.storage.paths import table_location
+
+# Each question names what it finds, and must find nothing.
+LINE_QUESTIONS: dict[str, LiteralString] = {
+    "a line has something left to do": "SELECT generation_id, decided, frozen, recorded FROM line WHERE decided <> recorded OR stopped_at IS NOT NULL",
+    "a line's places are not 1 to decided": """
+        SELECT line.generation_id, line.decided, array_agg(change.place ORDER BY change.place)
+        FROM line LEFT JOIN change USING (generation_id) GROUP BY line.generation_id, line.decided
+        HAVING array_remove(array_agg(change.place ORDER BY change.place), NULL) <> ARRAY(SELECT generate_series(1, line.decided))
+    """,
+    "a change is of no completed task, or of another attempt than the one that succeeded": """
+        SELECT change.task_id, change.attempt, task.state, attempt.outcome FROM change
+        JOIN task ON task.id = change.task_id
+        JOIN task_attempt AS attempt ON attempt.task_id = change.task_id AND attempt.attempt = change.attempt
+        WHERE task.state <> 'completed' OR attempt.outcome <> 'succeeded'
+    """,
+    "an output of a change is not in exactly one version": """
+        SELECT output.generation_id, output.place, count(member.version) FROM change_output AS output
+        LEFT JOIN data_version_member AS member USING (generation_id, place, dataset_version_id)
+        GROUP BY output.generation_id, output.place, output.dataset_version_id HAVING count(member.version) <> 1
+    """,
+    "a scope of a change is not exactly one materialization": """
+        SELECT scope.dataset_version_id, scope.place, scope.scope, count(made.id) FROM change_scope AS scope
+        JOIN dataset_version AS version ON version.id = scope.dataset_version_id
+        JOIN change ON change.generation_id = version.generation_id AND change.place = scope.place
+        LEFT JOIN materialization AS made
+          ON made.task_id = change.task_id AND made.attempt = change.attempt AND made.dataset_version_id = scope.dataset_version_id AND made.span = scope.span
+        GROUP BY scope.dataset_version_id, scope.place, scope.scope HAVING count(made.id) <> 1
+    """,
+    "a materialization is of no change": """
+        SELECT made.id FROM materialization AS made LEFT JOIN change USING (task_id, attempt) WHERE change.task_id IS NULL
+    """,
+    "a scope of a change has not exactly one event": """
+        SELECT scope.dataset_version_id, scope.place, count(event.id) FROM change_scope AS scope
+        JOIN dataset_version AS version ON version.id = scope.dataset_version_id
+        JOIN change ON change.generation_id = version.generation_id AND change.place = scope.place
+        LEFT JOIN dataset_event AS event ON event.producer_task_id = change.task_id AND event.dataset_id = version.dataset_id AND event.scope = scope.scope
+        GROUP BY scope.dataset_version_id, scope.place, scope.scope HAVING count(event.id) <> 1
+    """,
+    "a dataset's versions are not 1 to its last": """
+        SELECT dataset_id, array_agg(version ORDER BY version) FROM data_version GROUP BY dataset_id
+        HAVING min(version) <> 1 OR max(version) <> count(*)
+    """,
+    "a table's log entries are not 0 to its last, each recorded and a version": """
+        SELECT entry.dataset_version_id, array_agg(entry.delta_version ORDER BY entry.delta_version) FROM delta_commit AS entry
+        LEFT JOIN data_version AS version USING (dataset_version_id, delta_version)
+        GROUP BY entry.dataset_version_id
+        HAVING min(entry.delta_version) <> 0 OR max(entry.delta_version) <> count(*) - 1
+            OR count(version.version) <> count(*) OR count(entry.recorded_at) <> count(*)
+    """,
+    "versions are not in the order of their places": """
+        SELECT later.dataset_id, later.version FROM data_version_member AS later
+        JOIN data_version_member AS earlier USING (dataset_id, generation_id) WHERE earlier.version < later.version AND earlier.place >= later.place
+    """,
+    "a file has places and no versions": """
+        SELECT dataset_version_id, path FROM data_file WHERE added_version IS NULL OR (removed_place IS NULL) <> (removed_version IS NULL)
+    """,
+    "a file is of a refused attempt": """
+        SELECT file.path FROM data_file AS file
+        JOIN promotion_status AS decision ON NOT decision.allowed AND file.path LIKE decision.task_id || '-' || decision.attempt || '/%'
+    """,
+    "a refused attempt has a run row that is not blocked, or is told of": """
+        SELECT decision.task_id, decision.attempt, run.status FROM promotion_status AS decision
+        LEFT JOIN run_history AS run USING (task_id, attempt) WHERE NOT decision.allowed AND run.status IS DISTINCT FROM 'BLOCKED'
+    """,
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as Delta readers see it, by Delta version."""
+
+    location: Path
+    versions: list[list[tuple[Any, ...]]]   # the rows of each, sorted
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        return self.versions[-1] if self.versions else []
+
+
+def account_for_lines(database: StateDatabase, lake: Path) -> tuple[Account, dict[str, Table]]:
+    """Everything is accounted for, in Postgres and in the lake, or an AssertionError lists what is not; also the tables, by the job that writes them."""
+    account = account_for(database)
+    with psycopg.connect(database.superuser_url) as connection:
+        found = {what: connection.execute(question).fetchall() for what, question in LINE_QUESTIONS.items()}
+    assert not any(found.values()), "\n".join(f"{what}: {len(rows)}, such as {rows[0]}" for what, rows in found.items() if rows)
+    tables = rows_of(
+        database,
+        """
+        SELECT job_key.name, dataset.org_id, dataset.id, version.id FROM dataset_version AS version
+        JOIN dataset ON dataset.id = version.dataset_id JOIN job_key ON job_key.id = dataset.job_key_id WHERE dataset.has_files
+        """,
+    )
+    return account, {job: read_table(database, lake / table_location(org, dataset, id), id) for job, org, dataset, id in tables}
+
+
+def read_table(database: StateDatabase, location: Path, id: UUID) -> Table:
+    """Each version is read by deltalake, and has the very bytes and files that Postgres knows."""
+    recorded = rows_of(database, "SELECT delta_version, sha256 FROM delta_commit WHERE dataset_version_id = %s ORDER BY delta_version", id)
+    entries = log_entries(location)
+    assert [int(entry.stem) for entry in entries] == [version for version, _ in recorded]
+    assert [hashlib.sha256(entry.read_bytes()).digest() for entry in entries] == [sha256 for _, sha256 in recorded]
+    versions: list[list[tuple[Any, ...]]] = []
+    for version, _ in recorded:
+        files = [Path(uri.removeprefix("file://")) for uri in DeltaTable(str(location), version=version).file_uris()]
+        assert {str(file.relative_to(location)) for file in files} == _files_of(database, id, version)
+        versions.append(sorted((tuple(row.values()) for file in files for row in pq.read_table(file).to_pylist()), key=str))
+        counted = rows_of(database, "SELECT row_count FROM data_version WHERE dataset_version_id = %s AND delta_version = %s", id, version)
+        assert counted == [(len(versions[-1]),)]
+    return Table(location, versions)
+
+
+def log_entries(location: Path) -> list[Path]:
+    return sorted((location / "_delta_log").glob("[0-9]*.json"))
+
+
+def _files_of(database: StateDatabase, id: UUID, delta_version: int) -> set[str]:
+    rows = rows_of(
+        database,
+        """
+        SELECT file.path FROM data_file AS file JOIN data_version AS version USING (dataset_version_id)
+        WHERE file.dataset_version_id = %s AND version.delta_version = %s
+          AND file.added_version <= version.version AND (file.removed_version IS NULL OR file.removed_version > version.version)
+        """,
+        id,
+        delta_version,
+    )
+    return {path for (path,) in rows}
+
+
+def staged_files(lake: Path) -> set[Path]:
+    """Every Parquet file and sidecar of the lake, whoever names it; checkpoints are none of them."""
+    return {path for path in lake.rglob("*") if path.is_file() and "_delta_log" not in path.parts}
+
+
+def named_files(database: StateDatabase, lake: Path) -> set[Path]:
+    """Those that a table ever named."""
+    rows = rows_of(
+        database,
+        """
+        SELECT dataset.org_id, dataset.id, version.id, file.path, file.hashes FROM data_file AS file
+        JOIN dataset_version AS version ON version.id = file.dataset_version_id JOIN dataset ON dataset.id = version.dataset_id
+        """,
+    )
+    return {lake / table_location(org, dataset, id) / path for org, dataset, id, *paths in rows for path in paths if path is not None}
