@@ -15,12 +15,12 @@ from bench import results
 from bench.contenders import Stage
 from bench.figures import LEAST_RUNS, BenchFailed
 from bench.peer_environments import known_peers
-from bench.rows import Row, chain, fan_out, idle, latency, tasks
+from bench.rows import Row, chain, commit, fan_out, idle, latency, tasks
 from bench.running import Outcome, run_row
 from bench.system import ROOT, Postgres
 from tracelake_sdk.errors import TracelakeError
 
-ROWS: Mapping[str, Row] = MappingProxyType({module.ROW.name: module.ROW for module in (tasks, latency, chain, fan_out, idle)})
+ROWS: Mapping[str, Row] = MappingProxyType({module.ROW.name: module.ROW for module in (tasks, latency, chain, fan_out, idle, commit)})
 
 
 def main() -> int:
@@ -44,7 +44,7 @@ def main() -> int:
 def _run(arguments: argparse.Namespace, rows: list[Row], folder: Path) -> list[Outcome]:
     now = datetime.now(UTC)
     path = ROOT / "bench" / "results" / f"{now:%Y%m%dT%H%M%SZ}.jsonl"
-    peers = known_peers() if arguments.peers else ()
+    peers = tuple(peer for peer in known_peers() if any(row.name in peer.rows for row in rows)) if arguments.peers else ()
     for peer in peers:
         peer.install(_say)
     outcomes: list[Outcome] = []

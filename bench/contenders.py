@@ -31,6 +31,9 @@ class Stage:
     limits: bool = True
     _named: set[str] = field(default_factory=set)
 
+    def peers_of(self, row: str) -> list[Peer]:
+        return [peer for peer in self.peers if row in peer.rows]
+
     def database(self, name: str) -> str:
         """A name that no row of this run has had."""
         found = next(f"bench_{name}{number or ''}" for number in range(len(self._named) + 1) if f"bench_{name}{number or ''}" not in self._named)

@@ -1,8 +1,8 @@
 """What is measured, and how runs become a median, a spread and a ratio. Pure."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
 
 LEAST_RUNS = 3  # below that a median says nothing; a smoke run may still ask for less
@@ -22,6 +22,8 @@ class Measured:
     woken_ms: tuple[float, ...] = ()    # ours alone: a request that wakes an idle worker
     cpu_percent: float | None = None    # of one core
     pss_mib: float | None = None        # of the whole process tree, shared pages divided among their users
+    beside: Mapping[str, float] = field(default_factory=dict)    # further numbers that figures of the row are about, by name
+    parts_ms: Mapping[str, float] = field(default_factory=dict)  # where the time of one went, in order
 
     @property
     def rate(self) -> float:
@@ -39,9 +41,16 @@ class Figure:
     goal: float
     # What the row's limit did on the machine that the goal was written on; None where nothing limits it.
     limit_there: float | None = None
+    above_limit: float | None = None  # where the goal is so much above what the limit does, wherever that is
+
+    @property
+    def goes_by_limit(self) -> bool:
+        return self.limit_there is not None or self.above_limit is not None
 
     def goal_here(self, limit_here: float) -> float:
         """The goal for this machine: as far from the limit here as the goal is from the limit there."""
+        if self.above_limit is not None:
+            return limit_here + self.above_limit
         return self.goal * limit_here / self.limit_there if self.limit_there else self.goal
 
     def ratio(self, ours: float, theirs: float) -> float:

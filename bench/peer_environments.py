@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tools.environment import find_uv, install_uv, uv_environment
 
 HERE = Path(__file__).resolve().parent
 ENVIRONMENTS = HERE / "peers"
-_LONGEST_RUN = 300
+_LONGEST_RUN = 600
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Peer:
     version: str
     program: str
     requirements: tuple[str, ...]
-    rows: frozenset[str] = frozenset({"tasks", "latency", "chain", "fan-out"})
+    rows: frozenset[str]
 
     @property
     def environment(self) -> Path:
@@ -51,13 +51,13 @@ class Peer:
         # Last: an interrupted installation must not look like a finished one.
         (self.environment / "installed.json").write_text(json.dumps(self._wanted()))
 
-    def run(self, row: str, n: int, *, database_url: str, log: Path) -> Measured:
-        """One run of the peer's program, in a process group that is gone when this returns."""
+    def run(self, row: str, n: int, *, told: Mapping[str, str], log: Path) -> Measured:
+        """One run of the peer's program, in a process group that is gone when this returns; `told` are variables of its environment."""
         command = [str(self._python), str(HERE / "peer_programs" / self.program), row, str(n)]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PG", "DBOS"))}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PG", "DBOS", "SPARK", "PYSPARK"))}
         with log.open("ab") as errors:
             process = subprocess.Popen(
-                command, env=kept | {"PEER_DATABASE_URL": database_url}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+                command, env=kept | dict(told), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
                 text=True, start_new_session=True,
             )
             try:
@@ -81,7 +81,7 @@ class Peer:
 
 def known_peers() -> tuple[Peer, ...]:
     found = tomllib.loads((HERE / "peers.toml").read_text())
-    return tuple(Peer(name, peer["version"], peer["program"], tuple(peer["requirements"])) for name, peer in found.items())
+    return tuple(Peer(name, peer["version"], peer["program"], tuple(peer["requirements"]), frozenset(peer["rows"])) for name, peer in found.items())
 
 
 def _run(command: list[str], environment: dict[str, str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, Spread, spell
-from bench.running import Outcome, Runs, medians
+from bench.running import Outcome, Runs, medians, parts
 
 
 def lines(outcome: Outcome, *, size: str, at: str, commit: str | None) -> Iterator[dict[str, Any]]:
@@ -25,12 +25,14 @@ def lines(outcome: Outcome, *, size: str, at: str, commit: str | None) -> Iterat
                 "ratio": ratio.median if ratio else None,
                 "ratio_spread": [ratio.least, ratio.most] if ratio else None,
                 **medians(runs),
+                "parts_ms": parts(runs) or None,
                 "version": runs.contender.version,
                 "runs": [figure.of(run) for run in runs.measured],
                 "goal": figure.goal,
                 "met": outcome.met(figure),
                 "goal_here": (here := outcome.goal_here(figure)),
                 "met_here": None if here is None else figure.met(ours.median, here),
+                "above_limit": above.median if (above := outcome.above_limit(figure)) else None,
                 "size": size,
                 "at": at,
                 "commit": commit,
@@ -52,6 +54,10 @@ def table(outcome: Outcome) -> str:
         rows.append((_name(outcome.ours), _spread(outcome.ours.spread(figure)), "", _goal(outcome, figure)))
         rows += [(_name(other), _spread(other.spread(figure)), _ratio(outcome.ratios(figure, other)), "") for other in outcome.others]
         text += "\n" + _aligned(rows)
+        if above := outcome.above_limit(figure):
+            text += f"  above the limit: {_spread(above)} {figure.unit}\n"
+    if where := parts(outcome.ours):
+        text += "\n  where the time of one goes, ms: " + ", ".join(f"{name} {spell(value)}" for name, value in where.items()) + "\n"
     return text
 
 

@@ -37,7 +37,14 @@ class Outcome:
     def goal_here(self, figure: Figure) -> float | None:
         """The goal in terms of what the limit did in this very run; None where there is no limit to go by."""
         limit = next((runs for runs in self.others if runs.contender.is_limit), None)
-        return figure.goal_here(limit.spread(figure).median) if limit and figure.limit_there else None
+        return figure.goal_here(limit.spread(figure).median) if limit and figure.goes_by_limit else None
+
+    def above_limit(self, figure: Figure) -> Spread | None:
+        """How much more than the limit ours took, run by run, where that is what the goal is about."""
+        limit = next((runs for runs in self.others if runs.contender.is_limit), None)
+        if limit is None or figure.above_limit is None:
+            return None
+        return Spread.of([figure.of(our) - figure.of(their) for our, their in zip(self.ours.measured, limit.measured, strict=True)])
 
 
 def run_row(row: Row, stage: Stage, *, n: int, runs: int, say: Callable[[str], None]) -> Outcome:
@@ -68,3 +75,8 @@ def medians(runs: Runs) -> dict[str, float | int | None]:
         "p50_ms": Spread.of([percentile(each, 0.5) for each in samples]).median if timed else None,
         "p99_ms": Spread.of([percentile(each, 0.99) for each in samples]).median if timed else None,
     }
+
+
+def parts(runs: Runs) -> dict[str, float]:
+    """Where the time of one went, by the names and in the order in which the contender told it."""
+    return {name: Spread.of([run.parts_ms[name] for run in runs.measured]).median for name in runs.measured[0].parts_ms}

@@ -20,6 +20,7 @@ from tracelake.embedded.ports import free_port
 from tracelake.embedded.postgres import DATA_DATABASE, STATE_DATABASE, EmbeddedPostgres, prepare_databases
 from tracelake.embedded.processes import Child
 from tracelake.embedded.readiness import is_ready
+from tracelake.worker.control_client import ControlClient
 from tracelake_sdk.client import Client
 from tracelake_sdk.home import HomeFiles
 
@@ -79,17 +80,20 @@ class Postgres:
 
 @dataclass(frozen=True)
 class Commands:
-    """The programs that are measured; the latency row runs the same ones with a clock at two places."""
+    """The programs that are measured; some rows run the same ones with a clock at some places. Without a worker, the row is the worker itself."""
 
     control: tuple[str, ...] = CONTROL
-    worker: tuple[str, ...] = WORKER
+    worker: tuple[str, ...] | None = WORKER
 
 
 class System:
     """Control and worker on a fresh database, reached as a user reaches them."""
 
-    def __init__(self, client: Client, watcher: psycopg.Connection[Any], database: str, folder: Path, programs: tuple[Child, ...]) -> None:
+    def __init__(
+        self, client: Client, as_worker: ControlClient, watcher: psycopg.Connection[Any], database: str, folder: Path, programs: tuple[Child, ...]
+    ) -> None:
         self.client: Client = client
+        self.as_worker: ControlClient = as_worker  # control as a worker sees it
         self.database: str = database
         self.folder: Path = folder
         self.programs: tuple[Child, ...] = programs
@@ -143,11 +147,14 @@ def running_system(postgres: Postgres, folder: Path, database: str, *, commands:
         )
         _wait_until_ready(api_url, control)
         files = HomeFiles(home)
-        token = {"TRACELAKE__WORKER__API_URL": api_url, "TRACELAKE__WORKER__TOKEN": files.worker_token() or ""}
-        worker = stack.enter_context(Child("worker", commands.worker, log=home / "worker.log", folder=ROOT, environment=environment | token))
+        token = files.worker_token() or ""
+        told = {"TRACELAKE__WORKER__API_URL": api_url, "TRACELAKE__WORKER__TOKEN": token}
+        programs = [control]
+        if commands.worker is not None:
+            programs.append(stack.enter_context(Child("worker", commands.worker, log=home / "worker.log", folder=ROOT, environment=environment | told)))
         client = stack.enter_context(Client(api_url, files.admin_token()))
         watcher = stack.enter_context(psycopg.connect(superuser_url, autocommit=True))
-        yield System(client, watcher, database, home, (control, worker))
+        yield System(client, ControlClient(api_url, token), watcher, database, home, tuple(programs))
 
 
 def _wait_until_ready(api_url: str, control: Child) -> None:

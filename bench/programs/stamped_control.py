@@ -1,8 +1,8 @@
-"""Control, noting when the commits of accepted requests and of completions returned to it."""
+"""Control, noting when it reaches the moments that a row asks for: by default those at which the commits of requests and completions returned to it."""
 
 from unittest.mock import patch
 
-from bench.programs.stamps import Stamps
+from bench.programs import stamps
 from tracelake.control import process
 from tracelake.settings import read_settings
 
@@ -10,12 +10,7 @@ NOTED = ("accept:after_commit", "complete:after_commit")
 
 
 def main() -> None:
-    stamps = Stamps("control")
-
-    def watch(moment: str) -> None:
-        if moment in NOTED:
-            stamps.note(moment)
-
+    watch = stamps.watch("control", NOTED)
     # In the place of the chaos suite's watch, which the benchmark never needs: everything else is the process as it ships.
     with patch.object(process, "watch_for", return_value=watch):
         process.run(read_settings())

@@ -2,10 +2,12 @@
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = "BENCH_STAMPS"
+MOMENTS = "BENCH_MOMENTS"  # the names that are noted, with commas between them
 
 
 @dataclass(frozen=True)
@@ -29,3 +31,36 @@ def read(folder: Path, program: str) -> list[Stamp]:
     whole = path.read_text().rpartition("\n")[0]
     pairs = (line.split(" ", 1) for line in whole.splitlines())
     return [Stamp(name, int(ns)) for ns, name in pairs]
+
+
+def watch(program: str, default: tuple[str, ...] = ()) -> Callable[[str], None]:
+    """What a program calls at each of its moments, in the place of the chaos suite's watch."""
+    noted = frozenset(os.environ[MOMENTS].split(",")) if MOMENTS in os.environ else frozenset(default)
+    stamps = Stamps(program)
+
+    def moment(name: str) -> None:
+        if name in noted:
+            stamps.note(name)
+
+    return moment
+
+
+class Tail:
+    """What a program notes from now on."""
+
+    def __init__(self, folder: Path, program: str) -> None:
+        self._path: Path = folder / program
+        self._at: int = self._path.stat().st_size if self._path.exists() else 0
+
+    def new(self) -> list[Stamp]:
+        """Whole lines alone; half a one is there the next time."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._at)
+            whole = file.read().rpartition(b"\n")[0]
+        if not whole:
+            return []
+        self._at += len(whole) + 1
+        pairs = (line.split(" ", 1) for line in whole.decode().splitlines())
+        return [Stamp(name, int(ns)) for ns, name in pairs]

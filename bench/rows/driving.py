@@ -74,11 +74,11 @@ def ours(stage: Stage, *, steps: int = 1) -> Generator[tuple[System, Contender]]
 def peers(stage: Stage, row: str) -> list[Contender]:
     """The peers that take part, each with a database of its own that lives as long as the row."""
     found: list[Contender] = []
-    for peer in stage.peers:
+    for peer in stage.peers_of(row):
         database = stage.database(peer.name)
         url = stage.postgres.fresh(database)
         log = stage.folder / f"{database}.log"
 
-        run = partial(peer.run, row, database_url=url, log=log)
+        run = partial(peer.run, row, told={"PEER_DATABASE_URL": url}, log=log)
         found.append(Contender(peer.name, peer.version, run, database))
     return found
