@@ -88,6 +88,12 @@ def test_every_kind_of_key_is_found_again(appending: Bench, kind: pa.DataType, o
     assert (ids(appending, found), found.duplicates) == ([*new, None], len(old))
 
 
+@pytest.mark.parametrize(("kind", "zero"), [(pa.int64(), 0), (pa.string(), ""), (pa.float64(), 0.0), (pa.bool_(), False), (pa.decimal128(5, 2), Decimal(0)), (pa.date32(), date(1970, 1, 1))])
+def test_a_null_is_no_key_even_beside_the_value_that_it_hashes_like(appending: Bench, kind: pa.DataType, zero: Any):
+    found = appending.stage(rows(zero, None, zero, None, None, kind=kind))
+    assert (ids(appending, found), found.duplicates) == ([zero, None, None, None], 1)
+
+
 def test_a_key_of_several_columns_counts_as_one(appending: Bench):
     appending.unique_key = ["id", "part"]
 

@@ -22,7 +22,7 @@ from tracelake.worker.measuring.rule_measuring import Counter
 from tracelake.worker.measuring.uniqueness import count_repeated
 from tracelake.worker.measuring.workplace import Workplace
 from tracelake_sdk.rule_trees import check_of, columns_of
-from tracelake_sdk.rules import NotNull, Regex, RuleTree
+from tracelake_sdk.rules import NotNull, Range, Regex, RuleTree
 
 LIMITS = Limits(threads=1, memory="500MB")
 trees = st.one_of(st.sampled_from(sorted(oracle.TYPES)).map(lambda column: NotNull(column=column)), oracle.ranges(), oracle.enums(), oracle.uniques)
@@ -56,6 +56,13 @@ def measured(engines: Any, table: pa.Table, rules: list[RuleTree], groups: int =
 @settings(max_examples=size(80, 2000))
 def test_every_rule_counts_what_it_means(engines: Any, table: dict[str, list[Any]], rules: list[RuleTree], groups: int):
     assert measured(engines, oracle.to_arrow(table), rules, groups) == [oracle.violations(tree, table) for tree in rules]
+
+
+@pytest.mark.proves("G2.3")
+def test_nan_is_outside_every_range_and_infinity_only_outside_bounds(engines: Any):
+    table = {"ratio": [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, None], "short": [float("nan"), 1.0, None, 2.0, float("inf"), 1.5]}
+    rules = [Range(column=column, **bounds) for column in table for bounds in ({}, {"low": 0}, {"high": 1}, {"low": 0, "high": 1}, {"low": 0, "low_inside": False}, {"null_passes": False})]  # pyright: ignore[reportArgumentType]
+    assert measured(engines, oracle.to_arrow(table), list(rules)) == [1, 2, 2, 3, 4, 2] + [1, 1, 4, 4, 1, 2]
 
 
 @pytest.mark.proves("G2.3")
