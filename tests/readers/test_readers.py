@@ -114,7 +114,7 @@ def test_a_table_whose_schema_grew(reader: Reader, grown: WrittenTable, version:
 
 @pytest.fixture(scope="module")
 def long(tmp_path_factory: pytest.TempPathFactory) -> WrittenTable:
-    """250 commits over ten scopes, appended and replaced, a schema that grows, and checkpoints."""
+    """250 commits over ten scopes, appended and (all but one) replaced, a schema that grows, and checkpoints."""
     chance = seeded()
     table = WrittenTable(tmp_path_factory.mktemp("long"))
     scopes = [RangeScope(start=number * 10, end=number * 10 + 10) for number in range(10)]
@@ -124,7 +124,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> WrittenTable:
         scope = chance.choice(scopes)
         more = {"added": [version]} if version >= 130 else {}
         more |= {"day": [date(2024, 1, 1) + timedelta(days=version % 28)], "price": pa.array([Decimal(version).scaleb(-2)], pa.decimal128(10, 2)), "at": [long_ago + timedelta(days=version)]}
-        table.commit(table.stage(orders(next(numbers), **more), scope), replace=[scope] if chance.random() < 0.3 else None)
+        table.commit(table.stage(orders(next(numbers), **more), scope), replace=[scope] if chance.random() < 0.3 and scope != scopes[0] else None)
     return table
 
 
