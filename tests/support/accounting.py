@@ -12,8 +12,96 @@ from support.processes import LONGEST, wait_until
 from tracelake.control.database.transactions import Transaction
 from tracelake.control.events import store as events
 
-# Each question names what it finds, and must find nothing.
-QUESTIONS: dict[str, LiteralString] = {
+# Of tables and their versions, once every line has moved as far as it can. Each question names what it finds, and must find nothing.
+VERSION_QUESTIONS: dict[str, LiteralString] = {
+    "a line is not recorded as far as it is decided": "SELECT generation_id, decided, frozen, recorded FROM line WHERE NOT (decided = frozen AND frozen = recorded)",
+    "the places of a line are not 1 to what is decided": """
+        SELECT line.generation_id, line.decided, count(change.place)
+        FROM line LEFT JOIN change ON change.generation_id = line.generation_id
+        GROUP BY line.generation_id HAVING count(change.place) <> line.decided OR coalesce(max(change.place), 0) <> line.decided
+    """,
+    "a change is of no completed task": "SELECT change.task_id, task.state FROM change JOIN task ON task.id = change.task_id WHERE task.state <> 'completed'",
+    "a change is not part of exactly one version of each of its outputs": """
+        SELECT output.generation_id, output.place, output.dataset_version_id, count(member.version)
+        FROM change_output AS output LEFT JOIN data_version_member AS member USING (generation_id, place, dataset_version_id)
+        GROUP BY output.generation_id, output.place, output.dataset_version_id HAVING count(member.version) <> 1
+    """,
+    "a scope that a change wrote has not exactly one materialization": """
+        SELECT change.task_id, scope.dataset_version_id, scope.scope, count(made.id)
+        FROM change_scope AS scope
+        JOIN dataset_version AS version ON version.id = scope.dataset_version_id
+        JOIN change ON change.generation_id = version.generation_id AND change.place = scope.place
+        LEFT JOIN materialization AS made
+            ON made.task_id = change.task_id AND made.attempt = change.attempt AND made.dataset_version_id = scope.dataset_version_id AND made.span = scope.span
+        GROUP BY change.task_id, scope.dataset_version_id, scope.scope, scope.place HAVING count(made.id) <> 1
+    """,
+    "a materialization is of no change": """
+        SELECT made.id FROM materialization AS made
+        LEFT JOIN change ON change.task_id = made.task_id AND change.attempt = made.attempt
+        WHERE change.task_id IS NULL
+    """,
+    "a materialization was not told exactly once": """
+        SELECT made.task_id, made.scope, count(event.id)
+        FROM materialization AS made
+        LEFT JOIN dataset_event AS event ON event.producer_task_id = made.task_id AND event.dataset_id = made.dataset_id AND event.scope = made.scope
+        GROUP BY made.id HAVING count(event.id) <> 1
+    """,
+    "an event of a table is of no materialization": """
+        SELECT event.id FROM dataset_event AS event
+        JOIN dataset ON dataset.id = event.dataset_id AND dataset.has_files
+        LEFT JOIN materialization AS made ON made.task_id = event.producer_task_id AND made.dataset_id = event.dataset_id AND made.scope = event.scope
+        WHERE made.id IS NULL
+    """,
+    "an allowed promotion has no change": """
+        SELECT decision.run_id FROM promotion_status AS decision
+        LEFT JOIN change ON change.task_id = decision.task_id AND change.attempt = decision.attempt
+        WHERE decision.allowed AND change.task_id IS NULL
+    """,
+    "a blocked promotion has a change": """
+        SELECT decision.run_id FROM promotion_status AS decision
+        JOIN change ON change.task_id = decision.task_id AND change.attempt = decision.attempt
+        WHERE NOT decision.allowed
+    """,
+    "a run of a decision says something else": """
+        SELECT run.run_id, run.status, decision.allowed FROM promotion_status AS decision
+        LEFT JOIN run_history AS run ON run.run_id = decision.run_id
+        WHERE run.status IS DISTINCT FROM (CASE WHEN decision.allowed THEN 'SUCCESS' ELSE 'BLOCKED' END)::run_status
+    """,
+    "a file has no version": """
+        SELECT dataset_version_id, path FROM data_file WHERE added_version IS NULL OR (removed_place IS NULL) <> (removed_version IS NULL)
+    """,
+    "a current file lies in no current scope": """
+        SELECT file.path, file.scope FROM data_file AS file
+        WHERE file.removed_place IS NULL
+          AND NOT EXISTS (SELECT 1 FROM scope_state AS state WHERE state.dataset_version_id = file.dataset_version_id AND state.span @> file.span)
+    """,
+    "the versions of a dataset are not 1 to its counter": """
+        SELECT version.dataset_id, counter.last, count(*), max(version.version)
+        FROM data_version AS version LEFT JOIN version_counter AS counter USING (dataset_id)
+        GROUP BY version.dataset_id, counter.last HAVING count(*) <> max(version.version) OR counter.last IS DISTINCT FROM max(version.version)
+    """,
+    "a Delta version is missing, or of no version": """
+        SELECT entry.dataset_version_id, count(*), max(entry.delta_version), count(version.version)
+        FROM delta_commit AS entry LEFT JOIN data_version AS version USING (dataset_version_id, delta_version)
+        GROUP BY entry.dataset_version_id HAVING count(*) <> max(entry.delta_version) + 1 OR count(*) <> count(version.version)
+    """,
+    "the versions of a table are not in the order of their places": """
+        SELECT * FROM (
+            SELECT dataset_version_id, version, min(place) AS first, lag(max(place)) OVER (PARTITION BY dataset_version_id ORDER BY version) AS before
+            FROM data_version_member GROUP BY dataset_version_id, version
+        ) AS ordered WHERE first <= before
+    """,
+    "a version has other rows than its files": """
+        SELECT version.dataset_id, version.version, version.row_count, sum(file.rows)
+        FROM data_version AS version
+        LEFT JOIN data_file AS file ON file.dataset_version_id = version.dataset_version_id
+            AND file.added_version <= version.version AND (file.removed_version IS NULL OR file.removed_version > version.version)
+        GROUP BY version.dataset_id, version.version HAVING version.row_count <> coalesce(sum(file.rows), 0)
+    """,
+    "the bytes of a recorded log entry are kept": "SELECT dataset_version_id, delta_version FROM delta_commit WHERE body IS NOT NULL OR recorded_at IS NULL",
+}
+# Of everything.
+QUESTIONS: dict[str, LiteralString] = VERSION_QUESTIONS | {
     "a task is not final": "SELECT id, state, waits FROM task WHERE state NOT IN ('completed', 'failed', 'canceled')",
     "a task's attempts are not the rows 1 to task.attempt": """
         SELECT task.id, task.attempt, array_agg(attempt.attempt ORDER BY attempt.attempt) AS rows
@@ -22,10 +110,15 @@ QUESTIONS: dict[str, LiteralString] = {
         HAVING array_remove(array_agg(attempt.attempt ORDER BY attempt.attempt), NULL) <> ARRAY(SELECT generate_series(1, task.attempt))
     """,
     "an attempt is not terminal": "SELECT task_id, attempt FROM task_attempt WHERE ended_at IS NULL OR outcome IS NULL",
-    "an attempt has not exactly one run row": """
-        SELECT attempt.task_id, attempt.attempt, count(run.run_id)
-        FROM task_attempt AS attempt LEFT JOIN run_history AS run USING (task_id, attempt)
-        GROUP BY attempt.task_id, attempt.attempt HAVING count(run.run_id) <> 1
+    "an attempt has not exactly one run row for each output": """
+        SELECT attempt.task_id, attempt.attempt, runs.number, outputs.number
+        FROM task_attempt AS attempt
+        JOIN task ON task.id = attempt.task_id
+        CROSS JOIN LATERAL (SELECT count(*) AS number FROM run_history AS run WHERE run.task_id = attempt.task_id AND run.attempt = attempt.attempt) AS runs
+        CROSS JOIN LATERAL (
+            SELECT greatest(count(*), 1) AS number FROM dataset_version AS version WHERE version.generation_id = task.generation_id
+        ) AS outputs
+        WHERE runs.number <> outputs.number
     """,
     "a run row is of no attempt": "SELECT run_id FROM run_history LEFT JOIN task_attempt AS attempt USING (task_id, attempt) WHERE attempt.task_id IS NULL",
     "a run row says something else than its attempt": """
