@@ -21,6 +21,7 @@ _DECIMAL = re.compile(r"decimal\(([0-9]+),\s*([0-9]+)\)")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INTEGERS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+_FLOATS = {"float": 32, "double": 64}
 
 
 class RuleUnmeasurable(ValueError):
@@ -45,7 +46,7 @@ class Column:
     """A top-level column of a table."""
 
     kind: Kind
-    precision: int = 0  # of a decimal: digits; of an integer: bits
+    precision: int = 0  # of a decimal: digits; of an integer or a floating number: bits
     scale: int = 0      # of a decimal
 
     @property
@@ -77,9 +78,11 @@ def _column(type_name: Any) -> Column:
         return Column(Kind.OTHER)
     if type_name in _INTEGERS:
         return Column(Kind.INTEGER, _INTEGERS[type_name])
+    if type_name in _FLOATS:
+        return Column(Kind.FLOAT, _FLOATS[type_name])
     if found := _DECIMAL.fullmatch(type_name):
         return Column(Kind.DECIMAL, int(found[1]), int(found[2]))
-    kinds = {"date": Kind.DATE, "timestamp": Kind.TIMESTAMP, "float": Kind.FLOAT, "double": Kind.FLOAT, "string": Kind.TEXT, "boolean": Kind.BOOLEAN}
+    kinds = {"date": Kind.DATE, "timestamp": Kind.TIMESTAMP, "string": Kind.TEXT, "boolean": Kind.BOOLEAN}
     return Column(kinds.get(type_name, Kind.OTHER))
 
 

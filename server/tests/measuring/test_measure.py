@@ -122,6 +122,22 @@ def test_a_batch_finds_its_partition_in_the_rows_and_counts_strangers(bench: Ben
     assert bench.measured(bench.output(attempt, [stranger], scopes=[scope])).outside_scope == 1
 
 
+@pytest.mark.proves("T8.3")
+def test_days_belong_to_spans_of_time_by_their_first_instant(bench: Bench):
+    bench.partition_by = PartitionSpec(column="day", cursor=CursorType.TIMESTAMP)
+    attempt, scope = bench.attempt(), RangeScope(start=datetime(2024, 1, 9, 12, tzinfo=UTC), end=datetime(2024, 1, 11, tzinfo=UTC))
+    path = bench.write(attempt, "a", pa.table({"day": [date(2024, 1, 9), date(2024, 1, 10), date(2024, 1, 11), None]}), scope)
+    assert bench.measured(bench.output(attempt, [path], scopes=[scope])).outside_scope == 3
+
+
+@pytest.mark.parametrize(("kind", "values", "key"), [(pa.float64(), [1e10, 1e10, 0.1], "1.0E10"), (pa.float32(), [0.1, 0.1, 0.2], "0.1"), (pa.decimal128(20, 10), [Decimal("1E-10")] * 2 + [Decimal(1)], "1E-10")])
+def test_numbers_with_a_point_are_keys_however_they_are_spelled(bench: Bench, kind: pa.DataType, values: list[object], key: str):
+    bench.partition_by = PartitionSpec(column="part")
+    attempt, scope = bench.attempt(), PartitionScope(key=key)
+    path = bench.write(attempt, "a", pa.table({"part": pa.array(values, kind)}), scope)
+    assert bench.measured(bench.output(attempt, [path], scopes=[scope])).outside_scope == 1
+
+
 @pytest.mark.parametrize("scope", [CursorScope(value=-5), RangeScope(start=-5, end=3), CursorScope(value=datetime(2024, 1, 10, 5, 0, 0, 7, UTC)),
                                    RangeScope(start=datetime(9, 1, 1, tzinfo=UTC), end=datetime(2024, 1, 1, tzinfo=UTC))])  # fmt: skip
 def test_a_batch_reads_cursors_from_its_folder(bench: Bench, scope: CursorScope | RangeScope):

@@ -4,6 +4,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 from tracelake.worker.measuring.compile_duckdb import files, name, text, units
@@ -18,6 +19,7 @@ from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeSc
 _TIME = re.compile(r"([0-9]{8}T[0-9]{6})([0-9]{6})?Z")
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY = 86_400_000_000  # microseconds
 
 
 def scope_of(output: OutputToMeasure, folder: str, first_key: str | None) -> Scope:
@@ -98,32 +100,46 @@ def count_outside(
     return int(found[0]) if found else rows
 
 
-def _span(scope: CursorScope | RangeScope) -> tuple[int, int]:
-    """The least and the greatest unit that is inside."""
-    if isinstance(scope, CursorScope):
-        return _unit(scope.value), _unit(scope.value)
-    return _unit(scope.start), _unit(scope.end) - 1
+def _span(scope: CursorScope | RangeScope, column: Column) -> tuple[int, int]:
+    """The least and the greatest unit of the column that is inside; a day counts by its first instant, in UTC."""
+    value = scope.value if isinstance(scope, CursorScope) else scope.start
+    low = _number(value)
+    high = low if isinstance(scope, CursorScope) else _number(scope.end) - 1
+    return (-(-low // _DAY), high // _DAY) if column.kind is Kind.DATE else (low, high)
 
 
-def _unit(cursor: int | datetime) -> int:
+def _number(cursor: int | datetime) -> int:
     return cursor if isinstance(cursor, int) else (cursor - _EPOCH) // timedelta(microseconds=1)
 
 
 def _fits(spec: PartitionSpec, column: Column, scope: CursorScope | RangeScope) -> bool:
     value = scope.value if isinstance(scope, CursorScope) else scope.start
-    kind = CursorType.INTEGER if isinstance(value, int) else CursorType.TIMESTAMP
-    return spec.cursor is kind and column.kind is (Kind.INTEGER if isinstance(value, int) else Kind.TIMESTAMP)
+    if isinstance(value, int):
+        return spec.cursor is CursorType.INTEGER and column.kind is Kind.INTEGER
+    return spec.cursor is CursorType.TIMESTAMP and column.kind in (Kind.TIMESTAMP, Kind.DATE)
 
 
 def _inside(spec: PartitionSpec, column: Column, scope: PartitionScope | CursorScope | RangeScope) -> str | None:
     if isinstance(scope, PartitionScope):
-        spelled = key_text(spec.column, column) if spec.cursor is None else None
-        return None if spelled is None else f"{spelled} = {text(scope.key)}"
+        return _has_key(spec.column, column, scope.key) if spec.cursor is None else None
     if not _fits(spec, column, scope):
         return None
-    low, high = _span(scope)
+    low, high = _span(scope, column)
     wide = Column(column.kind, 64)
     return f"{name(spec.column)} BETWEEN {units(wide, low)} AND {units(wide, high)}"
+
+
+def _has_key(column: str, of: Column, key: str) -> str | None:
+    """Numbers with a point are not spelled alike by every engine, and compare by what they are."""
+    try:
+        if of.kind is Kind.FLOAT:
+            return f"{name(column)} = '{float(key)!r}'::{'FLOAT' if of.precision == 32 else 'DOUBLE'}"
+        if of.kind is Kind.DECIMAL:
+            key = f"{Decimal(key):f}"
+    except (ValueError, ArithmeticError):
+        return None
+    spelled = key_text(column, of)
+    return None if spelled is None else f"{spelled} = {text(key)}"
 
 
 def _proved(spec: PartitionSpec, column: Column, scope: PartitionScope | CursorScope | RangeScope, facts: ColumnFacts | None) -> bool:
@@ -133,5 +149,5 @@ def _proved(spec: PartitionSpec, column: Column, scope: PartitionScope | CursorS
         return column.kind in (Kind.TEXT, Kind.INTEGER) and str(facts.low) == str(facts.high) == scope.key
     if not isinstance(facts.low, int) or not isinstance(facts.high, int):
         return False
-    low, high = _span(scope)
+    low, high = _span(scope, column)
     return low <= facts.low and facts.high <= high
