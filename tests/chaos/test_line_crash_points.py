@@ -138,3 +138,36 @@ def test_a_refusal_is_stored_once_and_shows_nothing(processes: Processes, line: 
     assert attempts == 1
     assert tables["load"].versions == []
     assert list((processes.home / "lake").rglob("_delta_log")) == []
+
+
+# A run that publishes two batches while it goes on: the small tasks that adopt them are of the same job.
+BATCHES = {"rows": [[1, "a"], [2, "b"]], "batches": 2}
+BATCHED = Counter({("load", "completed"): 3, ("clean", "completed"): 2})
+
+
+@pytest.mark.proves("T2.2")
+@pytest.mark.parametrize("point", ["batch_ready", "batch_posted", "post:before_commit", "post:after_commit"])
+def test_a_batch_is_posted_once(processes: Processes, line: SmallLine, tmp_path: Path, point: str):
+    line.runs[:] = [BATCHES]
+    line.settings()
+    if point.startswith("post:"):
+        control = control_that_dies(processes, line, point)
+        processes.worker()
+        assert_killed(control)
+        assert ask(processes.database, "SELECT count(*) FROM batch") == int(point == "post:after_commit")
+    with control_here(processes, tmp_path), processes.client() as client:
+        if not point.startswith("post:"):
+            line.deploy(client)
+            line.request(client, 1)
+            worker = processes.worker(DOOMED, kill_at=point)
+        if point == "batch_posted":
+            assert_killed(worker)
+            assert ask(processes.database, "SELECT count(*) FROM batch") == 1
+            end_leases(processes, "doomed")
+            processes.worker()
+        attempts, tables = settle(processes, BATCHED, [(1, "a"), (2, "b")], refused=False)
+        assert killed_below(processes) == ([("no_outcome", -9)] if point == "batch_ready" else [])
+        assert attempts == BATCHED.total() + int(not point.startswith("post:"))
+        # Each batch by itself, in the order in which they were posted; the run behind them adds nothing.
+        assert tables["load"].versions in ([[(1, "a")], [(1, "a"), (2, "b")]], [[(1, "a"), (2, "b")]])
+        assert rows_of(processes.database, "SELECT name FROM batch ORDER BY name") == [("batch-0001",), ("batch-0002",)]

@@ -92,8 +92,11 @@ class Table:
         return self.versions[-1] if self.versions else []
 
 
-def account_for_lines(database: StateDatabase, lake: Path) -> tuple[Account, dict[str, Table]]:
-    """Everything is accounted for, in Postgres and in the lake, or an AssertionError lists what is not; also the tables, by the job that writes them."""
+def account_for_lines(database: StateDatabase, lake: Path, *, last: int | None = None) -> tuple[Account, dict[str, Table]]:
+    """Everything is accounted for, in Postgres and in the lake, or an AssertionError lists what is not; also the tables, by the job that writes them.
+
+    `last`: only so many versions of each table are read.
+    """
     account = account_for(database)
     with psycopg.connect(database.superuser_url) as connection:
         found = {what: connection.execute(question).fetchall() for what, question in LINE_QUESTIONS.items()}
@@ -105,17 +108,17 @@ def account_for_lines(database: StateDatabase, lake: Path) -> tuple[Account, dic
         JOIN dataset ON dataset.id = version.dataset_id JOIN job_key ON job_key.id = dataset.job_key_id WHERE dataset.has_files
         """,
     )
-    return account, {job: read_table(database, lake / table_location(org, dataset, id), id) for job, org, dataset, id in tables}
+    return account, {job: read_table(database, lake / table_location(org, dataset, id), id, last=last) for job, org, dataset, id in tables}
 
 
-def read_table(database: StateDatabase, location: Path, id: UUID) -> Table:
+def read_table(database: StateDatabase, location: Path, id: UUID, *, last: int | None = None) -> Table:
     """Each version is read by deltalake, and has the very bytes and files that Postgres knows."""
     recorded = rows_of(database, "SELECT delta_version, sha256 FROM delta_commit WHERE dataset_version_id = %s ORDER BY delta_version", id)
     entries = log_entries(location)
     assert [int(entry.stem) for entry in entries] == [version for version, _ in recorded]
     assert [hashlib.sha256(entry.read_bytes()).digest() for entry in entries] == [sha256 for _, sha256 in recorded]
     versions: list[list[tuple[Any, ...]]] = []
-    for version, _ in recorded:
+    for version, _ in recorded[-last:] if last else recorded:
         files = [Path(uri.removeprefix("file://")) for uri in DeltaTable(str(location), version=version).file_uris()]
         assert {str(file.relative_to(location)) for file in files} == _files_of(database, id, version)
         versions.append(sorted((tuple(row.values()) for file in files for row in pq.read_table(file).to_pylist()), key=str))
