@@ -207,6 +207,10 @@ class DagInputMixed(DagInvalid, code="dag_input_mixed", status=422):
     """An input reads either a job's output or a dataset, not both; keep one of them."""
 
 
+class InputNotReadable(DagInvalid, code="input_not_readable", status=403):
+    """Whoever activates a DAG must be allowed to read what it reads of other DAGs; ask an admin for a role that reads the dataset."""
+
+
 class DagDatasetUnknown(DagInvalid, code="dag_dataset_unknown", status=422):
     """There is no published dataset of this name that can be read; check it with `tracelake status`."""
 

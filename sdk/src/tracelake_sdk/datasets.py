@@ -14,6 +14,17 @@ class Column(BaseModel):
     type: str  # as Delta spells it; nested types in its own words
 
 
+class Snapshot(BaseModel):
+    """A name pinned to one version of a dataset."""
+
+    name: str
+    dataset_uuid: UUID
+    dataset: str | None   # its own name
+    version: int
+    actor: str
+    at: datetime | None   # None in a dry run
+
+
 class Dataset(BaseModel):
     """A registered output and the version that readers see."""
 
@@ -32,6 +43,7 @@ class Dataset(BaseModel):
     row_count: int | None
     promoted_at: datetime | None
     columns: list[Column]
+    snapshots: list[Snapshot] = Field(default_factory=list)
 
 
 class PinnedVersion(BaseModel):
@@ -54,6 +66,7 @@ class VersionPart(BaseModel):
     promotion_id: UUID
     reason: str
     inputs: list[PinnedVersion]
+    hidden_inputs: int = 0  # that the caller may not know of
     custom: dict[str, Any] = Field(default_factory=dict)
 
 

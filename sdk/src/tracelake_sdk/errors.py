@@ -79,6 +79,19 @@ class NotFound(TracelakeError, code="not_found", status=404):
     """There is no such object in this org; check the name with `tracelake status`."""
 
 
+# Users, roles, tokens
+class AccessConflict(TracelakeError, code="access_conflict", status=409):
+    """A user of this name, or of this issuer and subject, is there already with other facts; choose another name."""
+
+
+class LastAdmin(TracelakeError, code="last_admin", status=409):
+    """The org would be left without an admin; give somebody else the role first."""
+
+
+class TokenShownOnce(TracelakeError, code="token_shown_once", status=409):
+    """This token was made by the first request with this key, and is not shown again; if it was lost, revoke it and make another."""
+
+
 # Tasks and attempts
 class StaleAttempt(TracelakeError, code="stale_attempt", status=409):
     """A newer attempt of this task has started, or this fence was never given out; drop the result."""
@@ -127,11 +140,15 @@ class BatchesDiffer(TracelakeError, code="batches_differ", status=409):
 
 # DAGs and the registry
 class RebuildNeeded(TracelakeError, code="rebuild_needed", status=409):
-    """This DAG is active with another definition, and changing an active DAG is not supported yet; deploy it under a new name."""
+    """The definition changes what rows the jobs make that the detail names, and building them anew is not supported yet; deploy it under a new name."""
 
 
 class NameTaken(TracelakeError, code="name_taken", status=409):
-    """Another DAG of this org publishes a dataset under this name; choose another name."""
+    """This org has a dataset or a snapshot of this name already; choose another name."""
+
+
+class DatasetCycle(TracelakeError, code="dataset_cycle", status=409):
+    """Over all DAGs of the org, datasets would be made from each other; remove one of the inputs."""
 
 
 class JobNotRunnable(TracelakeError, code="job_not_runnable", status=409):
@@ -145,6 +162,35 @@ class RuleInvalid(TracelakeError, code="rule_invalid", status=422):
 
 class PolicyInvalid(TracelakeError, code="policy_invalid", status=422):
     """There is no such policy; the detail says which there are."""
+
+
+# Queries
+class QueryRefused(TracelakeError, code="query_refused", status=422):
+    """Queries are one SELECT over published datasets, with functions that only compute; the detail says what to write instead."""
+
+
+class QueryInvalid(TracelakeError, code="query_invalid", status=422):
+    """The engine cannot do what the statement says; the detail says where."""
+
+
+class QueryOverLimit(TracelakeError, code="query_over_limit", status=422):
+    """The query needs more time, memory or space than one may have; ask for less, or in parts."""
+
+
+class TooManyQueries(TracelakeError, code="too_many_queries", status=429):
+    """As many queries run and wait as there is room for; try again shortly."""
+
+
+class NotReplayable(TracelakeError, code="not_replayable", status=409):
+    """Asked again on the same versions, this query may answer otherwise; the detail says why."""
+
+
+class Purged(TracelakeError, code="purged", status=410):
+    """The files of this version are gone; ask for a version that is there."""
+
+
+class PackageMissing(TracelakeError, code="package_missing", status=503):
+    """This needs a package that is not installed here; the detail names it."""
 
 
 # The system

@@ -3,6 +3,7 @@
 import json
 import stat
 import time
+from dataclasses import replace
 from uuid import uuid4
 
 import jwt
@@ -18,6 +19,7 @@ from tracelake.control.access import store
 from tracelake.control.access.callers import Caller, Right, TokenKind
 from tracelake.control.access.signed_tokens import issuer
 from tracelake.control.access.tokens import new_token, token_sha256
+from tracelake.control.database.transactions import Role
 from tracelake_sdk.errors import Forbidden, NotFound, SettingInvalid, Unauthenticated
 from tracelake_sdk.home import HomeFiles
 
@@ -117,7 +119,7 @@ def test_another_orgs_objects_do_not_exist(desk: Desk):
     task = desk.ask()
     [claimed] = desk.claim()
     token = new_token()
-    with desk.control.database.transaction("test") as tx:
+    with desk.control.database.transaction("test", role=Role.DEFINE) as tx:
         other = store.add_org(tx, "other")
         user = store.add_user(tx, org=other, name="eve", issuer="x", subject="eve")
         store.add_role(tx, org=other, name="admin")
@@ -150,13 +152,20 @@ def test_another_orgs_objects_do_not_exist(desk: Desk):
 def test_rights_come_from_roles_and_scopes():
     org = uuid4()
     for roles, right, may in (
-        ({"reader"}, Right.READ, True), ({"auditor"}, Right.READ, True), ({"reader"}, Right.OPERATE, False), ({"writer"}, Right.DEPLOY, True),
-        ({"admin"}, Right.DEPLOY, True), ({"friends"}, Right.READ, False), (set(), Right.READ, False),
+        ({"reader"}, Right.READ, True), ({"friends"}, Right.READ, True), (set(), Right.READ, False), (set(), Right.OPERATE, False),
+        ({"writer"}, Right.CREATE, True), ({"admin"}, Right.CREATE, True), ({"reader", "auditor", "friends"}, Right.CREATE, False),
+        ({"admin"}, Right.DEFINE, True), ({"writer"}, Right.DEFINE, False), ({"auditor"}, Right.AUDIT, True), ({"writer"}, Right.AUDIT, False),
+        ({"admin"}, Right.ADMINISTER, True), ({"writer", "reader", "auditor"}, Right.ADMINISTER, False),
     ):  # fmt: skip
         caller = Caller(org, "main", TokenKind.USER, "x", frozenset(roles))
         assert allowed(caller, right) is may
     assert allowed(Caller(org, "main", TokenKind.SERVICE, "x", scopes=frozenset({"read"})), Right.READ)
     assert not allowed(Caller(org, "main", TokenKind.SERVICE, "x", scopes=frozenset({"read"})), Right.OPERATE)
+    deployer = Caller(org, "main", TokenKind.SERVICE, "x", frozenset({"writer"}), frozenset({"deploy"}))
+    assert allowed(deployer, Right.CREATE)
+    assert not allowed(replace(deployer, roles=frozenset({"friends"})), Right.CREATE)
+    assert not allowed(replace(deployer, scopes=frozenset({"read"})), Right.CREATE)
+    assert not allowed(Caller(org, "main", TokenKind.SERVICE, "x", frozenset({"admin"}), frozenset({"define"})), Right.ADMINISTER)
     assert not allowed(Caller(org, "main", TokenKind.WORKER, "x"), Right.READ)
 
 

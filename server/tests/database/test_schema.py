@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from support.databases import StateDatabase
 
-from tracelake.control.access.callers import TokenKind
+from tracelake_sdk.access import DagRight, TokenKind
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.events import EventKind, Told
 from tracelake_sdk.promotions import Enforcement, GateStage, GateVerdict
@@ -16,6 +16,7 @@ from tracelake_sdk.tasks import AttemptOutcome, TaskState, TriggerKind, Waits
 
 ENUMS: dict[str, type[StrEnum]] = {
     "token_kind": TokenKind,
+    "dag_right": DagRight,
     "layer": Layer,
     "event_kind": EventKind,
     "told": Told,

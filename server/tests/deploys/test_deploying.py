@@ -8,7 +8,7 @@ from support.sizes import full
 
 from tracelake.control.deploys.service import Deploys
 from tracelake_sdk.dag_errors import OperatorInputsWrong
-from tracelake_sdk.errors import Forbidden, NameTaken, RebuildNeeded, TracelakeError
+from tracelake_sdk.errors import Forbidden, NameTaken, TracelakeError
 
 from .malformed_dags import by_hand, generated
 from .test_dag_file import WITH_ROWS
@@ -77,15 +77,6 @@ def test_the_same_definition_makes_nothing_whatever_it_looks_like(desk: Desk):
     again = desk.services.deploys.deploy(desk.admin, "# a comment\n" + text.replace("  - name: end", "\n\n  - name: end # another"))
     assert again.created is False
     assert again.model_copy(update={"created": True}) == first
-    assert counts(desk) == before
-
-
-def test_another_definition_is_refused_with_a_code_and_leaves_nothing(desk: Desk):
-    desk.deploy()
-    before = counts(desk)
-    with pytest.raises(RebuildNeeded) as refused:
-        desk.deploy(max_attempts=7)
-    assert refused.value.code == "rebuild_needed"
     assert counts(desk) == before
 
 

@@ -44,8 +44,8 @@ def test_the_corpus_is_as_large_as_is_said() -> None:
 
 def test_every_code_has_a_file() -> None:
     codes = {code for code, kind in TracelakeError.registered.items() if issubclass(kind, DagInvalid)} - {DagInvalid.code}
-    assert {file.code for file in by_hand()} == codes - {"dag_too_large"}  # a mebibyte is generated, not kept
-    assert {file.code for file in CORPUS} == codes
+    assert {file.code for file in by_hand()} == codes - {"dag_too_large", "input_not_readable"}  # a mebibyte is generated, not kept; who may read is not in a file
+    assert {file.code for file in CORPUS} == codes - {"input_not_readable"}
 
 
 def _valid(number: int) -> str:

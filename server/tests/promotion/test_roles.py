@@ -10,8 +10,9 @@ EXECUTE, DECIDE, DEFINE = "tracelake_execute", "tracelake_decide", "tracelake_de
 
 # What people define: an admin's act, or a deploy's.
 DEFINITIONS = {
-    "dag_activation", "dag_version", "dataset", "dataset_name", "dataset_revision", "dataset_version", "generation", "job", "job_input", "pointer",
-    "policy_rule", "quality_rule",
+    "api_token", "app_user", "dag_activation", "dag_grant", "dag_version", "dataset", "dataset_name", "dataset_read_role", "dataset_revision",
+    "dataset_snapshot", "dataset_version", "generation", "job", "job_input", "org", "pointer", "policy_rule", "quality_rule", "role", "role_member",
+    "token_role",
 }  # fmt: skip
 # What the gate decided, and what became of it.
 DECISIONS = {
@@ -20,8 +21,8 @@ DECISIONS = {
 }  # fmt: skip
 # What happens: accepted, claimed, reported, told, audited. Every role does this.
 EXECUTIONS = {
-    "api_token", "app_user", "audit", "batch", "dag", "dataset_event", "event_ledger", "idempotency", "job_key", "line", "operator_state", "org", "outbox",
-    "role", "role_member", "run_history", "task", "task_attempt", "task_input", "worker_pool",
+    "audit", "batch", "dag", "dataset_event", "event_ledger", "idempotency", "job_key", "line", "operator_state", "outbox", "run_history", "task",
+    "task_attempt", "task_input", "worker_pool",
 }  # fmt: skip
 NOBODYS = {"schema_migration"}
 
@@ -31,9 +32,9 @@ CHANGING = {
         "scope_state": {"dataset_version_id", "scope", "span", "place"}, "data_file": {"removed_place", "added_version", "removed_version"},
         "delta_commit": {"body", "recorded_at"}, "version_counter": {"last"},
     },
-    DEFINE: {"dataset_name": {"dataset_id"}},
+    DEFINE: {"dataset_name": {"dataset_id"}, "app_user": {"disabled_at"}, "api_token": {"revoked_at"}},
 }  # fmt: skip
-REMOVING = {DECIDE: {"scope_state"}, DEFINE: {"dataset_name"}}
+REMOVING = {DECIDE: {"scope_state"}, DEFINE: {"dag_grant", "dataset_name", "dataset_read_role", "dataset_snapshot", "role_member"}}
 INSERTING = {EXECUTE: EXECUTIONS, DECIDE: EXECUTIONS | DECISIONS, DEFINE: EXECUTIONS | DEFINITIONS}
 
 

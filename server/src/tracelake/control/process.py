@@ -11,6 +11,7 @@ import structlog
 import uvicorn
 
 from tracelake.chaos import watch_for
+from tracelake.control.access.administration import Administration, ensure_reserved_roles
 from tracelake.control.access.service import Access, first_start
 from tracelake.control.access.signed_tokens import issuer
 from tracelake.control.api.app import create_app
@@ -19,6 +20,7 @@ from tracelake.control.commits.checkpoints import CHECKPOINT_EVERY, checkpoint
 from tracelake.control.commits.movers import Movers
 from tracelake.control.commits.service import Commits, Committer
 from tracelake.control.commits.store import FrozenEntry
+from tracelake.control.dags.granting import Granting
 from tracelake.control.database import migrations
 from tracelake.control.database.transactions import Database, Role, Watch, nobody_watches
 from tracelake.control.database.wakeups import WakeUps
@@ -28,6 +30,8 @@ from tracelake.control.outbox.service import Drainer
 from tracelake.control.outbox.webhook import Webhook
 from tracelake.control.pools import store as pools
 from tracelake.control.promotion.service import Guard, ensure_default_policies
+from tracelake.control.registry.read_roles import Reading
+from tracelake.control.registry.snapshots import Snapshots
 from tracelake.control.tasks.asking import Asking
 from tracelake.control.tasks.canceling import Cancels
 from tracelake.control.tasks.claiming import Claims
@@ -88,6 +92,7 @@ class Control:
         with self.database.transaction("first_start", role=Role.DEFINE) as tx:
             made = first_start(tx, settings.home, org=access.org, admin_issuer=access.admin_issuer, admin_subject=access.admin_subject)
             for org in pools.orgs(tx):
+                ensure_reserved_roles(tx, org)
                 ensure_default_policies(tx, org=org, actor="first start")
                 for runtime in sorted({runtime for runtime, _ in OPERATORS}):
                     pools.ensure(tx, org=org, runtime=runtime, name=DEFAULT_POOL)
@@ -119,7 +124,11 @@ class Control:
         return Services(
             database=database,
             access=Access(database, issuers),
-            deploys=Deploys(database, settings.vars),
+            administration=Administration(database),
+            granting=Granting(database),
+            reading=Reading(database),
+            snapshots=Snapshots(database),
+            deploys=Deploys(database, settings.vars, self._wake),
             requests=Requests(database, self._wake),
             claims=Claims(database, self.waiting, lease, Unchanging(database, self._wake, finisher).end, max_unrecorded),
             completions=Completions(database, self._wake, backoff, finisher, self.movers.told),

@@ -4,31 +4,34 @@ from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
 
+from tracelake_sdk.access import TokenKind
 from tracelake_sdk.errors import Forbidden
 
 ADMIN, WRITER, READER, AUDITOR = "admin", "writer", "reader", "auditor"
 RESERVED_ROLES = (ADMIN, WRITER, READER, AUDITOR)
 
 
-class TokenKind(StrEnum):
-    USER = "user"        # acts with its user's roles
-    SERVICE = "service"  # acts with its scopes
-    WORKER = "worker"    # claims and completes tasks
-
-
 class Right(StrEnum):
-    READ = "read"        # see DAGs, tasks, events and runs
-    OPERATE = "operate"  # run, pause, resume, cancel
-    DEPLOY = "deploy"    # deploy DAGs
-    DEFINE = "define"    # define rules and policies
+    """What somebody may do at all; on which DAGs and datasets is said by grants and read roles."""
+
+    READ = "read"              # look at what may be seen
+    OPERATE = "operate"        # run, pause, resume, cancel; pin versions
+    DEPLOY = "deploy"          # deploy DAGs
+    CREATE = "create"          # deploy a DAG that is not there yet
+    DEFINE = "define"          # define rules and policies
+    AUDIT = "audit"            # read who did what
+    ADMINISTER = "administer"  # users, roles, tokens, grants, read roles
 
 
+# Without a line: every role, also one that the org made up.
 _ROLES_WITH: dict[Right, frozenset[str]] = {
-    Right.READ: frozenset(RESERVED_ROLES),
-    Right.OPERATE: frozenset({ADMIN, WRITER}),
-    Right.DEPLOY: frozenset({ADMIN, WRITER}),
+    Right.CREATE: frozenset({ADMIN, WRITER}),
     Right.DEFINE: frozenset({ADMIN}),
+    Right.AUDIT: frozenset({ADMIN, AUDITOR}),
+    Right.ADMINISTER: frozenset({ADMIN}),
 }
+# What a service's token may be given. A service that deploys creates DAGs where a role of its token lets it.
+SCOPES = (Right.READ, Right.OPERATE, Right.DEPLOY, Right.DEFINE)
 
 
 @dataclass(frozen=True)
@@ -42,17 +45,35 @@ class Caller:
     roles: frozenset[str] = frozenset()
     scopes: frozenset[str] = frozenset()
     pools: frozenset[str] | None = None  # of a worker; None means every pool of the org
+    user_id: UUID | None = None          # of a user
+    token_id: UUID | None = None         # of a service
+
+    @property
+    def is_admin(self) -> bool:
+        return ADMIN in self.roles
+
+    @property
+    def sees_all(self) -> bool:
+        """Everything that is known about every dataset and DAG; for auditors without a row of them."""
+        return bool(self.roles & {ADMIN, AUDITOR})
 
     def require(self, right: Right) -> None:
         """Raises Forbidden unless a role, or for services a scope, gives the right."""
+        wanted = _ROLES_WITH.get(right)
         match self.kind:
-            case TokenKind.USER if self.roles & _ROLES_WITH[right]:
+            case TokenKind.USER if self.roles & (wanted or self.roles):
                 return
             case TokenKind.SERVICE if right.value in self.scopes:
                 return
+            case TokenKind.SERVICE if right is Right.CREATE and Right.DEPLOY in self.scopes and self.roles & _ROLES_WITH[Right.CREATE]:
+                return
+            case TokenKind.USER if wanted is None:
+                raise Forbidden(f"This needs a role, and {self.name} has none; ask an admin of org {self.org}.")
             case TokenKind.USER:
-                roles = sorted(_ROLES_WITH[right])
+                roles = sorted(wanted or ())
                 raise Forbidden(f"This needs {'the role' if len(roles) == 1 else 'one of the roles'} {', '.join(roles)}; ask an admin of org {self.org}.")
+            case TokenKind.SERVICE if right is Right.CREATE:
+                raise Forbidden(f"This service token has neither of the roles admin and writer, and so creates no DAG; ask an admin of org {self.org}.")
             case TokenKind.SERVICE:
                 raise Forbidden(f"This service token lacks the scope `{right.value}`; ask an admin of org {self.org} for one that has it.")
             case TokenKind.WORKER:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracelake.control.access import store
-from tracelake.control.access.callers import ADMIN, RESERVED_ROLES, Caller, TokenKind
+from tracelake.control.access.administration import ensure_reserved_roles
+from tracelake.control.access.callers import ADMIN, Caller
 from tracelake.control.access.signed_tokens import Issuer, looks_signed, subject_of
 from tracelake.control.access.tokens import new_token, token_sha256
 from tracelake.control.database.transactions import Database, Transaction
+from tracelake_sdk.access import TokenKind
 from tracelake_sdk.errors import Unauthenticated
 from tracelake_sdk.home import HomeFiles
 
@@ -63,8 +65,7 @@ def first_start(tx: Transaction, home: Path, *, org: str, admin_issuer: str, adm
         admin_token, worker_token = new_token(), new_token()
         _keep(files.credentials, {"admin_token": admin_token, "worker_token": worker_token})
     org_id = store.add_org(tx, org)
-    for role in RESERVED_ROLES:
-        store.add_role(tx, org=org_id, name=role)
+    ensure_reserved_roles(tx, org_id)
     user = store.add_user(tx, org=org_id, name=admin_subject, issuer=admin_issuer, subject=admin_subject)
     store.add_member(tx, org=org_id, role=ADMIN, user=user)
     store.add_token(tx, org=org_id, kind=TokenKind.USER, user=user, label="first admin", sha256=token_sha256(admin_token))

@@ -5,12 +5,16 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
-from tracelake.control.access.callers import Caller, TokenKind
+from tracelake.control.access.administration import Administration
+from tracelake.control.access.callers import Caller
 from tracelake.control.access.service import Access
+from tracelake.control.dags.granting import Granting
 from tracelake.control.database.transactions import Database
 from tracelake.control.deploys.service import Deploys
 from tracelake.control.explain.service import Explaining
 from tracelake.control.promotion.service import Guard
+from tracelake.control.registry.read_roles import Reading
+from tracelake.control.registry.snapshots import Snapshots
 from tracelake.control.tasks.asking import Asking
 from tracelake.control.tasks.canceling import Cancels
 from tracelake.control.tasks.claiming import Claims
@@ -21,6 +25,7 @@ from tracelake.control.tasks.posting import Posting
 from tracelake.control.tasks.reaping import Reaper
 from tracelake.control.tasks.requesting import Requests
 from tracelake.control.tasks.waiting import WaitingRoom
+from tracelake_sdk.access import TokenKind
 from tracelake_sdk.errors import Forbidden, Unauthenticated
 
 
@@ -30,6 +35,10 @@ class Services:
 
     database: Database
     access: Access
+    administration: Administration
+    granting: Granting
+    reading: Reading
+    snapshots: Snapshots
     deploys: Deploys
     requests: Requests
     claims: Claims

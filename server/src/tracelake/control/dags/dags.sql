@@ -7,10 +7,6 @@ FROM (SELECT DISTINCT id FROM unnest(%(dags)s::uuid[]) AS id ORDER BY id) AS dag
 SELECT pg_advisory_xact_lock(hashtextextended('routing ' || dag.id, 0))
 FROM (SELECT DISTINCT id FROM unnest(%(dags)s::uuid[]) AS id ORDER BY id) AS dag
 
--- name: lock_org
--- One deploy at a time in an org: names and the graph of all its DAGs are judged under it.
-SELECT pg_advisory_xact_lock(hashtextextended('org ' || %(org)s::uuid, 0))
-
 -- name: add_dag
 INSERT INTO dag (id, org_id, name, created_by) VALUES (%(id)s, %(org)s, %(name)s, %(actor)s)
 
@@ -47,12 +43,82 @@ VALUES (%(job)s, %(index)s, %(dataset)s, %(trigger)s, %(filter)s::jsonb)
 -- name: add_pointer
 INSERT INTO pointer (dag_version_id, dataset_id, dataset_version_id) VALUES (%(dag_version)s, %(dataset)s, %(dataset_version)s)
 
+-- name: copy_pointers
+INSERT INTO pointer (dag_version_id, dataset_id, dataset_version_id)
+SELECT %(dag_version)s, dataset_id, dataset_version_id FROM pointer WHERE dag_version_id = %(from_version)s
+
 -- name: activate
 WITH fact AS (
-    INSERT INTO dag_activation (id, dag_id, dag_version_id, kind, previous_id, pointer_set_hash, actor, at)
-    VALUES (%(id)s, %(dag)s, %(dag_version)s, 'deploy', NULL, %(pointer_set_hash)s, %(actor)s, clock_timestamp())
+    INSERT INTO dag_activation (id, dag_id, dag_version_id, kind, previous_id, pointer_set_hash, actor, user_id, token_id, at)
+    VALUES (%(id)s, %(dag)s, %(dag_version)s, 'deploy', %(previous)s, %(pointer_set_hash)s, %(actor)s, %(user)s, %(token)s, clock_timestamp())
 )
 UPDATE dag SET active_version_id = %(dag_version)s WHERE id = %(dag)s
+
+-- name: newest_activation
+SELECT id, pointer_set_hash, user_id, token_id FROM dag_activation WHERE dag_version_id = %(dag_version)s ORDER BY at DESC, id DESC LIMIT 1
+
+-- name: versions_of_dag
+SELECT id, number, spec_hash FROM dag_version WHERE dag_id = %(dag)s ORDER BY number
+
+-- name: built_jobs
+-- The jobs of a DAG version with what they were built from.
+SELECT job.id, job_key.name, job.job_key_id, job.generation_id, generation.lineage_hash, job.config_hash, job.pool_id, job.turns
+FROM job
+JOIN job_key ON job_key.id = job.job_key_id
+JOIN generation ON generation.id = job.generation_id
+WHERE job.dag_version_id = %(dag_version)s
+ORDER BY job_key.name
+
+-- name: dataset_edges
+-- Over all active DAGs of the org: which dataset is made from which.
+SELECT output.id AS made, input.dataset_id AS reads
+FROM current_job AS job
+JOIN job_input AS input ON input.job_id = job.id
+JOIN dataset AS output ON output.job_key_id = job.job_key_id
+WHERE job.org_id = %(org)s
+
+-- name: activators_of_jobs
+-- Whoever activated the DAG versions of these jobs, last.
+SELECT job.id AS job_id, activation.user_id, activation.token_id
+FROM job
+CROSS JOIN LATERAL (
+    SELECT user_id, token_id FROM dag_activation WHERE dag_version_id = job.dag_version_id ORDER BY at DESC, id DESC LIMIT 1
+) AS activation
+WHERE job.id = ANY(%(jobs)s::uuid[])
+
+-- name: rights_held
+-- By DAG; roles by their names.
+SELECT held.dag_id, array_agg(DISTINCT held.dag_right::text)
+FROM dag_grant AS held
+JOIN dag ON dag.id = held.dag_id
+LEFT JOIN role ON role.id = held.role_id
+WHERE dag.org_id = %(org)s AND (%(dags)s::uuid[] IS NULL OR held.dag_id = ANY(%(dags)s::uuid[]))
+  AND (role.name = ANY(%(roles)s::text[]) OR held.user_id = %(user)s OR held.token_id = %(token)s)
+GROUP BY held.dag_id
+
+-- name: grants
+SELECT dag.name AS dag, held.dag_right AS right, role.name AS role, app_user.name AS user, token.label AS service, held.actor, held.at
+FROM dag_grant AS held
+JOIN dag ON dag.id = held.dag_id
+LEFT JOIN role ON role.id = held.role_id
+LEFT JOIN app_user ON app_user.id = held.user_id
+LEFT JOIN api_token AS token ON token.id = held.token_id
+WHERE dag.org_id = %(org)s AND (%(dag)s::uuid IS NULL OR held.dag_id = %(dag)s)
+ORDER BY dag.name, held.dag_right, role.name, app_user.name, token.label
+
+-- name: add_grant
+INSERT INTO dag_grant (dag_id, dag_right, role_id, user_id, token_id, actor)
+VALUES (%(dag)s, %(right)s::dag_right, %(role)s, %(user)s, %(token)s, %(actor)s)
+ON CONFLICT DO NOTHING
+
+-- name: remove_grants
+-- Of a role, or of the user or service of this name that created the DAG.
+DELETE FROM dag_grant AS held
+WHERE held.dag_id = %(dag)s AND held.dag_right = %(right)s::dag_right AND (
+    held.role_id = (SELECT id FROM role WHERE org_id = %(org)s AND name = %(role)s)
+    OR held.user_id = (SELECT id FROM app_user WHERE org_id = %(org)s AND name = %(user)s)
+    OR held.token_id IN (SELECT id FROM api_token WHERE org_id = %(org)s AND kind = 'service' AND label = %(service)s)
+)
 
 -- name: jobs_of_generations
 SELECT * FROM current_job WHERE generation_id = ANY(%(generations)s::uuid[])
@@ -65,7 +131,7 @@ WHERE version.generation_id = ANY(%(generations)s::uuid[])
 ORDER BY version.generation_id, dataset.output_index
 
 -- name: inputs_of_jobs
-SELECT input.job_id, input.index, input.dataset_id, input.trigger, input.filter, pointer.dataset_version_id, dataset.has_files, name.name,
+SELECT input.job_id, input.index, input.dataset_id, input.trigger, input.filter, pointer.dataset_version_id, dataset.has_files, name.name, job_key.dag_id,
        producer.spec -> 'outputs' -> dataset.output_index -> 'partition_by' AS partition_by
 FROM job_input AS input
 JOIN dataset ON dataset.id = input.dataset_id

@@ -70,6 +70,7 @@ class Input:
     dataset_version_id: UUID | None
     has_files: bool
     name: str | None                     # of the dataset, where it is published
+    dag_id: UUID                         # of its producer
     partition_by: dict[str, Any] | None  # as its producer declares it
 
 
@@ -97,16 +98,59 @@ class JobPause:
     generation_id: UUID
 
 
+@dataclass(frozen=True)
+class VersionRow:
+    id: UUID
+    number: int
+    spec_hash: str
+
+
+@dataclass(frozen=True)
+class BuiltJob:
+    """A job of a DAG version with what it was built from."""
+
+    id: UUID
+    name: str
+    job_key_id: UUID
+    generation_id: UUID
+    lineage_hash: str
+    config_hash: str
+    pool_id: UUID
+    turns: int | None
+
+
+@dataclass(frozen=True)
+class ActivationRow:
+    id: UUID
+    pointer_set_hash: str
+    user_id: UUID | None   # who activated it; one of the two
+    token_id: UUID | None
+
+
+@dataclass(frozen=True)
+class Activator:
+    job_id: UUID
+    user_id: UUID | None
+    token_id: UUID | None
+
+
+@dataclass(frozen=True)
+class GrantRow:
+    dag: str
+    right: str
+    role: str | None
+    user: str | None
+    service: str | None
+    actor: str
+    at: datetime
+
+
 def lock_routing_shared(tx: Transaction, dags: list[UUID]) -> None:
     tx.run(sql["lock_routing_shared"], dags=dags)
 
 
 def lock_routing(tx: Transaction, dags: list[UUID]) -> None:
     tx.run(sql["lock_routing"], dags=dags)
-
-
-def lock_org(tx: Transaction, org: UUID) -> None:
-    tx.run(sql["lock_org"], org=org)
 
 
 def add_dag(tx: Transaction, *, org: UUID, name: str, actor: str) -> UUID:
@@ -120,7 +164,15 @@ def find_dag(tx: Transaction, *, org: UUID, name: str) -> Dag | None:
 
 
 def get_dag(tx: Transaction, *, org: UUID, name: str) -> Dag:
-    return tx.get(Dag, sql["find_dag"], f"There is no DAG {name!r} in this org; `tracelake status` lists them.", org=org, name=name)
+    return tx.get(Dag, sql["find_dag"], no_dag(name), org=org, name=name)
+
+
+def no_dag(name: str) -> str:
+    return f"There is no DAG {name!r} in this org; `tracelake status` lists them."
+
+
+def no_job(dag: str, job: str | None) -> str:
+    return f"There is no job {dag}/{job} in this org; `tracelake status {dag}` lists its jobs."
 
 
 def list_dags(tx: Transaction, *, org: UUID, name: str | None) -> list[Dag]:
@@ -172,8 +224,77 @@ def add_pointer(tx: Transaction, *, dag_version: UUID, dataset: UUID, dataset_ve
     tx.run(sql["add_pointer"], dag_version=dag_version, dataset=dataset, dataset_version=dataset_version)
 
 
-def activate(tx: Transaction, *, dag: UUID, dag_version: UUID, pointer_set_hash: str, actor: str) -> None:
-    tx.run(sql["activate"], id=new_id(), dag=dag, dag_version=dag_version, pointer_set_hash=pointer_set_hash, actor=actor)
+def copy_pointers(tx: Transaction, *, dag_version: UUID, from_version: UUID) -> None:
+    tx.run(sql["copy_pointers"], dag_version=dag_version, from_version=from_version)
+
+
+def activate(
+    tx: Transaction,
+    *,
+    dag: UUID,
+    dag_version: UUID,
+    pointer_set_hash: str,
+    actor: str,
+    user: UUID | None,
+    token: UUID | None,
+    previous: UUID | None = None,
+) -> None:
+    tx.run(
+        sql["activate"],
+        id=new_id(),
+        dag=dag,
+        dag_version=dag_version,
+        pointer_set_hash=pointer_set_hash,
+        actor=actor,
+        user=user,
+        token=token,
+        previous=previous,
+    )
+
+
+def newest_activation(tx: Transaction, dag_version: UUID) -> ActivationRow:
+    return tx.get(ActivationRow, sql["newest_activation"], "This DAG version was never activated.", dag_version=dag_version)
+
+
+def versions_of_dag(tx: Transaction, dag: UUID) -> list[VersionRow]:
+    return tx.all(VersionRow, sql["versions_of_dag"], dag=dag)
+
+
+def built_jobs(tx: Transaction, dag_version: UUID) -> list[BuiltJob]:
+    return tx.all(BuiltJob, sql["built_jobs"], dag_version=dag_version)
+
+
+def dataset_edges(tx: Transaction, org: UUID) -> list[tuple[UUID, UUID]]:
+    """(made, reads) over all active DAGs of the org."""
+    return [(made, reads) for made, reads in tx.tuples(sql["dataset_edges"], org=org)]
+
+
+def activators_of_jobs(tx: Transaction, jobs: list[UUID]) -> list[Activator]:
+    return tx.all(Activator, sql["activators_of_jobs"], jobs=jobs)
+
+
+# Rights on DAGs
+def rights_held(
+    tx: Transaction, *, org: UUID, roles: list[str], user: UUID | None, token: UUID | None, dags: list[UUID] | None
+) -> dict[UUID, set[str]]:
+    """By DAG; of these DAGs, or of all."""
+    return {dag: set(held) for dag, held in tx.tuples(sql["rights_held"], org=org, roles=roles, user=user, token=token, dags=dags)}
+
+
+def grants(tx: Transaction, *, org: UUID, dag: UUID | None) -> list[GrantRow]:
+    return tx.all(GrantRow, sql["grants"], org=org, dag=dag)
+
+
+def add_grant(
+    tx: Transaction, *, dag: UUID, right: str, actor: str, role: UUID | None = None, user: UUID | None = None, token: UUID | None = None
+) -> None:
+    tx.run(sql["add_grant"], dag=dag, right=right, role=role, user=user, token=token, actor=actor)
+
+
+def remove_grants(
+    tx: Transaction, *, org: UUID, dag: UUID, right: str, role: str | None, user: str | None, service: str | None
+) -> None:
+    tx.run(sql["remove_grants"], org=org, dag=dag, right=right, role=role, user=user, service=service)
 
 
 def jobs_of_generations(tx: Transaction, generations: list[UUID]) -> dict[UUID, Job]:
@@ -199,8 +320,7 @@ def subscribers_of_datasets(tx: Transaction, datasets: list[UUID]) -> list[Subsc
 
 
 def get_job(tx: Transaction, *, org: UUID, dag: str, job: str) -> Job:
-    missing = f"There is no job {dag}/{job} in this org; `tracelake status {dag}` lists its jobs."
-    return tx.get(Job, sql["find_job"], missing, org=org, dag=dag, job=job)
+    return tx.get(Job, sql["find_job"], no_job(dag, job), org=org, dag=dag, job=job)
 
 
 def pauses_of_dag(tx: Transaction, dag: UUID) -> list[JobPause]:

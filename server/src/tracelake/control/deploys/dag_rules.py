@@ -35,6 +35,7 @@ from tracelake_sdk.dag_errors import (
     DagUniqueKeyDuplicate,
     DagUniqueKeyUnused,
     DagUpdateStrategyMissing,
+    InputNotReadable,
 )
 from tracelake_sdk.dags import Activation, DagSpec, ExecutionStrategy, JobOutput, JobSpec, Layer, NamedDataset, Runtime, UpdateStrategy
 from tracelake_sdk.operators import OPERATORS
@@ -57,6 +58,7 @@ class Deploying:
     spec: DagSpec
     places: Mapping[str, Place]
     datasets: Mapping[str, ReadableDataset]  # by name
+    unreadable: Collection[str]              # names of datasets that whoever deploys may not read
     pools: Collection[str]
     findings: Findings
 
@@ -181,6 +183,9 @@ def _inputs_exist(dag: Deploying, job: JobSpec, at: str) -> None:
                 own = dag.spec.publish[name]
                 remedy = f"Write `from: {{job: {own.job}, output: {own.output_index}}}`"
                 dag.add(DagDatasetOwn, f"{path}.dataset", f"this DAG publishes {quoted(name)} itself", remedy)
+            case NamedDataset(dataset=name) if name in dag.unreadable:
+                remedy = f"Ask an admin for a role that reads {quoted(name)}"
+                dag.add(InputNotReadable, f"{path}.dataset", f"whoever activates the DAG may not read {quoted(name)}", remedy)
             case NamedDataset(dataset=name) if name not in dag.datasets:
                 remedy = Suggestion(name, dag.datasets, otherwise="Deploy the DAG that publishes it first, or correct the name")
                 dag.add(DagDatasetUnknown, f"{path}.dataset", f"no published dataset {quoted(name)} can be read", remedy)

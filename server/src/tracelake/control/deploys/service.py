@@ -1,138 +1,106 @@
-"""Deploy: a definition becomes a DAG version with its jobs, generations and datasets, and is activated, in one transaction."""
+"""Deploy: a definition is judged, and activated in one transaction under the org's lock, or refused and nothing of it stored."""
 
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-import orjson
-
 from tracelake.control.access import store as access
 from tracelake.control.access.callers import Caller, Right
+from tracelake.control.dags import rights
 from tracelake.control.dags import store as dags
+from tracelake.control.dags.foreign_inputs import unreadable_inputs
 from tracelake.control.dags.store import Dag
 from tracelake.control.database.transactions import Database, Role, Transaction
+from tracelake.control.deploys.activating import Deploying, FirstVersion
 from tracelake.control.deploys.dag_file import parse_dag
-from tracelake.control.deploys.dag_hashes import config_hash, lineage_hashes, spec_hash
-from tracelake.control.deploys.dag_rules import ReadableDataset, writes_files
+from tracelake.control.deploys.dag_hashes import spec_hash
+from tracelake.control.deploys.dag_rules import ReadableDataset
+from tracelake.control.deploys.redeploying import Redeploy
 from tracelake.control.pools import store as pools
 from tracelake.control.registry import store as registry
-from tracelake.control.registry.store import NamedDataset
-from tracelake_sdk.dags import DagSpec, JobOutput, JobSpec, Layer
-from tracelake_sdk.errors import NameTaken, RebuildNeeded, Unavailable
-from tracelake_sdk.operators import OPERATORS
+from tracelake.control.registry.reading import readable
+from tracelake_sdk.access import DagRight
+from tracelake_sdk.dags import Layer
+from tracelake_sdk.errors import Forbidden, NameTaken, NotFound
 from tracelake_sdk.status import Deployed
+
+
+def _nobody_waits(pools: Iterable[UUID]) -> None:
+    """Of deploys outside a control process: its pollers look every second anyway."""
 
 
 @dataclass(frozen=True)
 class Deploys:
     database: Database
     vars: Mapping[str, str]
+    wake: Callable[[Iterable[UUID]], None] = _nobody_waits
 
     def deploy(self, caller: Caller, text: str, *, dry_run: bool = False) -> Deployed:
-        """Activates a first version; the same definition again makes nothing, another one is refused. A dry run only judges."""
+        """The same definition again makes nothing, one that makes other rows is refused, any other is activated. A dry run only judges."""
         caller.require(Right.DEPLOY)
         with self.database.transaction("deploy", role=Role.DEFINE) as tx:
-            dags.lock_org(tx, caller.org_id)
-            readable = {dataset.name: dataset for dataset in registry.by_names(tx, org=caller.org_id, names=registry.names(tx, org=caller.org_id))}
-            datasets = {name: ReadableDataset(Layer(dataset.layer), dataset.has_files) for name, dataset in readable.items()}
-            spec = parse_dag(text, vars=self.vars, datasets=datasets)
-            hashed = spec_hash(spec)
-            current = dags.find_dag(tx, org=caller.org_id, name=spec.name)
-            if current is not None and current.active_version_id is not None:
-                return _same(tx, caller, current, spec, hashed)
-            for name in spec.publish:
-                if name in readable:
-                    raise NameTaken(f"The dataset name {name!r} is taken by another DAG of this org; publish under another name.")
-            if dry_run:
-                return Deployed(dag=spec.name, version=1, created=True, jobs=[job.name for job in spec.jobs], published={})
-            published = _Activation(tx, caller, spec, readable).activate(hashed)
-            access.append_audit(tx, org=caller.org_id, actor=caller.name, action="deploy", object=spec.name, detail={"spec_hash": hashed})
-        return Deployed(dag=spec.name, version=1, created=True, jobs=[job.name for job in spec.jobs], published=published)
+            registry.lock_org(tx, caller.org_id)
+            deploying = self._read(tx, caller, text)
+            dag = dags.find_dag(tx, org=caller.org_id, name=deploying.spec.name)
+            _authorize(tx, caller, dag, deploying.spec.name)
+            if dag is not None and dag.spec_hash == deploying.spec_hash:
+                return _same(deploying, dag, dry_run=dry_run)
+            _names_are_free(deploying, dag)
+            done, woken = _activate(deploying, dag, dry_run=dry_run)
+            if not dry_run:
+                detail = {"spec_hash": deploying.spec_hash, "version": done.version}
+                access.append_audit(tx, org=caller.org_id, actor=caller.name, action="deploy", object=done.dag, detail=detail)
+        self.wake(woken)
+        return done
+
+    def _read(self, tx: Transaction, caller: Caller, text: str) -> Deploying:
+        named = {dataset.name: dataset for dataset in registry.named(tx, org=caller.org_id)}
+        allowed = readable(tx, caller, [dataset.id for dataset in named.values()])
+        datasets = {name: ReadableDataset(Layer(dataset.layer), dataset.has_files) for name, dataset in named.items() if dataset.id in allowed}
+        unreadable = named.keys() - datasets.keys()
+        spec = parse_dag(text, vars=self.vars, datasets=datasets, unreadable=unreadable, pools=pools.names(tx, org=caller.org_id))
+        return Deploying(tx, caller, spec, spec_hash(spec), named)
 
 
-def _same(tx: Transaction, caller: Caller, current: Dag, spec: DagSpec, hashed: str) -> Deployed:
-    if current.spec_hash != hashed or current.number is None:
-        raise RebuildNeeded(
-            f"DAG {spec.name!r} is active with another definition (version {current.number}), and changing an active DAG is not supported yet;"
-            " deploy the new definition under another name."
-        )
-    named = registry.by_names(tx, org=caller.org_id, names=list(spec.publish))
-    published = {dataset.name: str(dataset.id) for dataset in named}
-    return Deployed(dag=spec.name, version=current.number, created=False, jobs=[job.name for job in spec.jobs], published=published)
+def _authorize(tx: Transaction, caller: Caller, dag: Dag | None, name: str) -> None:
+    if dag is None:
+        caller.require(Right.CREATE)
+        return
+    try:
+        rights.require(tx, caller, dag.id, DagRight.DEPLOY, missing=dags.no_dag(name))
+    except NotFound:
+        # Names are shared by the whole org, so that one is taken cannot be kept from whoever wants it.
+        raise Forbidden(f"There is a DAG {name!r} in this org on which you have no right; choose another name, or ask an admin.") from None
 
 
-class _Activation:
-    """Writes one first version, in the order in which its parts refer to each other."""
+def _names_are_free(deploying: Deploying, dag: Dag | None) -> None:
+    taken = {name for name, dataset in deploying.named.items() if dag is None or dataset.dag_id != dag.id}
+    taken |= set(registry.snapshot_names(deploying.tx, org=deploying.caller.org_id, names=list(deploying.spec.publish)))
+    for name in deploying.spec.publish:
+        if name in taken:
+            raise NameTaken(f"The name {name!r} is given to another dataset or snapshot of this org; publish under another name.")
 
-    def __init__(self, tx: Transaction, caller: Caller, spec: DagSpec, readable: dict[str, NamedDataset]) -> None:
-        self._tx: Transaction = tx
-        self._org: UUID = caller.org_id
-        self._actor: str = caller.name
-        self._spec: DagSpec = spec
-        self._readable: dict[str, NamedDataset] = readable
-        self._datasets: dict[tuple[str, int], UUID] = {}  # by job and output index
-        self._pointers: dict[UUID, UUID] = {}             # dataset → dataset version
 
-    def activate(self, hashed: str) -> dict[str, str]:
-        """The published names with their uuids."""
-        tx, spec = self._tx, self._spec
-        dag = dags.add_dag(tx, org=self._org, name=spec.name, actor=self._actor)
-        producers = {self._readable[given.reads.dataset].dag_id for job in spec.jobs for given in job.inputs if not isinstance(given.reads, JobOutput)}
-        # Also those whose datasets it starts reading: without their locks an event told meanwhile would miss the new reader.
-        dags.lock_routing(tx, [dag, *producers])
-        version = dags.add_version(tx, dag=dag, number=1, spec=spec.model_dump_json(), spec_hash=hashed, actor=self._actor)
-        hashes = lineage_hashes(spec)
-        keys = {job.name: dags.add_job_key(tx, dag=dag, name=job.name) for job in spec.jobs}
-        generations = {job.name: dags.add_generation(tx, job_key=keys[job.name], lineage_hash=hashes[job.name]) for job in spec.jobs}
-        for job in spec.jobs:
-            self._register_outputs(job, keys[job.name], generations[job.name])
-        for job in spec.jobs:
-            self._add_job(job, version, keys[job.name], generations[job.name])
-        for dataset, dataset_version in self._pointers.items():
-            dags.add_pointer(tx, dag_version=version, dataset=dataset, dataset_version=dataset_version)
-        dags.activate(tx, dag=dag, dag_version=version, pointer_set_hash=self._pointer_set_hash(), actor=self._actor)
-        return self._publish()
+def _activate(deploying: Deploying, dag: Dag | None, *, dry_run: bool) -> tuple[Deployed, set[UUID]]:
+    """What was or would be deployed, and the pools in which a task may have become claimable."""
+    if dag is not None and dag.active_version_id is not None:
+        redeploy = Redeploy(deploying, dag, dag.active_version_id)
+        redeploy.check()
+        return (redeploy.would_be(), set()) if dry_run else redeploy.activate()
+    published = {} if dry_run else FirstVersion(deploying).activate()
+    spec = deploying.spec
+    return Deployed(dag=spec.name, version=1, created=True, jobs=[job.name for job in spec.jobs], published=published), set()
 
-    def _register_outputs(self, job: JobSpec, key: UUID, generation: UUID) -> None:
-        for index, output in enumerate(job.outputs):
-            dataset = registry.register(
-                self._tx, org=self._org, job_key=key, output_index=index, layer=output.layer.value, has_files=writes_files(job)
-            )
-            registry.revise(
-                self._tx, dataset=dataset, domain=output.domain, owner=output.owner, description=output.description, actor=self._actor
-            )
-            self._datasets[job.name, index] = dataset
-            self._pointers[dataset] = registry.add_version(self._tx, dataset=dataset, generation=generation)
 
-    def _add_job(self, job: JobSpec, version: UUID, key: UUID, generation: UUID) -> None:
-        pool = pools.find(self._tx, org=self._org, runtime=job.runtime.value, name=job.scaling.worker_pool)
-        if pool is None:
-            raise Unavailable(f"The pool {job.scaling.worker_pool!r} of runtime {job.runtime.value!r} is missing in this org.")
-        ordered = OPERATORS[job.runtime.value, job.operator].ordered
-        id = dags.add_job(
-            self._tx,
-            dag_version=version,
-            job_key=key,
-            generation=generation,
-            pool=pool,
-            spec=job.model_dump_json(),
-            config_hash=config_hash(job),
-            ordered=ordered,
-            turns=1 if ordered else job.scaling.max_concurrency,
-        )
-        for index, given in enumerate(job.inputs):
-            reads = given.reads
-            dataset = self._datasets[reads.job, reads.output] if isinstance(reads, JobOutput) else self._readable[reads.dataset].id
-            filter = given.where.model_dump(mode="json", exclude_none=True) if given.where else None
-            dags.add_input(self._tx, job=id, index=index, dataset=dataset, trigger=given.trigger, filter=filter)
-
-    def _publish(self) -> dict[str, str]:
-        """Naming only: no task and no version comes of it."""
-        for name, publish in self._spec.publish.items():
-            registry.name_dataset(self._tx, org=self._org, name=name, dataset=self._datasets[publish.job, publish.output_index])
-        return {name: str(self._datasets[publish.job, publish.output_index]) for name, publish in self._spec.publish.items()}
-
-    def _pointer_set_hash(self) -> str:
-        pairs = sorted((str(dataset), str(version)) for dataset, version in self._pointers.items())
-        return hashlib.sha256(orjson.dumps(pairs)).hexdigest()
+def _same(deploying: Deploying, dag: Dag, *, dry_run: bool) -> Deployed:
+    """Nothing is made; but where whoever activated it may not read its inputs any more, the caller, who may, takes that on."""
+    tx, spec, caller = deploying.tx, deploying.spec, deploying.caller
+    if not dry_run and dag.active_version_id is not None:
+        jobs = dags.jobs_of_generations(tx, [job.generation_id for job in dags.built_jobs(tx, dag.active_version_id)])
+        if unreadable_inputs(tx, jobs.values(), dags.inputs_of_jobs(tx, [job.id for job in jobs.values()])):
+            before = dags.newest_activation(tx, dag.active_version_id)
+            dags.lock_routing(tx, [dag.id])
+            deploying.activate(dag.id, dag.active_version_id, pointer_set_hash=before.pointer_set_hash, previous=before.id)
+            access.append_audit(tx, org=caller.org_id, actor=caller.name, action="take_on", object=spec.name)
+    published = {name: str(dataset.id) for name, dataset in deploying.named.items() if name in spec.publish}
+    return Deployed(dag=spec.name, version=dag.number or 1, created=False, jobs=[job.name for job in spec.jobs], published=published)

@@ -6,3 +6,6 @@ SELECT id FROM worker_pool WHERE org_id = %(org)s AND runtime = %(runtime)s AND 
 
 -- name: orgs
 SELECT id FROM org ORDER BY id
+
+-- name: names
+SELECT DISTINCT name FROM worker_pool WHERE org_id = %(org)s ORDER BY name

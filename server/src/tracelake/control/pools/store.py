@@ -20,3 +20,8 @@ def find(tx: Transaction, *, org: UUID, runtime: str, name: str) -> UUID | None:
 def orgs(tx: Transaction) -> list[UUID]:
     """Every org: each has its own pools."""
     return tx.values(sql["orgs"])
+
+
+def names(tx: Transaction, *, org: UUID) -> list[str]:
+    """Over all runtimes."""
+    return tx.values(sql["names"], org=org)

@@ -1,6 +1,7 @@
 """The registry tables, one function a query."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from tracelake.control.database.ids import new_id
@@ -17,6 +18,39 @@ class NamedDataset:
     layer: str
     has_files: bool
     dag_id: UUID  # of its producer
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What a name stands for now."""
+
+    name: str
+    dataset_id: UUID
+    dataset_version_id: UUID | None
+    version: int | None  # None: nothing was promoted yet, or it has no files
+    has_files: bool
+    pinned: bool         # the name of a snapshot
+
+
+@dataclass(frozen=True)
+class SnapshotRow:
+    name: str
+    dataset_id: UUID
+    dataset: str | None  # its own name
+    version: int
+    actor: str
+    user_id: UUID | None
+    token_id: UUID | None
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Said:
+    """What people say about a dataset."""
+
+    domain: str
+    owner: str
+    description: str
 
 
 @dataclass(frozen=True)
@@ -38,17 +72,86 @@ def revise(tx: Transaction, *, dataset: UUID, domain: str, owner: str, descripti
     tx.run(sql["revise"], dataset=dataset, domain=domain, owner=owner, description=description, actor=actor)
 
 
-def name_dataset(tx: Transaction, *, org: UUID, name: str, dataset: UUID) -> bool:
-    """Whether the name was free."""
-    return tx.touched(sql["name_dataset"], org=org, name=name, dataset=dataset) == 1
+def said(tx: Transaction, datasets: list[UUID]) -> dict[UUID, Said]:
+    return {dataset: Said(*words) for dataset, *words in tx.tuples(sql["said"], datasets=datasets)}
 
 
-def by_names(tx: Transaction, *, org: UUID, names: list[str]) -> list[NamedDataset]:
-    return tx.all(NamedDataset, sql["by_names"], org=org, names=names)
+# Names; call what gives or takes one under the org's lock
+def lock_org(tx: Transaction, org: UUID) -> None:
+    tx.run(sql["lock_org"], org=org)
 
 
-def names(tx: Transaction, *, org: UUID) -> list[str]:
-    return tx.values(sql["names"], org=org)
+def name_dataset(tx: Transaction, *, org: UUID, name: str, dataset: UUID) -> None:
+    tx.run(sql["name_dataset"], org=org, name=name, dataset=dataset)
+
+
+def drop_names(tx: Transaction, *, org: UUID, names: list[str]) -> None:
+    tx.run(sql["drop_names"], org=org, names=names)
+
+
+def named(tx: Transaction, *, org: UUID) -> list[NamedDataset]:
+    """Every published dataset of the org."""
+    return tx.all(NamedDataset, sql["named"], org=org)
+
+
+def snapshot_names(tx: Transaction, *, org: UUID, names: list[str]) -> list[str]:
+    """Which of these names are snapshots'."""
+    return tx.values(sql["snapshot_names"], org=org, names=names)
+
+
+def called(tx: Transaction, *, org: UUID, name: str | None, id: UUID | None) -> UUID | None:
+    return tx.value(sql["called"], org=org, name=name, id=id)
+
+
+def all_names(tx: Transaction, *, org: UUID, datasets: list[UUID] | None) -> list[str]:
+    """Of these datasets, or of all; those of snapshots too."""
+    return tx.values(sql["all_names"], org=org, datasets=datasets)
+
+
+def resolve(tx: Transaction, org: UUID, names: list[str]) -> list[Resolved]:
+    """What these names stand for, all in one snapshot; a name that is not given to anything is missing."""
+    return tx.all(Resolved, sql["resolve"], org=org, names=names)
+
+
+def current_version(tx: Transaction, dataset: UUID) -> int | None:
+    return tx.value(sql["current_version"], dataset=dataset)
+
+
+def has_version(tx: Transaction, *, dataset: UUID, version: int) -> bool:
+    return tx.value(sql["has_version"], dataset=dataset, version=version)
+
+
+def snapshots(tx: Transaction, *, org: UUID, name: str | None = None, datasets: list[UUID] | None = None) -> list[SnapshotRow]:
+    return tx.all(SnapshotRow, sql["snapshots"], org=org, name=name, datasets=datasets)
+
+
+def add_snapshot(
+    tx: Transaction, *, org: UUID, name: str, dataset: UUID, version: int, actor: str, user: UUID | None, token: UUID | None
+) -> None:
+    tx.run(sql["add_snapshot"], org=org, name=name, dataset=dataset, version=version, actor=actor, user=user, token=token)
+
+
+def drop_snapshot(tx: Transaction, *, org: UUID, name: str) -> None:
+    tx.run(sql["drop_snapshot"], org=org, name=name)
+
+
+# Readers
+def readable(
+    tx: Transaction, *, org: UUID, roles: list[str], user: UUID | None, token: UUID | None, datasets: list[UUID] | None
+) -> list[UUID]:
+    return tx.values(sql["readable"], org=org, roles=roles, user=user, token=token, datasets=datasets)
+
+
+def of_org(tx: Transaction, *, org: UUID, datasets: list[UUID]) -> list[UUID]:
+    return tx.values(sql["of_org"], org=org, datasets=datasets)
+
+
+def read_roles(tx: Transaction, dataset: UUID) -> list[str]:
+    return tx.values(sql["read_roles"], dataset=dataset)
+
+
+def set_read_roles(tx: Transaction, *, dataset: UUID, roles: list[UUID]) -> None:
+    tx.run(sql["set_read_roles"], dataset=dataset, roles=roles)
 
 
 def add_version(tx: Transaction, *, dataset: UUID, generation: UUID) -> UUID:

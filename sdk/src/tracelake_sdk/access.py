@@ -1,0 +1,87 @@
+"""Access: users, roles, tokens and rights, as admins see them."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+
+class TokenKind(StrEnum):
+    USER = "user"        # acts with its user's roles
+    SERVICE = "service"  # does what its scopes say, on what its roles reach
+    WORKER = "worker"    # claims and completes tasks
+
+
+class DagRight(StrEnum):
+    """A right on one DAG; either of them also lets its holder read the DAG's datasets."""
+
+    DEPLOY = "deploy"    # activate another definition of it
+    TRIGGER = "trigger"  # run, pause, resume, cancel
+
+
+class User(BaseModel):
+    id: UUID
+    name: str
+    issuer: str  # with subject: who this is in a JWT
+    subject: str
+    roles: list[str]
+    created_at: datetime
+    disabled_at: datetime | None
+
+
+class Role(BaseModel):
+    """A named set of rights; the reserved ones are in every org."""
+
+    name: str
+    reserved: bool
+    members: list[str]  # names of users
+
+
+class Token(BaseModel):
+    """What is known of a token; the token itself is nowhere."""
+
+    id: UUID
+    kind: TokenKind
+    label: str
+    user: str | None          # of a user's token
+    roles: list[str]          # of a service's token; a user's has those of its user
+    scopes: list[str]
+    pools: list[str] | None   # of a worker's token; None: every pool of the org
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+class NewToken(Token):
+    token: str | None = Field(description="Shown this once; None in a dry run.")
+
+
+class Grant(BaseModel):
+    """A right on one DAG, held by a role, or by the user or the service that created the DAG."""
+
+    dag: str
+    right: DagRight
+    role: str | None
+    user: str | None
+    service: str | None  # the label of its token
+    actor: str
+    at: datetime
+
+
+class ReadRoles(BaseModel):
+    """Which roles read a dataset, beside those who deploy or trigger its DAG and the admins."""
+
+    dataset_uuid: UUID
+    dataset: str | None  # its name
+    roles: list[str]
+
+
+class AuditEntry(BaseModel):
+    id: UUID
+    at: datetime
+    actor: str
+    action: str
+    object: str
+    detail: dict[str, Any]

@@ -1,0 +1,18 @@
+"""The graph of datasets over all DAGs of an org: which is made from which, in no circle. Pure."""
+
+import graphlib
+from collections.abc import Iterable
+from uuid import UUID
+
+
+def circle(edges: Iterable[tuple[UUID, UUID]]) -> list[UUID] | None:
+    """Datasets of (made, reads) pairs that are made from each other, each from the next; None where there is no such circle."""
+    graph: dict[UUID, set[UUID]] = {}
+    for made, reads in edges:
+        graph.setdefault(made, set()).add(reads)
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        found: list[UUID] = error.args[1]  # each is read by the next, and the last is the first again
+        return list(reversed(found[:-1]))
+    return None

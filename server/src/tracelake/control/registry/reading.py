@@ -1,0 +1,71 @@
+"""Reading: which datasets a caller may read, and which it may know of. Every path that reads asks here.
+
+Rows are for those whom `dataset_reader` lets in. What is known about a dataset (its registry line, versions, decisions,
+events, runs) is for the same callers and for auditors, who see it of every dataset and no row of any. What a caller may
+not know of does not exist for it.
+"""
+
+import difflib
+from collections.abc import Collection
+from uuid import UUID
+
+from tracelake.control.access.callers import Caller
+from tracelake.control.database.transactions import Transaction
+from tracelake.control.registry import store
+from tracelake_sdk.errors import NotFound
+
+_LONGEST_NAME = 128
+
+
+def readable(tx: Transaction, caller: Caller, datasets: Collection[UUID]) -> set[UUID]:
+    """Which of these datasets the caller may read."""
+    if not datasets:
+        return set()
+    if caller.is_admin:
+        return set(store.of_org(tx, org=caller.org_id, datasets=list(datasets)))
+    return set(_readable(tx, caller, list(datasets)))
+
+
+def visible(tx: Transaction, caller: Caller, datasets: Collection[UUID]) -> set[UUID]:
+    """Which of these datasets the caller may know of."""
+    if caller.sees_all and datasets:
+        return set(store.of_org(tx, org=caller.org_id, datasets=list(datasets)))
+    return readable(tx, caller, datasets)
+
+
+def all_visible(tx: Transaction, caller: Caller) -> list[UUID] | None:
+    """Every dataset that the caller may know of; None: all of the org."""
+    return None if caller.sees_all else _readable(tx, caller, None)
+
+
+def find(tx: Transaction, caller: Caller, called: str) -> UUID:
+    """The dataset of this name, of this snapshot's name, or of this uuid; raises NotFound with the nearest name that the caller may know of."""
+    id = uuid_of(called)
+    found = store.called(tx, org=caller.org_id, name=None if id else called, id=id)
+    if found is None or found not in visible(tx, caller, [found]):
+        raise NotFound(f"There is no dataset {called[:_LONGEST_NAME]!r} in this org; {_advice(tx, caller, called)}")
+    return found
+
+
+def uuid_of(text: str) -> UUID | None:
+    """With its dashes: without them it could also be a name."""
+    try:
+        return UUID(text) if len(text) == 36 else None
+    except ValueError:
+        return None
+
+
+def nearest(name: str, names: Collection[str]) -> str | None:
+    near = difflib.get_close_matches(name[:_LONGEST_NAME], sorted(names), n=1, cutoff=0.6)
+    return near[0] if near else None
+
+
+def _advice(tx: Transaction, caller: Caller, called: str) -> str:
+    near = nearest(called, store.all_names(tx, org=caller.org_id, datasets=all_visible(tx, caller)))
+    return f"did you mean {near}?" if near else "`tracelake dataset list` lists them."
+
+
+def _readable(tx: Transaction, caller: Caller, datasets: list[UUID] | None) -> list[UUID]:
+    return store.readable(
+        tx, org=caller.org_id, roles=sorted(caller.roles), user=caller.user_id, token=caller.token_id, datasets=datasets
+    )
