@@ -14,7 +14,9 @@ import pyarrow as pa
 import pytest
 from support.sizes import full, seeded
 
+from tracelake.storage.delta_schemas import not_carried
 from tracelake.storage.paths import log_folder, staging_folder
+from tracelake.worker.measuring.footers import read_footer
 from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, folder_of
 
 from .reading import Reader, canonical_rows
@@ -247,3 +249,15 @@ def _row_of_spark(number: int) -> dict[str, Any]:
 def test_files_that_spark_wrote(reader: Reader, by_spark: WrittenTable):
     assert len(by_spark.expected()) == 4
     assert reader.rows(by_spark.path, by_spark.schemas[0]) == by_spark.expected()
+
+
+@pytest.mark.parametrize("column", [
+    "INTERVAL '1' DAY", "INTERVAL '1-2' YEAR TO MONTH", "timestamp_ntz'2024-01-10 05:00:00'", "parse_json('{\"a\": 1}')",
+    "array(INTERVAL '1' DAY)", "named_struct('x', timestamp_ntz'2024-01-10 05:00:00')", "map('k', parse_json('1'))",
+])
+def test_what_spark_writes_and_our_tables_cannot_carry_is_seen_in_the_file(readers: dict[str, Reader], tmp_path: Path, column: str):
+    readers["spark"].ask("write", query=f"SELECT 1 AS fine, {column} AS bad", path=str(tmp_path / "staged"))
+    [file] = (tmp_path / "staged").glob("*.parquet")
+    said = not_carried(read_footer(file).schema)
+    assert len(said) == 1
+    assert "`bad" in said[0]
