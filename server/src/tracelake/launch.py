@@ -1,6 +1,6 @@
 """The few lines between us and a program we start: die with the parent, give up rights where asked, become the program.
 
-Run by path, without site packages: `python -I -S launch.py PARENT_PID SIGNAL as-is|untracing|unprivileged PROGRAM ARGUMENT…`.
+Run by path, without site packages: `python -I -S launch.py PARENT_PID SIGNAL as-is|untracing|powerless|unprivileged PROGRAM ARGUMENT…`.
 It works where `setpriv` and `unshare` are missing or old, and needs no code between fork and exec.
 """
 
@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-Rights = Literal["as-is", "untracing", "unprivileged"]
+Rights = Literal["as-is", "untracing", "powerless", "unprivileged"]
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_CAPBSET_DROP = 24
 # Whoever has one of these reads the memory of every process: kernel modules, raw devices, tracing, administration, profiling, BPF.
 LOOKS_INTO_OTHERS = (16, 17, 19, 21, 38, 39)
+CAPABILITIES = range(64)  # more than any kernel has; what it does not know it refuses to drop
 CLONE_NEWUSER = 0x10000000
 NOBODY = 65534
 
@@ -50,9 +51,9 @@ def main(parent: str, signal: str, rights: str, *command: str) -> None:
             _leave_root(libc)
         except OSError as error:
             sys.exit(f"no user namespace could be made: {error}")
-    if rights == "untracing":
+    if rights in ("untracing", "powerless"):
         # Root would get them back with exec. Whoever may not drop them never had them.
-        for capability in LOOKS_INTO_OTHERS:
+        for capability in CAPABILITIES if rights == "powerless" else LOOKS_INTO_OTHERS:
             libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
     # After the change of rights, which would clear it; it survives exec.
     libc.prctl(PR_SET_PDEATHSIG, int(signal), 0, 0, 0)

@@ -1,0 +1,150 @@
+# ruff: noqa: S608  # names in the SQL are quoted; what users wrote runs only as the statement that the gate has judged
+"""The engine: a DuckDB that is opened ahead, locked to the pinned files and to its share of the machine, and used once."""
+
+import secrets
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import duckdb
+import orjson
+
+from tracelake.query.delta_types import engine_type, fields_of, quoted
+from tracelake.query.engine_contract import EngineLimits, Ran, Run, TableToRead, WasRead
+from tracelake.query.gate import Statement, Tree, judge
+from tracelake.query.replayability import judge_replay
+from tracelake.query.results import body_of, collect, computed_floats, hash_of, rows_of
+from tracelake.query.version_clauses import with_versions
+from tracelake_sdk.errors import QueryRefused
+from tracelake_sdk.queries import QueryColumn
+
+ENGINE_VERSION = f"duckdb {duckdb.__version__}"
+
+_BATCH_ROWS = 10_000
+
+
+class Engine:
+    """One statement's life: `read` it, then `run` it; `renew` makes ready for the next."""
+
+    def __init__(self, limits: EngineLimits, folder: Path) -> None:
+        self._limits: EngineLimits = limits
+        self._folder: Path = folder
+        self._spill: Path | None = None
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._statement: tuple[str, Statement] | None = None
+        self._used: bool = False
+
+    def renew(self) -> None:
+        """A connection that nobody has used; nothing where there is one."""
+        if self._connection is not None and not self._used:
+            return
+        self.close()
+        self._spill = self._folder / f"spill-{secrets.token_hex(8)}"
+        self._connection = duckdb.connect(
+            ":memory:",
+            config={
+                "threads": self._limits.threads,
+                "memory_limit": f"{self._limits.memory_mib}MiB",
+                "temp_directory": str(self._spill),
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+                "allow_community_extensions": False,
+                "python_enable_replacements": False,
+            },
+        )
+        # Only after the start: before it the engine takes some of them and forgets them.
+        self._connection.execute("SET TimeZone = 'UTC'")
+        self._connection.execute(f"SET max_temp_directory_size = '{self._limits.spill_mib}MiB'")
+        self._connection.execute(f"SET max_execution_time = {int(self._limits.max_seconds * 1000)}")
+        self._used = False
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._spill is not None:
+            shutil.rmtree(self._spill, ignore_errors=True)
+
+    def read(self, sql: str) -> WasRead:
+        """What the statement reads; raises QueryRefused or QueryInvalid where it may not run."""
+        self.renew()
+        self._statement = None
+        try:
+            text, tree = with_versions(sql, self._parse, _tokenize)
+            statement = judge(tree)
+        except RecursionError:
+            raise QueryRefused("The statement is nested too deeply; write it flatter.") from None
+        self._statement = (text, statement)
+        return WasRead(names=list(statement.names))
+
+    def run(self, order: Run) -> tuple[Ran, bytes]:
+        if self._statement is None:
+            raise QueryRefused
+        text, statement = self._statement
+        self._statement = None
+        connection = self._locked(order.tables)
+        keys = {table.name: table.unique_key for table in order.tables}
+        judged = judge_replay(statement.tree, keys)
+        relation = connection.sql(text)
+        columns = [QueryColumn(name=name, type=str(type)) for name, type in zip(relation.columns, relation.types, strict=True)]
+        reader = relation.to_arrow_reader(min(_BATCH_ROWS, order.row_limit + 1))
+        collected = collect(columns, reader.schema, reader, row_limit=order.row_limit, max_bytes=self._limits.max_bytes)
+        rows = rows_of(collected)
+        computed = judged.computed if judged.computed is None or len(statement.tree.get("select_list", ())) == len(columns) or not judged.computed else None
+        left_out = computed_floats(columns, computed)
+        why_not = judged.why_not
+        if why_not is None and collected.more and not judged.in_order:
+            why_not = f"The answer was cut after {collected.table.num_rows:,} rows, and ORDER BY leaves open which those are."
+        ran = Ran(
+            columns=columns,
+            row_count=collected.table.num_rows,
+            more=collected.more,
+            result_hash=hash_of(collected, rows, left_out),
+            left_out=[columns[place].name for place in left_out],
+            replayable=why_not is None,
+            why_not=why_not,
+        )
+        return ran, body_of(collected, rows, order.format)
+
+    def _parse(self, sql: str) -> Tree:
+        if self._connection is None:
+            self.renew()
+        row = cast("duckdb.DuckDBPyConnection", self._connection).execute("SELECT json_serialize_sql($1)", [sql]).fetchone()
+        try:
+            return orjson.loads(cast("tuple[Any]", row)[0])
+        except orjson.JSONDecodeError:
+            raise QueryRefused("The statement is nested too deeply; write it flatter.") from None
+
+    def _locked(self, tables: Sequence[TableToRead]) -> duckdb.DuckDBPyConnection:
+        """The connection with a view for each table, from which nothing else on this machine can be reached any more."""
+        self.renew()
+        self._used = True
+        connection = cast("duckdb.DuckDBPyConnection", self._connection)
+        for number, table in enumerate(tables):
+            for part, files in enumerate(table.files.values()):
+                connection.execute(f"SET VARIABLE files_{number}_{part} = $1", [files])
+        paths = [path for table in tables for files in table.files.values() for path in files]
+        if paths:
+            connection.execute("SET allowed_paths = $1", [paths])
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        for number, table in enumerate(tables):
+            connection.execute(f"CREATE TEMP VIEW {quoted(table.name)} AS {_rows(table, number)}")
+        return connection
+
+
+def _rows(table: TableToRead, number: int) -> str:
+    """The rows of a table: one reader for each schema its files have, and columns that a file lacks are null in its rows."""
+    fields = fields_of(table.table_schema)
+    columns = ", ".join(quoted(field["name"]) for field in fields)
+    readers = [f"read_parquet(getvariable('files_{number}_{part}'), hive_partitioning = false)" for part in range(len(table.files))]
+    if list(table.files) == [table.schema_hash]:
+        return f"SELECT {columns} FROM {readers[0]}"
+    empty = ", ".join(f"NULL::{engine_type(field['type'])} AS {quoted(field['name'])}" for field in fields)
+    parts = [f"SELECT {empty} WHERE false", *(f"SELECT * FROM {reader}" for reader in readers)]
+    return f"SELECT {columns} FROM ({' UNION ALL BY NAME '.join(parts)})"
+
+
+def _tokenize(sql: str) -> list[tuple[int, str]]:
+    return [(start, kind.name) for start, kind in duckdb.tokenize(sql)]

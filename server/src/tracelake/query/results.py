@@ -1,0 +1,158 @@
+"""Results: rows as JSON, CSV or an Arrow stream, and the hash over them as a set in which equal rows count."""
+
+import base64
+import csv
+import hashlib
+import io
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, cast
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracelake_sdk.queries import QueryColumn, ResultFormat
+
+_FLOATING = ("FLOAT", "DOUBLE")
+
+
+@dataclass(frozen=True)
+class Collected:
+    """The first rows of a result."""
+
+    columns: tuple[QueryColumn, ...]
+    table: Any  # pyarrow says nothing about its types
+    more: bool
+
+
+def collect(columns: Sequence[QueryColumn], schema: Any, batches: Iterable[Any], *, row_limit: int, max_bytes: int) -> Collected:
+    """As many rows as the limits leave room for; `more` says whether there are others."""
+    taken: list[Any] = []
+    rows = size = 0
+    for batch in batches:
+        room = row_limit - rows
+        part = batch.slice(0, room) if batch.num_rows > room else batch
+        if taken and size + part.nbytes > max_bytes:
+            return Collected(tuple(columns), pa.Table.from_batches(taken, schema), True)
+        taken.append(part)
+        rows += part.num_rows
+        size += part.nbytes
+        if batch.num_rows > room:
+            return Collected(tuple(columns), pa.Table.from_batches(taken, schema), True)
+    return Collected(tuple(columns), pa.Table.from_batches(taken, schema), False)
+
+
+def rows_of(collected: Collected) -> list[tuple[Any, ...]]:
+    """As JSON has them: decimals and 64-bit integers are texts, NaN is "NaN"."""
+    return list(zip(*(_values(column) for column in collected.table.columns), strict=True)) if collected.table.num_columns else []
+
+
+def computed_floats(columns: Sequence[QueryColumn], computed: frozenset[int] | None) -> list[int]:
+    """The columns whose last digits may differ from run to run."""
+    floating = [place for place, column in enumerate(columns) if any(word in column.type for word in _FLOATING)]
+    return [place for place in floating if computed is None or place in computed]
+
+
+def hash_of(collected: Collected, rows: Sequence[tuple[Any, ...]], left_out: Sequence[int]) -> str:
+    """The same for the same rows in any order."""
+    kept = [place for place in range(len(collected.columns)) if place not in left_out]
+    digest = hashlib.sha256(orjson.dumps([(collected.columns[place].name, collected.columns[place].type) for place in kept]))
+    spelt = [orjson.dumps(row) for row in rows] if len(kept) == len(collected.columns) else [orjson.dumps([row[place] for place in kept]) for row in rows]
+    for row in sorted(spelt):
+        digest.update(b"\n")
+        digest.update(row)
+    return digest.hexdigest()
+
+
+def body_of(collected: Collected, rows: Sequence[tuple[Any, ...]], format: ResultFormat) -> bytes:
+    """A JSON body lacks its last brace: the receipt comes before it."""
+    match format:
+        case ResultFormat.JSON:
+            head = {"columns": [column.model_dump() for column in collected.columns], "rows": rows, "more": collected.more}
+            return orjson.dumps(head)[:-1]
+        case ResultFormat.CSV:
+            return _csv(collected.columns, rows)
+        case ResultFormat.ARROW:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, collected.table.schema) as writer:
+                writer.write_table(collected.table)
+            return sink.getvalue().to_pybytes()
+
+
+def _csv(columns: Sequence[QueryColumn], rows: Sequence[tuple[Any, ...]]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow([column.name for column in columns])
+    for row in rows:
+        writer.writerow([_cell(value) for value in row])
+    return text.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return orjson.dumps(value).decode() if isinstance(value, list | dict | tuple) else value
+
+
+def _values(column: Any) -> list[Any]:
+    """A column of a result, as JSON has it."""
+    type = column.type
+    if pa.types.is_date(type):
+        return pc.cast(column, pa.string()).to_pylist()
+    if pa.types.is_timestamp(type):
+        zone = "Z" if type.tz is not None else ""
+        local = pc.cast(column, pa.timestamp(type.unit)) if zone else column  # in UTC, whatever the zone is called
+        return [None if text is None else f"{text.replace(' ', 'T')}{zone}" for text in pc.cast(local, pa.string()).to_pylist()]
+    found = column.to_pylist()
+    spell = _spelling(type)
+    return found if spell is None else [None if value is None else spell(value) for value in found]
+
+
+def _spelling(type: Any) -> Callable[[Any], Any] | None:
+    """How one value of this type is spelt; None: as it is."""
+    of = pa.types
+    if of.is_int64(type) or of.is_uint64(type) or of.is_time(type):
+        return str
+    if of.is_boolean(type) or of.is_integer(type) or of.is_null(type) or of.is_string(type) or of.is_large_string(type) or of.is_string_view(type):
+        return None
+    if of.is_decimal(type):
+        return lambda value: format(cast("Decimal", value), "f")
+    if of.is_floating(type):
+        return _float
+    if of.is_date(type):
+        return lambda value: value.isoformat()
+    if of.is_timestamp(type):
+        return lambda value: value.isoformat().replace("+00:00", "Z")
+    if of.is_interval(type):
+        return lambda value: f"P{value.months}M{value.days}DT{value.nanoseconds / 1e9:g}S"
+    if of.is_dictionary(type):
+        return _spelling(type.value_type)
+    return _nested(type)
+
+
+def _nested(type: Any) -> Callable[[Any], Any]:
+    of = pa.types
+    if of.is_map(type):
+        key, item = _any(type.key_type), _any(type.item_type)
+        return lambda value: [[key(name), item(held)] for name, held in value]
+    if of.is_struct(type):
+        fields = {type.field(place).name: _any(type.field(place).type) for place in range(type.num_fields)}
+        return lambda value: {name: spell(value[name]) for name, spell in fields.items()}
+    if of.is_list(type) or of.is_large_list(type) or of.is_fixed_size_list(type) or of.is_list_view(type):
+        element = _any(type.value_type)
+        return lambda value: [element(inner) for inner in value]
+    return lambda value: base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+def _any(type: Any) -> Callable[[Any], Any]:
+    spell = _spelling(type)
+    return (lambda value: value) if spell is None else (lambda value: None if value is None else spell(value))
+
+
+def _float(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
