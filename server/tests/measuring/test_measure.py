@@ -150,6 +150,16 @@ def test_a_batch_reads_cursors_from_its_folder(bench: Bench, scope: CursorScope 
     assert (found.scopes, found.outside_scope) == ([scope], 0)
 
 
+@pytest.mark.proves("T2.2")
+def test_a_batch_of_a_table_that_is_not_cut_is_of_everything(bench: Bench):
+    attempt = bench.attempt()
+    path = bench.write(attempt, "a", ORDERS)
+    # As an append is given it: no scope is announced, and a batch tells none.
+    output = bench.output(attempt, [f"{attempt}/{path}"], scopes=None, adopted=True)
+    found = bench.measured(output.model_copy(update={"staged": output.staged.model_copy(update={"scopes": []})}))
+    assert (found.scopes, found.outside_scope, found.rows) == ([FullScope()], 0, ORDERS.num_rows)
+
+
 def test_a_file_in_a_folder_of_no_scope_is_refused(bench: Bench):
     attempt = bench.attempt()
     path = bench.write(attempt, "a", ORDERS, PartitionScope(key="x"))
