@@ -84,7 +84,8 @@ def test_what_is_not_a_select_is_refused_and_not_done(spark: SparkSession, tmp_p
 @pytest.mark.parametrize(
     "query",
     ["SELECT 1; SELECT 2", "SELECT * FROM parquet.`/etc`", "SELECT * FROM csv.`/etc/passwd`", "SELECT reflect('java.lang.System', 'getProperty', 'user.home')",
-     "SELECT java_method('java.lang.System', 'getProperty', 'user.home')", "SELECT * FROM text.`file:///etc/passwd`"],
+     "SELECT java_method('java.lang.System', 'getProperty', 'user.home')", "SELECT * FROM text.`file:///etc/passwd`",
+     "SELECT IDENTIFIER('ref' || 'lect')('java.lang.System', 'getProperty', 'user.home')", "SELECT system.builtin.reflect('java.lang.System', 'getProperty', 'user.home')"],
 )
 def test_a_query_reaches_nothing_but_its_inputs(spark: SparkSession, tmp_path: Path, orders: list[dict[str, Any]], query: str) -> None:
     outcome = told(spark, tmp_path, orders, query)

@@ -8,7 +8,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from tracelake_sdk.operating import OperatorOutcome
 from tracelake_sdk.tasks import OperatorError
-from tracelake_spark.jvm import jvm_of
+from tracelake_spark.jvm import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,21 +71,16 @@ def spark_died() -> OperatorError:
 
 def spark_sentence(spark: "SparkSession", error: BaseException) -> tuple[str, str] | None:
     """The innermost condition that Spark names, and its sentence with names and types filled in, the rest as `…`."""
-    jvm = jvm_of(spark)
+    throwable = java_class(spark, "java.lang.Class").forName("org.apache.spark.SparkThrowable")
     told: tuple[str, dict[str, str]] | None = None
     for java in java_failures(error):
-        if _names_condition(jvm, java):
+        if throwable.isInstance(java) and java.getCondition() is not None:
             told = java.getCondition(), dict(java.getMessageParameters())
     if told is None:
         return None
     condition, parameters = told
-    template: str = jvm.org.apache.spark.SparkThrowableHelper.errorReader().getMessageTemplate(condition)
+    template: str = java_class(spark, "org.apache.spark.SparkThrowableHelper").errorReader().getMessageTemplate(condition)
     return condition, " ".join(re.sub(r"<(\w+)>", lambda found: _shown(found[1], parameters), template).split())[:2000]
-
-
-def _names_condition(jvm: Any, java: Any) -> bool:
-    throwable = jvm.java.lang.Class.forName("org.apache.spark.SparkThrowable")
-    return throwable.isInstance(java) and java.getCondition() is not None
 
 
 def _shown(parameter: str, parameters: dict[str, str]) -> str:

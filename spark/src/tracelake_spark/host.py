@@ -25,7 +25,7 @@ from pyspark.util import InheritableThread
 from tracelake_sdk.operating import OperatorOutcome, Order
 from tracelake_sdk.tasks import OperatorError
 from tracelake_spark.failures import operator_error, ran_out_of_memory, spark_died
-from tracelake_spark.jvm import context_of, java_process, jvm_of
+from tracelake_spark.jvm import context_of, java_class, java_process
 from tracelake_spark.operators.registry import OPERATORS
 from tracelake_spark.session import local_session
 from tracelake_spark.telling import KILL_AT, Canceled, Tell, watch_for
@@ -247,7 +247,7 @@ def main(arguments: list[str] | None = None) -> int:
     host = Host(spark, say, watch_for(os.environ.get(KILL_AT)))
     ending = threading.Event()
     threading.Thread(target=_end_with, args=(jvm, host, ending), daemon=True).start()
-    say({"ready": {"pid": os.getpid(), "jvm": jvm_of(spark).java.lang.ProcessHandle.current().pid(), "spark": spark.version}})
+    say({"ready": {"pid": os.getpid(), "jvm": java_class(spark, "java.lang.ProcessHandle").current().pid(), "spark": spark.version}})
     for line in sys.stdin:
         host.hear(line)
     ending.set()

@@ -12,6 +12,8 @@ from tracelake_spark.scoping import scope_condition
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
+_SPARKS_THRESHOLD = 32
+
 __all__ = ["exact_files", "input_frame", "schema_of", "scope_condition"]
 
 
@@ -28,7 +30,8 @@ def input_frame(spark: "SparkSession", pinned: OrderInput) -> "DataFrame":
 def exact_files(spark: "SparkSession", files: Sequence[str]) -> "DataFrameReader":
     """A reader that takes names as they are: no pattern in them is expanded, and no folder is taken for a column."""
     # On this machine a list of files is looked at in the driver: above the threshold Spark starts a job just to find them.
-    spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", str(max(100_000, len(files) + 1)))
+    if len(files) > _SPARKS_THRESHOLD:
+        spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", str(len(files) + 1))
     return spark.read.option("__globPaths__", "false").option("recursiveFileLookup", "true")
 
 

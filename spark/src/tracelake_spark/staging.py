@@ -16,11 +16,12 @@ from tracelake_sdk.operating import OrderOutput, OutputStaged
 from tracelake_sdk.scopes import Scope, folder_of
 from tracelake_spark.cutting import NO_LABEL, Cut, cut_of
 from tracelake_spark.failures import OperatorFailed
-from tracelake_spark.jvm import Storage, estimated_bytes
+from tracelake_spark.jvm import estimated_bytes
+from tracelake_spark.storage import Storage, parquet_rows, storage_of
 from tracelake_spark.telling import QUIET, Tell
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 FILE_BYTES = 128 << 20
 SMALL_BYTES = 8 << 20   # below it one file; above it every core writes one
@@ -48,8 +49,8 @@ def stage(frame: "DataFrame", output: OrderOutput, tell: Tell = QUIET) -> Output
     cut = cut_of(output, frame.schema)
     writing = f"{output.staging.rstrip('/')}/_writing-{uuid4().hex}"
     observed = _write(frame, cut, writing)
-    storage = Storage(spark, writing)
-    labelled = _written(storage, writing, cut, rows=observed.get("rows"))
+    storage = storage_of(spark, writing)
+    labelled = _written(spark, storage, writing, cut, rows=observed.get("rows"))
     if NO_LABEL in labelled or observed.get("nulls"):
         raise OperatorFailed("partition_null", f"The column {cut.column!r} cuts the output into scopes and is null or empty in some rows; a scope is never null.")
     scopes = cut.scopes(labelled, observed)
@@ -63,26 +64,26 @@ def stage(frame: "DataFrame", output: OrderOutput, tell: Tell = QUIET) -> Output
 def _write(frame: "DataFrame", cut: Cut, folder: str) -> dict[str, Any]:
     """Writes the frame below a folder, in one folder per label where there are labels, and answers what was observed on the way."""
     observation = Observation() if cut.metrics else None
-    seen = frame.observe(observation, *cut.metrics) if observation else frame
-    if cut.label is None:
-        writer = _few(seen, frame).write
+    rows = frame.observe(observation, *cut.metrics) if observation else frame
+    size = estimated_bytes(frame)
+    if cut.label is not None:
+        rows = rows.withColumn(cut.label_name, cut.label)
+        # Beyond what one task writes well: parts that are neither tiny nor huge, with the rows of one label together.
+        rows = rows.coalesce(1) if size <= SMALL_BYTES else rows.hint("rebalance", F.col(cut.label_name))
+        writer = rows.write.partitionBy(cut.label_name)
     else:
-        # Asks Spark for parts that are neither tiny nor huge, with the rows of one label together.
-        writer = seen.withColumn(cut.label_name, cut.label).hint("rebalance", F.col(cut.label_name)).write.partitionBy(cut.label_name)
+        writer = rows.coalesce(_few(size, frame.sparkSession.sparkContext.defaultParallelism)).write
     writer.options(**_OPTIONS).parquet(folder)
     return observation.get if observation else {}
 
 
-def _few(seen: "DataFrame", frame: "DataFrame") -> "DataFrame":
+def _few(size: int, cores: int) -> int:
     """As few files as their size asks for."""
-    size = estimated_bytes(frame)
-    files = min(max(1, ceil(size / FILE_BYTES)), _MOST_FILES)
-    if size > SMALL_BYTES:
-        files = max(files, frame.sparkSession.sparkContext.defaultParallelism)
-    return seen.coalesce(files)
+    files = max(1, ceil(size / FILE_BYTES), cores if size > SMALL_BYTES else 1)
+    return min(files, _MOST_FILES)
 
 
-def _written(storage: Storage, folder: str, cut: Cut, rows: int | None) -> dict[str, list[str]]:
+def _written(spark: "SparkSession", storage: Storage, folder: str, cut: Cut, rows: int | None) -> dict[str, list[str]]:
     """The committed files by label, relative to the folder."""
     labelled: dict[str, list[str]] = defaultdict(list)
     if rows == 0:
@@ -93,7 +94,7 @@ def _written(storage: Storage, folder: str, cut: Cut, rows: int | None) -> dict[
             labelled[path.split("/", 1)[0].split("=", 1)[1] if cut.label is not None else ""].append(path)
     # Spark's first task writes a file also when it has no row and others have some.
     for label, paths in labelled.items():
-        if cut.label is None and len(paths) > 1 and storage.parquet_rows(f"{folder}/{paths[0]}") == 0:
+        if cut.label is None and len(paths) > 1 and parquet_rows(spark, f"{folder}/{paths[0]}") == 0:
             labelled[label] = paths[1:]
     return labelled
 

@@ -1,13 +1,11 @@
 """Source files: what lies below a path, on this machine or in any storage that Spark can open; a star in a name is a star."""
 
-import os
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracelake_spark.failures import OperatorFailed
-from tracelake_spark.jvm import FoundFile, Storage
+from tracelake_spark.storage import FoundFile, Storage, storage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,9 +32,7 @@ def find_files(spark: "SparkSession", path: str) -> list[SourceFile]:
         raise OperatorFailed("path_relative", "The config's `path` must be absolute, such as /data/orders, or a URI.")
     if path.startswith("file:"):
         path = "file:///" + path.removeprefix("file:").lstrip("/")
-        folder, found = _local(Path(path.removeprefix("file://")))
-    else:
-        folder, found = _stored(Storage(spark, path), path)
+    folder, found = _found(storage_of(spark, path), path.rstrip("/"))
     files = [SourceFile(each.path, f"{folder}/{each.path}", each.size, each.modified_ns) for each in found if not _hidden(each.path)]
     for file in files:
         if not file.name.isprintable():
@@ -48,40 +44,13 @@ def _hidden(name: str) -> bool:
     return any(part.startswith(("_", ".")) for part in name.split("/"))
 
 
-def _missing() -> OperatorFailed:
-    return OperatorFailed("path_missing", "There is no file and no folder at the config's `path`, and no file that begins with it.", retry=True)
-
-
-def _local(path: Path) -> tuple[str, Iterator[FoundFile]]:
-    if path.is_dir():
-        return f"file://{path}", _below(path)
-    if path.is_file():
-        return f"file://{path.parent}", iter([_seen(path, path.parent)])
-    beginning = [other for other in path.parent.iterdir() if other.is_file() and other.name.startswith(path.name)] if path.parent.is_dir() else []
-    if not beginning:
-        raise _missing()
-    return f"file://{path.parent}", iter([_seen(other, path.parent) for other in beginning])
-
-
-def _below(folder: Path) -> Iterator[FoundFile]:
-    for where, _, names in os.walk(folder):
-        for name in names:
-            yield _seen(Path(where, name), folder)
-
-
-def _seen(path: Path, folder: Path) -> FoundFile:
-    status = path.stat()
-    return FoundFile(path.relative_to(folder).as_posix(), status.st_size, status.st_mtime_ns)
-
-
-def _stored(storage: Storage, path: str) -> tuple[str, Iterator[FoundFile]]:
-    path = path.rstrip("/")
+def _found(storage: Storage, path: str) -> tuple[str, Iterable[FoundFile]]:
     if storage.is_folder(path):
         return path, storage.list_files(path)
     folder, name = path.rsplit("/", 1)
     if file := storage.find_file(path):
-        return folder, iter([file])
+        return folder, [file]
     beginning = [each for each in storage.list_files(folder) if each.path.startswith(name)] if storage.is_folder(folder) else []
     if not beginning:
-        raise _missing()
-    return folder, iter(beginning)
+        raise OperatorFailed("path_missing", "There is no file and no folder at the config's `path`, and no file that begins with it.", retry=True)
+    return folder, beginning

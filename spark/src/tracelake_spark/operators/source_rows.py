@@ -30,10 +30,10 @@ from pyspark.sql.types import (
 
 from tracelake_sdk.spark_operators import FileFormat, IngestFilesConfig
 from tracelake_spark.failures import OperatorFailed
-from tracelake_spark.jvm import Storage
 from tracelake_spark.operators.source_files import SourceFile
 from tracelake_spark.reading import exact_files, schema_of
 from tracelake_spark.scoping import column
+from tracelake_spark.storage import first_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -145,12 +145,11 @@ def _headers(spark: "SparkSession", config: IngestFilesConfig, files: Sequence[S
         return {}
     if not config.header:
         return {file.name: () for file in files}
-    storage = Storage(spark, files[0].uri)
-    headers: dict[str, Header | None] = {}
-    for file in files:
-        line = storage.first_line(file.uri)
-        headers[file.name] = None if line is None else tuple(next(csv.reader([line.removeprefix("\ufeff")], delimiter=config.delimiter)))
-    return headers
+    lines = first_lines(spark, [file.uri for file in files])
+    return {
+        file.name: None if line is None else tuple(next(csv.reader([line.removeprefix("\ufeff")], delimiter=config.delimiter)))
+        for file, line in zip(files, lines, strict=True)
+    }
 
 
 def _check_headers(headers: Mapping[str, Header | None], schema: StructType) -> None:

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from tracelake_sdk.operating import OperatorOutcome, Order
 from tracelake_sdk.spark_operators import SqlConfig
 from tracelake_spark.failures import OperatorFailed, ran_out_of_memory, spark_sentence
-from tracelake_spark.jvm import execution_of, jvm_of, session_state
+from tracelake_spark.jvm import execution_of, java_class, session_state
 from tracelake_spark.reading import input_frame
 from tracelake_spark.staging import stage
 from tracelake_spark.telling import QUIET, Tell
@@ -61,23 +61,28 @@ def _refusals() -> tuple[type[Exception], ...]:
 def _select(spark: "SparkSession", query: str) -> "DataFrame":
     """The query, if it only reads what it was given: no statement, no file, no table, no program and no Java method."""
     spark.conf.set("spark.sql.runSQLOnFiles", "false")
-    state, jvm = session_state(spark), jvm_of(spark)
-    for name in _JAVA_CALLS:
-        known = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name, jvm.scala.Some("builtin"), jvm.scala.Some("system"))
-        state.functionRegistry().dropFunction(known)
-    if _is_statement(spark, state.sqlParser().parsePlan(query)):
+    words = query.lower()
+    if any(word in words for word in (*_JAVA_CALLS, "identifier")):  # IDENTIFIER makes a name of any text
+        _drop_java_calls(spark)
+    if _is_statement(spark, session_state(spark).sqlParser().parsePlan(query)):
         raise OperatorFailed("sql_not_a_select", "The query is a statement that changes something; write one SELECT.")
     frame = spark.sql(query)
-    if "ScriptTransformation" in execution_of(frame).analyzed().toString():
+    if "using" in words and "ScriptTransformation" in execution_of(frame).analyzed().toString():
         raise OperatorFailed("sql_not_a_select", "The query runs a program with TRANSFORM; write one SELECT.")
     return frame
 
 
+def _drop_java_calls(spark: "SparkSession") -> None:
+    some, identifier = java_class(spark, "scala.Some"), java_class(spark, "org.apache.spark.sql.catalyst.FunctionIdentifier")
+    for name in _JAVA_CALLS:
+        session_state(spark).functionRegistry().dropFunction(identifier(name, some("builtin"), some("system")))
+
+
 def _is_statement(spark: "SparkSession", plan: Any) -> bool:
-    loaded = jvm_of(spark).java.lang.Class.forName
-    logical = "org.apache.spark.sql.catalyst.plans.logical"
-    if plan.getClass().getSimpleName() == "UnresolvedWith":  # a statement may stand behind its named queries
+    kind = plan.getClass().getSimpleName()
+    if kind == "UnresolvedWith":  # a statement may stand behind its named queries
         return _is_statement(spark, plan.child())
-    if plan.getClass().getSimpleName() == "UnresolvedExecuteImmediate":
-        return True
-    return any(loaded(f"{logical}.{name}").isInstance(plan) for name in ("Command", "ParsedStatement", "CompoundBody"))
+    loaded = java_class(spark, "java.lang.Class").forName
+    logical = "org.apache.spark.sql.catalyst.plans.logical"
+    statements = (loaded(f"{logical}.{name}") for name in ("Command", "ParsedStatement", "CompoundBody"))
+    return kind == "UnresolvedExecuteImmediate" or any(statement.isInstance(plan) for statement in statements)
