@@ -49,7 +49,6 @@ def landing(spark: SparkSession, tmp_path: Path, staged_rows: Callable[[list[str
     return Landing(spark, tmp_path, staged_rows)
 
 
-@pytest.mark.proves("M3.2")
 def test_each_run_takes_what_is_new_or_changed(landing: Landing) -> None:
     landing.put("a.csv", "id,name\n1,one\n2,two\n")
     first = landing.take()

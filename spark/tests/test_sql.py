@@ -34,7 +34,6 @@ def told(spark: SparkSession, folder: Path, inputs: list[dict[str, Any]], query:
     return run(spark, order_of(folder, "sql", {"query": query}, inputs=inputs, **more))
 
 
-@pytest.mark.proves("G3.4")
 def test_a_query_over_the_inputs_by_number_and_by_name_becomes_output_0(
     spark: SparkSession, tmp_path: Path, orders: list[dict[str, Any]], staged_rows: Callable[[list[str]], list[Row]]
 ) -> None:
