@@ -154,7 +154,7 @@ def test_a_claim_reads_at_most_twice_its_batch_however_many_dead_rows_lie_before
             [(low,)] = connection.execute("SELECT min(seq) FROM task WHERE id = ANY(%s)", [last]).fetchall()
             connection.execute("UPDATE task SET state = 'completed', seq = NULL, finished_at = now() WHERE seq < %s", [low])
             with Database(desk.database.service_url, size=1) as only_one:
-                claims = Claims(only_one, WaitingRoom(), timedelta(seconds=30), lambda facts: None, watermarks=Watermarks(clock))
+                claims = Claims(only_one, WaitingRoom(), timedelta(seconds=30), lambda facts: None, lambda barred: None, watermarks=Watermarks(clock))
                 object.__setattr__(desk.services, "claims", claims)
                 assert len(desk.claim(room=10)) == 10  # the look without the hint: it reads them all, and learns
                 clock.now += 0 if with_watermark else 5

@@ -46,6 +46,7 @@ from tracelake.control.tasks.recording import Recording
 from tracelake.control.tasks.requesting import Requests
 from tracelake.control.tasks.sweeping import Sweeper
 from tracelake.control.tasks.unchanged import Unchanging
+from tracelake.control.tasks.unreadable import Barring
 from tracelake.control.tasks.waiting import WaitingRoom
 from tracelake.logging_setup import configure_logging
 from tracelake.settings import Settings
@@ -130,7 +131,7 @@ class Control:
             snapshots=Snapshots(database),
             deploys=Deploys(database, settings.vars, self._wake),
             requests=Requests(database, self._wake),
-            claims=Claims(database, self.waiting, lease, Unchanging(database, self._wake, finisher).end, max_unrecorded),
+            claims=Claims(database, self.waiting, lease, Unchanging(database, self._wake, finisher).end, Barring(database, self._wake, finisher).end, max_unrecorded),
             completions=Completions(database, self._wake, backoff, finisher, self.movers.told),
             posting=Posting(database, self._wake),
             heartbeats=Heartbeats(database, lease),

@@ -3,7 +3,7 @@
 import anyio
 from fastapi import FastAPI
 
-from tracelake.control.api import dataset_routes, guard_routes, internal_routes, problems, system_routes, user_routes
+from tracelake.control.api import admin_routes, dataset_routes, guard_routes, internal_routes, problems, system_routes, user_routes
 from tracelake.control.api.body_limit import BodyLimit
 from tracelake.control.api.context import Services
 
@@ -17,6 +17,6 @@ def create_app(services: Services, *, max_waiting_polls: int) -> FastAPI:
     app.state.polls = anyio.CapacityLimiter(max_waiting_polls)
     app.add_middleware(BodyLimit, most_bytes=_MOST_BYTES)
     problems.install(app)
-    for router in (user_routes.router, dataset_routes.router, guard_routes.router, internal_routes.router, system_routes.router):
+    for router in (user_routes.router, dataset_routes.router, guard_routes.router, admin_routes.router, internal_routes.router, system_routes.router):
         app.include_router(router)
     return app

@@ -23,6 +23,7 @@ WHERE event.org_id = %(org)s
   AND (%(dag)s::text IS NULL OR dag.name = %(dag)s)
   AND (%(job)s::text IS NULL OR job_key.name = %(job)s)
   AND (%(producer)s::uuid IS NULL OR event.producer_task_id = %(producer)s)
+  AND (%(datasets)s::uuid[] IS NULL OR event.dataset_id = ANY(%(datasets)s::uuid[]))
 ORDER BY event.id DESC LIMIT %(limit)s
 
 -- name: ledger_of

@@ -87,9 +87,18 @@ def account(tx: Transaction, entries: list[LedgerEntry]) -> None:
 
 
 def page(
-    tx: Transaction, *, org: UUID, before: UUID | None, dag: str | None, job: str | None, producer: UUID | None, limit: int
+    tx: Transaction,
+    *,
+    org: UUID,
+    before: UUID | None,
+    dag: str | None,
+    job: str | None,
+    producer: UUID | None,
+    limit: int,
+    datasets: list[UUID] | None = None,
 ) -> list[EventRow]:
-    return tx.all(EventRow, sql["page"], org=org, before=before, dag=dag, job=job, producer=producer, limit=limit)
+    """`datasets`: only about these; None: about all."""
+    return tx.all(EventRow, sql["page"], org=org, before=before, dag=dag, job=job, producer=producer, limit=limit, datasets=datasets)
 
 
 def ledger_of(tx: Transaction, events: list[UUID]) -> list[LedgerRow]:

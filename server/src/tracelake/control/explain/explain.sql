@@ -12,9 +12,21 @@ LEFT JOIN LATERAL (
     WHERE version.dataset_version_id = pointer.dataset_version_id ORDER BY version.version DESC LIMIT 1
 ) AS current ON true
 WHERE dataset.org_id = %(org)s
-  AND (%(name)s::text IS NULL OR name.name = %(name)s)
-  AND (%(id)s::uuid IS NULL OR dataset.id = %(id)s)
+  AND (%(ids)s::uuid[] IS NULL OR dataset.id = ANY(%(ids)s::uuid[]))
   AND (%(after)s::uuid IS NULL OR dataset.id > %(after)s)
+  AND (%(layer)s::layer IS NULL OR dataset.layer = %(layer)s)
+  AND (%(domain)s::text IS NULL OR said.domain = %(domain)s)
+  AND (%(owner)s::text IS NULL OR said.owner = %(owner)s)
+  AND (%(dag)s::text IS NULL OR dag.name = %(dag)s)
+  -- Every word stands somewhere in what is known: names, words about it, its producer, its columns at any depth.
+  AND (%(words)s::text[] IS NULL OR NOT EXISTS (
+      SELECT 1 FROM unnest(%(words)s::text[]) AS word
+      WHERE position(lower(word) IN lower(concat_ws(' ',
+          name.name, (SELECT string_agg(snapshot.name, ' ') FROM dataset_snapshot AS snapshot WHERE snapshot.dataset_id = dataset.id),
+          dataset.layer, said.domain, said.owner, said.description, dag.name || '/' || job_key.name,
+          (SELECT string_agg(told #>> '{}', ' ') FROM jsonb_path_query(current.table_schema, '$.**.name') AS told)
+      ))) = 0
+  ))
 ORDER BY dataset.id LIMIT %(limit)s
 
 -- name: versions

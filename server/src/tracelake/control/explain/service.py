@@ -8,9 +8,12 @@ from tracelake.control.access.callers import Caller, Right
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.explain import store
 from tracelake.control.explain.reasons import Known, reasons
-from tracelake.control.explain.store import DatasetRow, PartRow, VersionRow
+from tracelake.control.explain.store import DatasetRow, PartRow, Searched, VersionRow
+from tracelake.control.registry import reading
+from tracelake.control.registry import store as registry
 from tracelake.control.versions.spans import scope_of
-from tracelake_sdk.datasets import Column, Dataset, Explanation, PinnedVersion, Version, VersionPart
+from tracelake_sdk.dags import Layer
+from tracelake_sdk.datasets import Column, Dataset, Explanation, PinnedVersion, Snapshot, Version, VersionPart
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.pages import Page
 
@@ -19,24 +22,38 @@ from tracelake_sdk.pages import Page
 class Explaining:
     database: Database
 
-    def datasets(self, caller: Caller, *, after: UUID | None, limit: int) -> Page[Dataset]:
+    def datasets(
+        self,
+        caller: Caller,
+        *,
+        after: UUID | None = None,
+        limit: int = 50,
+        search: str | None = None,
+        layer: Layer | None = None,
+        domain: str | None = None,
+        owner: str | None = None,
+        dag: str | None = None,
+    ) -> Page[Dataset]:
+        """As far as the caller may know of them; every word of `search` stands in a name, a description, a column, the producer, …"""
         caller.require(Right.READ)
+        searched = Searched(search.split() if search and search.strip() else None, layer.value if layer else None, domain, owner, dag)
         with self.database.transaction("datasets") as tx:
-            rows = store.datasets(tx, org=caller.org_id, after=after, limit=limit + 1)
-        return Page(items=[_dataset(row) for row in rows[:limit]], next=str(rows[limit - 1].id) if len(rows) > limit else None)
+            rows = store.datasets(tx, org=caller.org_id, ids=reading.all_visible(tx, caller), after=after, limit=limit + 1, searched=searched)
+            items = _datasets(tx, caller, rows[:limit])
+        return Page(items=items, next=str(rows[limit - 1].id) if len(rows) > limit else None)
 
     def dataset(self, caller: Caller, name: str) -> Dataset:
         """By its name or its uuid."""
         caller.require(Right.READ)
         with self.database.transaction("dataset") as tx:
-            return _dataset(_find(tx, caller, name))
+            return _datasets(tx, caller, [_find(tx, caller, name)])[0]
 
     def versions(self, caller: Caller, name: str, *, before: int | None, limit: int) -> Page[Version]:
         caller.require(Right.READ)
         with self.database.transaction("versions") as tx:
             dataset = _find(tx, caller, name)
             rows = store.versions(tx, org=caller.org_id, dataset=dataset.id, before=before, version=None, limit=limit + 1)
-            found = _versions(tx, dataset.id, rows[:limit])
+            found = _versions(tx, caller, dataset.id, rows[:limit])
         return Page(items=found, next=str(rows[limit - 1].version) if len(rows) > limit else None)
 
     def version(self, caller: Caller, name: str, number: int) -> Version:
@@ -47,7 +64,7 @@ class Explaining:
             if not rows:
                 newest = f"; its newest is {dataset.version}" if dataset.version else "; it has none yet"
                 raise NotFound(f"The dataset {name} has no version {number}{newest}.")
-            return _versions(tx, dataset.id, rows)[0]
+            return _versions(tx, caller, dataset.id, rows)[0]
 
     def explain(self, caller: Caller, name: str) -> Explanation:
         caller.require(Right.READ)
@@ -55,31 +72,35 @@ class Explaining:
             row = _find(tx, caller, name)
             table = row.dataset_version_id
             last = store.parts(tx, dataset=row.id, versions=[row.version]) if row.version else []
+            read = _pins(tx, last[-1:])[last[-1].run_id] if last else []
+            inputs = store.inputs_now(tx, table) if table else []
+            seen = reading.visible(tx, caller, {pin.dataset_uuid for pin in read} | {input.dataset_id for input in inputs})
             known = Known(
                 dataset=row,
                 line=store.line(tx, table) if table else None,
                 work=store.work(tx, table) if table else [],
                 candidate=store.newest_candidate(tx, row.id),
                 run=store.newest_run(tx, row.id),
-                inputs=store.inputs_now(tx, table) if table else [],
+                inputs=[input for input in inputs if input.dataset_id in seen],
                 last=last[-1] if last else None,
-                read=_pins(tx, last[-1:])[last[-1].run_id] if last else [],
+                read=[pin for pin in read if pin.dataset_uuid in seen],
             )
-        return Explanation(dataset=_dataset(row), reasons=reasons(known))
+            return Explanation(dataset=_datasets(tx, caller, [row])[0], reasons=reasons(known))
 
 
 def _find(tx: Transaction, caller: Caller, name: str) -> DatasetRow:
-    try:
-        id, called = UUID(name), None
-    except ValueError:
-        id, called = None, name
-    rows = store.datasets(tx, org=caller.org_id, name=called, id=id, limit=1)
-    if not rows:
-        raise NotFound(f"There is no dataset {name!r} in this org; `tracelake dataset list` names them.")
-    return rows[0]
+    return store.datasets(tx, org=caller.org_id, ids=[reading.find(tx, caller, name)], limit=1)[0]
 
 
-def _dataset(row: DatasetRow) -> Dataset:
+def _datasets(tx: Transaction, caller: Caller, rows: list[DatasetRow]) -> list[Dataset]:
+    pinned: dict[UUID, list[Snapshot]] = defaultdict(list)
+    for row in registry.snapshots(tx, org=caller.org_id, datasets=[row.id for row in rows]):
+        snapshot = Snapshot(name=row.name, dataset_uuid=row.dataset_id, dataset=row.dataset, version=row.version, actor=row.actor, at=row.at)
+        pinned[row.dataset_id].append(snapshot)
+    return [_dataset(row, pinned[row.id]) for row in rows]
+
+
+def _dataset(row: DatasetRow, snapshots: list[Snapshot]) -> Dataset:
     return Dataset(
         uuid=row.id,
         name=row.name,
@@ -96,6 +117,7 @@ def _dataset(row: DatasetRow) -> Dataset:
         row_count=row.row_count,
         promoted_at=row.promoted_at,
         columns=[Column(name=field["name"], type=_type(field["type"])) for field in (row.table_schema or {"fields": []})["fields"]],
+        snapshots=snapshots,
     )
 
 
@@ -113,9 +135,11 @@ def _type(type: object) -> str:
             return str(type)
 
 
-def _versions(tx: Transaction, dataset: UUID, rows: list[VersionRow]) -> list[Version]:
+def _versions(tx: Transaction, caller: Caller, dataset: UUID, rows: list[VersionRow]) -> list[Version]:
     parts = store.parts(tx, dataset=dataset, versions=[row.version for row in rows])
     pins = _pins(tx, parts)
+    seen = reading.visible(tx, caller, {pin.dataset_uuid for read in pins.values() for pin in read})
+    reads_rows = dataset in reading.readable(tx, caller, [dataset])
     return [
         Version(
             version=row.version,
@@ -124,13 +148,15 @@ def _versions(tx: Transaction, dataset: UUID, rows: list[VersionRow]) -> list[Ve
             row_count=row.row_count,
             promoted_at=row.promoted_at,
             promoted_by=row.promoted_by,
-            parts=[_part(part, pins[part.run_id]) for part in parts if part.version == row.version],
+            parts=[_part(part, pins[part.run_id], seen, reads_rows=reads_rows) for part in parts if part.version == row.version],
         )
         for row in rows
     ]
 
 
-def _part(part: PartRow, inputs: list[PinnedVersion]) -> VersionPart:
+def _part(part: PartRow, inputs: list[PinnedVersion], seen: set[UUID], *, reads_rows: bool) -> VersionPart:
+    """Without inputs that the caller may not know of; what an operator noted may come from rows, and is for those who read them."""
+    told = [pin for pin in inputs if pin.dataset_uuid in seen]
     return VersionPart(
         run_id=part.run_id,
         task_id=part.task_id,
@@ -139,8 +165,9 @@ def _part(part: PartRow, inputs: list[PinnedVersion]) -> VersionPart:
         scopes=[scope_of(scope) for scope in part.scopes],
         promotion_id=part.promotion_id,
         reason=part.reason,
-        inputs=inputs,
-        custom=part.custom,
+        inputs=told,
+        hidden_inputs=len(inputs) - len(told),
+        custom=part.custom if reads_rows else {},
     )
 
 

@@ -116,8 +116,35 @@ class InputNow:
     version: int | None
 
 
-def datasets(tx: Transaction, *, org: UUID, name: str | None = None, id: UUID | None = None, after: UUID | None = None, limit: int) -> list[DatasetRow]:
-    return tx.all(DatasetRow, sql["datasets"], org=org, name=name, id=id, after=after, limit=limit)
+@dataclass(frozen=True)
+class Searched:
+    """What datasets are looked for by; what is None does not count."""
+
+    words: list[str] | None = None  # each stands in a name, a description, a column, … of it
+    layer: str | None = None
+    domain: str | None = None
+    owner: str | None = None
+    dag: str | None = None
+
+
+def datasets(
+    tx: Transaction, *, org: UUID, ids: list[UUID] | None, limit: int, after: UUID | None = None, searched: Searched | None = None
+) -> list[DatasetRow]:
+    """`ids`: only these; None: all of the org."""
+    by = searched or Searched()
+    return tx.all(
+        DatasetRow,
+        sql["datasets"],
+        org=org,
+        ids=ids,
+        after=after,
+        limit=limit,
+        words=by.words,
+        layer=by.layer,
+        domain=by.domain,
+        owner=by.owner,
+        dag=by.dag,
+    )
 
 
 def versions(tx: Transaction, *, org: UUID, dataset: UUID, before: int | None, version: int | None, limit: int) -> list[VersionRow]:

@@ -29,7 +29,7 @@ SELECT * FROM (
     FROM quality_rule AS rule
     JOIN dataset ON dataset.id = rule.dataset_id
     LEFT JOIN dataset_name AS name ON name.dataset_id = dataset.id
-    WHERE rule.org_id = %(org)s AND (%(dataset)s::uuid IS NULL OR rule.dataset_id = %(dataset)s)
+    WHERE rule.org_id = %(org)s AND (%(datasets)s::uuid[] IS NULL OR rule.dataset_id = ANY(%(datasets)s::uuid[]))
     ORDER BY rule.id, rule.revision DESC
 ) AS latest
 WHERE (latest.active OR %(inactive)s) AND (%(after)s::uuid IS NULL OR latest.id > %(after)s)
@@ -118,7 +118,7 @@ LEFT JOIN dataset_name AS name ON name.dataset_id = promotion.dataset_id
 WHERE promotion.org_id = %(org)s
   AND (%(id)s::uuid IS NULL OR promotion.id = %(id)s)
   AND (%(run)s::text IS NULL OR promotion.run_id = %(run)s)
-  AND (%(dataset)s::uuid IS NULL OR promotion.dataset_id = %(dataset)s)
+  AND (%(datasets)s::uuid[] IS NULL OR promotion.dataset_id = ANY(%(datasets)s::uuid[]))
   AND (%(allowed)s::boolean IS NULL OR promotion.allowed = %(allowed)s)
   AND (%(before)s::bigint IS NULL OR promotion.seq < %(before)s)
 ORDER BY promotion.seq DESC LIMIT %(limit)s

@@ -17,6 +17,7 @@ from tracelake.control.promotion.gate import NO_BREAKING_CHANGE
 from tracelake.control.promotion.policy_expressions import parse_policy
 from tracelake.control.promotion.rule_expressions import parse
 from tracelake.control.promotion.store import DatasetRow, PolicyRow, PromotionRow, RuleLine
+from tracelake.control.registry import reading
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.errors import IdempotencyConflict, NotFound, PolicyInvalid, RuleInvalid
 from tracelake_sdk.pages import Page
@@ -58,7 +59,7 @@ class Guard:
             )  # fmt: skip
             if earlier := _earlier(tx, caller, None if dry_run else idempotency_key, ["add_rule", str(found.id), type, expression, severity, scope], new.id):
                 return _rule(_get_rule(tx, caller, earlier))
-            for other in store.rules(tx, org=caller.org_id, dataset=found.id, inactive=False, after=None, limit=_EVERY):
+            for other in store.rules(tx, org=caller.org_id, datasets=[found.id], inactive=False, after=None, limit=_EVERY):
                 if (other.tree, other.scope) == (new.tree, new.scope):
                     raise RuleInvalid(f"This dataset has this very rule already, as {other.id}; revise that one.")
             return _append_rule(tx, caller, new, "add_rule", dry_run=dry_run)
@@ -101,8 +102,8 @@ class Guard:
         """The current revision of each rule, the oldest rule first."""
         caller.require(Right.READ)
         with self.database.transaction("list_rules") as tx:
-            chosen = _dataset(tx, caller, dataset).id if dataset else None
-            rows = store.rules(tx, org=caller.org_id, dataset=chosen, inactive=inactive, after=after, limit=limit + 1)
+            chosen = [reading.find(tx, caller, dataset)] if dataset else reading.all_visible(tx, caller)
+            rows = store.rules(tx, org=caller.org_id, datasets=chosen, inactive=inactive, after=after, limit=limit + 1)
         return Page(items=[_rule(row) for row in rows[:limit]], next=str(rows[limit - 1].id) if len(rows) > limit else None)
 
     # Policies
@@ -177,20 +178,20 @@ class Guard:
         """Decisions with their results, the newest first."""
         caller.require(Right.READ)
         with self.database.transaction("list_promotions") as tx:
-            chosen = _dataset(tx, caller, dataset).id if dataset else None
-            rows = store.promotions(tx, org=caller.org_id, dataset=chosen, allowed=allowed, before=before, limit=limit + 1)
-            items = _with_results(tx, rows[:limit])
+            chosen = [reading.find(tx, caller, dataset)] if dataset else reading.all_visible(tx, caller)
+            rows = store.promotions(tx, org=caller.org_id, datasets=chosen, allowed=allowed, before=before, limit=limit + 1)
+            items = _with_results(tx, caller, rows[:limit])
         return Page(items=items, next=str(rows[limit - 1].seq) if len(rows) > limit else None)
 
     def decision(self, caller: Caller, which: str) -> Promotion:
         """One decision, by its id or by the id of its run."""
         caller.require(Right.READ)
-        id = _uuid(which)
+        id = reading.uuid_of(which)
         with self.database.transaction("get_promotion") as tx:
-            rows = store.promotions(tx, org=caller.org_id, id=id, run=None if id else which, limit=1)
+            rows = store.promotions(tx, org=caller.org_id, id=id, run=None if id else which, datasets=reading.all_visible(tx, caller), limit=1)
             if not rows:
                 raise NotFound(f"There is no decision {which[:100]!r} in this org; `tracelake promotion list` lists them.")
-            return _with_results(tx, rows)[0]
+            return _with_results(tx, caller, rows)[0]
 
 
 def ensure_default_policies(tx: Transaction, *, org: UUID, actor: str) -> None:
@@ -207,19 +208,11 @@ def ensure_default_policies(tx: Transaction, *, org: UUID, actor: str) -> None:
 
 
 def _dataset(tx: Transaction, caller: Caller, named: str) -> DatasetRow:
-    id = _uuid(named)
+    id = reading.uuid_of(named)
     found = store.find_dataset(tx, org=caller.org_id, id=id, name=None if id else named)
     if found is None:
         raise NotFound(f"There is no dataset {named[:128]!r} in this org; name a published one, or give a uuid.")
     return found
-
-
-def _uuid(text: str) -> UUID | None:
-    """With its dashes: without them it could also be a name."""
-    try:
-        return UUID(text) if len(text) == 36 else None
-    except ValueError:
-        return None
 
 
 def _get_rule(tx: Transaction, caller: Caller, id: UUID) -> RuleLine:
@@ -290,9 +283,14 @@ def _policy(row: PolicyRow) -> Policy:
     return Policy.model_validate(asdict(row))
 
 
-def _with_results(tx: Transaction, rows: list[PromotionRow]) -> list[Promotion]:
+def _with_results(tx: Transaction, caller: Caller, rows: list[PromotionRow]) -> list[Promotion]:
+    """Samples are values of rows, and for those who read them; what was read and may not be known of is not named."""
     ids = [row.id for row in rows]
     policies, quality = store.policy_results(tx, ids), store.quality_results(tx, ids)
+    reads = reading.readable(tx, caller, {row.dataset_id for row in rows})
+    rows = _known_pins(tx, caller, rows)
+    unread = {row.id for row in rows if row.dataset_id not in reads}
+    quality = [replace(result, samples=[]) if result.promotion_id in unread else result for result in quality]
     return [
         Promotion.model_validate(
             asdict(row)
@@ -303,3 +301,11 @@ def _with_results(tx: Transaction, rows: list[PromotionRow]) -> list[Promotion]:
         )
         for row in rows
     ]
+
+
+def _known_pins(tx: Transaction, caller: Caller, rows: list[PromotionRow]) -> list[PromotionRow]:
+    read = {UUID(pin["dataset"]) for row in rows for pin in row.evidence.get("pins", [])}
+    unknown = {str(dataset) for dataset in read - reading.visible(tx, caller, read)}
+    if not unknown:
+        return rows
+    return [replace(row, evidence=row.evidence | {"pins": [pin for pin in row.evidence.get("pins", []) if pin["dataset"] not in unknown]}) for row in rows]

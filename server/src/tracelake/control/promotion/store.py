@@ -178,8 +178,9 @@ def find_rule(tx: Transaction, *, org: UUID, id: UUID) -> RuleLine | None:
     return tx.find(RuleLine, sql["rule"], org=org, id=id)
 
 
-def rules(tx: Transaction, *, org: UUID, dataset: UUID | None, inactive: bool, after: UUID | None, limit: int) -> list[RuleLine]:
-    return tx.all(RuleLine, sql["rules"], org=org, dataset=dataset, inactive=inactive, after=after, limit=limit)
+def rules(tx: Transaction, *, org: UUID, datasets: list[UUID] | None, inactive: bool, after: UUID | None, limit: int) -> list[RuleLine]:
+    """`datasets`: only of these; None: of all."""
+    return tx.all(RuleLine, sql["rules"], org=org, datasets=datasets, inactive=inactive, after=after, limit=limit)
 
 
 def append_policy(tx: Transaction, *, org: UUID, policy: PolicyRow) -> None:
@@ -301,11 +302,12 @@ def promotions(
     limit: int,
     id: UUID | None = None,
     run: str | None = None,
-    dataset: UUID | None = None,
+    datasets: list[UUID] | None = None,
     allowed: bool | None = None,
     before: int | None = None,
 ) -> list[PromotionRow]:
-    return tx.all(PromotionRow, sql["promotions"], org=org, id=id, run=run, dataset=dataset, allowed=allowed, before=before, limit=limit)
+    """`datasets`: only about these; None: about all."""
+    return tx.all(PromotionRow, sql["promotions"], org=org, id=id, run=run, datasets=datasets, allowed=allowed, before=before, limit=limit)
 
 
 def policy_results(tx: Transaction, promotions: list[UUID]) -> list[PolicyResultRow]:

@@ -19,4 +19,5 @@ WHERE run.org_id = %(org)s
   AND (%(dag)s::text IS NULL OR dag.name = %(dag)s)
   AND (%(job)s::text IS NULL OR job_key.name = %(job)s)
   AND (%(status)s::run_status IS NULL OR run.status = %(status)s)
+  AND (%(datasets)s::uuid[] IS NULL OR run.dataset_id = ANY(%(datasets)s::uuid[]) OR (run.dataset_id IS NULL AND dag.id = ANY(%(dags)s::uuid[])))
 ORDER BY run.seq DESC LIMIT %(limit)s

@@ -78,6 +78,17 @@ def _run_ids(attempt: FinishedAttempt, outputs: list[Output]) -> list[tuple[str,
 
 
 def page(
-    tx: Transaction, *, org: UUID, before: int | None, dag: str | None, job: str | None, status: RunStatus | None, limit: int
+    tx: Transaction,
+    *,
+    org: UUID,
+    before: int | None,
+    dag: str | None,
+    job: str | None,
+    status: RunStatus | None,
+    limit: int,
+    datasets: list[UUID] | None = None,
+    dags: list[UUID] | None = None,
 ) -> list[RunRow]:
-    return tx.all(RunRow, sql["page"], org=org, before=before, dag=dag, job=job, status=status.value if status else None, limit=limit)
+    """`datasets`: only at these, and those without a dataset of these `dags`; None: all."""
+    said = status.value if status else None
+    return tx.all(RunRow, sql["page"], org=org, before=before, dag=dag, job=job, status=said, limit=limit, datasets=datasets, dags=dags)

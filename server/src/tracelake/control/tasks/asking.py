@@ -1,4 +1,7 @@
-"""Asking: tasks, attempts, events and runs as people see them. Reads only."""
+"""Asking: tasks, attempts, events and runs as people see them. Reads only.
+
+DAGs, tasks and attempts are for those who have a right on the DAG; events and runs follow the dataset that they are about.
+"""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -6,9 +9,11 @@ from typing import TypeVar
 from uuid import UUID
 
 from tracelake.control.access.callers import Caller, Right
+from tracelake.control.dags import rights
 from tracelake.control.dags import store as dags
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.events import store as events
+from tracelake.control.registry import reading
 from tracelake.control.run_history import store as run_history
 from tracelake.control.tasks import store
 from tracelake_sdk.events import DatasetEvent
@@ -29,19 +34,22 @@ class Asking:
         caller.require(Right.READ)
         with self.database.transaction("get_task") as tx:
             row = store.get_task(tx, org=caller.org_id, task=id)
+            [place] = store.places(tx, org=caller.org_id, tasks=[id])
+            rights.require_visible(tx, caller, place.dag_id, missing=store.no_task(id))
             attempts = store.attempts_of_task(tx, id)
         return Task.model_validate(asdict(row) | {"attempts": [asdict(attempt) for attempt in attempts]})
 
     def tasks(self, caller: Caller, *, dag: str | None, job: str | None, state: TaskState | None, limit: int, before: UUID | None) -> Page[Task]:
         caller.require(Right.READ)
         with self.database.transaction("list_tasks") as tx:
-            rows = store.page(tx, org=caller.org_id, before=before, dag=dag, job=job, state=state, limit=limit + 1)
+            rows = store.page(tx, org=caller.org_id, before=before, dag=dag, job=job, state=state, limit=limit + 1, dags=rights.all_visible(tx, caller))
         return _page([Task.model_validate(asdict(row)) for row in rows], limit, lambda task: str(task.id))
 
     def events(self, caller: Caller, *, dag: str | None, job: str | None, producer: UUID | None, limit: int, before: UUID | None) -> Page[DatasetEvent]:
         caller.require(Right.READ)
         with self.database.transaction("list_events") as tx:
-            rows = events.page(tx, org=caller.org_id, before=before, dag=dag, job=job, producer=producer, limit=limit + 1)
+            datasets = reading.all_visible(tx, caller)
+            rows = events.page(tx, org=caller.org_id, before=before, dag=dag, job=job, producer=producer, limit=limit + 1, datasets=datasets)
             ledger = events.ledger_of(tx, [row.id for row in rows])
         lines: dict[UUID, list[dict[str, object]]] = {}
         for line in ledger:
@@ -52,14 +60,20 @@ class Asking:
     def runs(self, caller: Caller, *, dag: str | None, job: str | None, status: RunStatus | None, limit: int, before: int | None) -> Page[Run]:
         caller.require(Right.READ)
         with self.database.transaction("list_runs") as tx:
-            rows = run_history.page(tx, org=caller.org_id, before=before, dag=dag, job=job, status=status, limit=limit + 1)
+            datasets, of = reading.all_visible(tx, caller), rights.all_visible(tx, caller)
+            rows = run_history.page(tx, org=caller.org_id, before=before, dag=dag, job=job, status=status, limit=limit + 1, datasets=datasets, dags=of)
         more = str(rows[limit - 1].seq) if len(rows) > limit else None
         return Page(items=[Run.model_validate(asdict(row)) for row in rows[:limit]], next=more)
 
     def status(self, caller: Caller, dag: str | None) -> list[DagStatus]:
         caller.require(Right.READ)
         with self.database.transaction("status") as tx:
-            found = [dags.get_dag(tx, org=caller.org_id, name=dag)] if dag else dags.list_dags(tx, org=caller.org_id, name=None)
+            if dag:
+                found = [dags.get_dag(tx, org=caller.org_id, name=dag)]
+                rights.require_visible(tx, caller, found[0].id, missing=dags.no_dag(dag))
+            else:
+                seen = rights.all_visible(tx, caller)
+                found = [one for one in dags.list_dags(tx, org=caller.org_id, name=None) if seen is None or one.id in seen]
             return [self._status(tx, one) for one in found]
 
     def _status(self, tx: Transaction, dag: dags.Dag) -> DagStatus:

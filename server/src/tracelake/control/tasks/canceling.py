@@ -6,6 +6,7 @@ from uuid import UUID
 
 from tracelake.control.access import store as access
 from tracelake.control.access.callers import Caller, Right
+from tracelake.control.dags import rights
 from tracelake.control.database.transactions import Database
 from tracelake.control.tasks import store
 from tracelake.control.tasks.finishing import Finisher, final_body, next_turns
@@ -13,6 +14,7 @@ from tracelake.control.tasks.judgement import Ending, LockedTask, stopped
 from tracelake.control.tasks.routing import look_and_lock, until_routing_holds
 from tracelake.control.tasks.store import EndedAttempt
 from tracelake.control.tasks.task_state import Move, after
+from tracelake_sdk.access import DagRight
 from tracelake_sdk.errors import AlreadyDecided, AlreadyFinal, NotFound
 from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.tasks import AttemptOutcome, TaskState
@@ -35,7 +37,8 @@ class Cancels:
         with self.database.transaction("cancel") as tx:
             places = store.places(tx, org=caller.org_id, tasks=[task_id])
             if not places:
-                raise NotFound(f"There is no task {task_id} in this org.")
+                raise NotFound(store.no_task(task_id))
+            rights.require(tx, caller, places[0].dag_id, DagRight.TRIGGER, missing=store.no_task(task_id))
             routing = look_and_lock(tx, [places[0].generation_id], telling=())
             task = store.lock(tx, org=caller.org_id, tasks=[task_id])[task_id]
             match TaskState(task.state):

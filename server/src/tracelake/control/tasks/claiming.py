@@ -20,6 +20,7 @@ from tracelake.control.tasks import store
 from tracelake.control.tasks.judgement import lease_token_sha256
 from tracelake.control.tasks.payloads import PayloadMaker, Wire
 from tracelake.control.tasks.store import Candidate, NewAttempt, TaskFacts
+from tracelake.control.tasks.unreadable import Barred, barred
 from tracelake.control.tasks.waiting import Poll, WaitingRoom
 from tracelake_sdk.dags import Runtime
 from tracelake_sdk.errors import NotFound
@@ -71,6 +72,7 @@ class Claims:
     waiting: WaitingRoom
     lease: timedelta
     unchanged: Callable[[list[TaskFacts]], None]  # ends tasks whose result is there already
+    barring: Callable[[list[Barred]], None]       # ends tasks that may not read one of their inputs
     max_unrecorded: int = 100                     # places of a line that may wait to be recorded before its tasks are held back
     watermarks: Watermarks = field(default_factory=Watermarks)
     clock: Callable[[], float] = time.monotonic
@@ -83,11 +85,13 @@ class Claims:
         pool_ids = self._pools(caller, request)
         while True:
             seen = self.waiting.counters(list(pool_ids))
-            claimed, unchanged = self.claim_now(caller, request, pool_ids, now=now)
+            claimed, unchanged, unreadable = self.claim_now(caller, request, pool_ids, now=now)
             if unchanged:
                 self.unchanged(unchanged)
-                if not claimed:
-                    continue  # the room is still free
+            if unreadable:
+                self.barring(unreadable)
+            if (unchanged or unreadable) and not claimed:
+                continue  # the room is still free
             left = deadline - self.clock()
             if claimed or left <= 0 or self.waiting.closed:
                 return claimed
@@ -97,10 +101,10 @@ class Claims:
 
     def claim_now(
         self, caller: Caller, request: ClaimRequest, pool_ids: dict[UUID, int], *, now: datetime | None = None
-    ) -> tuple[list[Wire], list[TaskFacts]]:
+    ) -> tuple[list[Wire], list[TaskFacts], list[Barred]]:
         """One transaction; a claim that is repeated returns what it holds. Each is a `ClaimedTask` as it goes over the wire.
 
-        Beside them come tasks whose result is there already: they run, and nobody is handed them.
+        Beside them come tasks whose result is there already, and tasks that may not read one of their inputs: they run, and nobody is handed them.
         """
         claim_sha256 = hashlib.sha256(request.claim_id.encode()).digest()
         learned: dict[UUID, int | None] = {}
@@ -114,21 +118,28 @@ class Claims:
                     facts += taken
             claimed: list[Wire] = []
             unchanged: list[TaskFacts] = []
+            unreadable: list[Barred] = []
             if facts:
                 maker = PayloadMaker(tx, facts, lease_seconds=self.lease.total_seconds())
                 tokens = {fact.id: _lease_token(request, fact) for fact in facts}
                 handed = maker.handing_out.plan(facts) if fresh else maker.handing_out.again(facts)
+                kept: list[TaskFacts] = []
                 if fresh:
-                    unchanged = [fact for fact in facts if fact.id in handed and maker.handing_out.is_unchanged(fact, handed[fact.id])]
-                    self._start_attempts(tx, request.worker, claim_sha256, tokens, facts, maker, unchanged, now)
+                    unreadable = barred(tx, facts, maker.jobs, maker.inputs)
+                    kept = [one.fact for one in unreadable]
+                    unchanged = [
+                        fact for fact in facts if fact.id in handed and fact not in kept and maker.handing_out.is_unchanged(fact, handed[fact.id])
+                    ]
+                    kept += unchanged
+                    self._start_attempts(tx, request.worker, claim_sha256, tokens, facts, maker, kept, now)
                     maker.handing_out.give(facts, handed)
-                ours = [fact for fact in facts if fact.open and fact not in unchanged]
+                ours = [fact for fact in facts if fact.open and fact not in kept]
                 claimed = [_handed_out(fact, tokens[fact.id], maker.payload(fact, claimed=True, handing=handed.get(fact.id))) for fact in ours]
         for pool, low in learned.items():
             self.watermarks.learn(pool, low)
             if low is not None and sum(1 for fact in facts if fact.pool_id == pool) >= pool_ids[pool]:
                 self.waiting.wake(pool)  # there may be more than this worker could take
-        return claimed, unchanged
+        return claimed, unchanged, unreadable
 
     def fetch(self, caller: Caller, task: UUID) -> Wire:
         """The payload as a claim would hand it out, changing nothing."""
@@ -182,7 +193,7 @@ class Claims:
         tokens: dict[UUID, str],
         facts: list[TaskFacts],
         maker: PayloadMaker,
-        unchanged: list[TaskFacts],
+        kept: list[TaskFacts],
         now: datetime | None,
     ) -> None:
         overtaken = [(fact.id, fact.attempt - 1) for fact in facts if fact.attempt > 1]
@@ -191,7 +202,7 @@ class Claims:
             closed = store.close_overtaken(tx, overtaken, message=TIMED_OUT, now=now)
             run_history.append(tx, [_timed_out(by_id[attempt.task_id], attempt) for attempt in closed], maker.outputs, now=now)
         # What nobody is handed is not the claim's: the same claim may take other tasks in its place.
-        for claim, started in ((claim_sha256, [f for f in facts if f not in unchanged]), (secrets.token_bytes(32), unchanged)):
+        for claim, started in ((claim_sha256, [f for f in facts if f not in kept]), (secrets.token_bytes(32), kept)):
             if started:
                 store.add_attempts(tx, [_new_attempt(fact, tokens[fact.id], maker) for fact in started], claim=claim, worker=worker, now=now)
 

@@ -7,11 +7,13 @@ from uuid import UUID
 from tracelake.control.access import store as access
 from tracelake.control.access.callers import Caller, Right
 from tracelake.control.commits import store as commits
+from tracelake.control.dags import rights
 from tracelake.control.dags import store as dags
 from tracelake.control.dags.store import JobPause
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.tasks import store
 from tracelake.control.tasks.finishing import next_turns
+from tracelake_sdk.access import DagRight
 from tracelake_sdk.errors import NotFound
 
 
@@ -56,10 +58,11 @@ class Pauses:
 def _choose(tx: Transaction, caller: Caller, dag: str, job: str | None) -> tuple[UUID, list[JobPause]]:
     """The DAG and the jobs meant, under the DAG's exclusive routing lock."""
     found = dags.get_dag(tx, org=caller.org_id, name=dag)
+    rights.require(tx, caller, found.id, DagRight.TRIGGER, missing=dags.no_dag(dag))
     dags.lock_routing(tx, [found.id])
     jobs = [pause for pause in dags.pauses_of_dag(tx, found.id) if job in (None, pause.name)]
     if not jobs:
-        raise NotFound(f"There is no job {dag}/{job} in this org; `tracelake status {dag}` lists its jobs.")
+        raise NotFound(dags.no_job(dag, job))
     return found.id, jobs
 
 

@@ -31,19 +31,19 @@ class PayloadMaker:
         generations = sorted({fact.generation_id for fact in facts})
         self.jobs: dict[UUID, Job] = dags.jobs_of_generations(tx, generations)
         self.outputs: dict[UUID, list[Output]] = dags.outputs_of_generations(tx, generations)
-        inputs = dags.inputs_of_jobs(tx, [job.id for job in self.jobs.values()])
+        self.inputs: dict[UUID, list[Input]] = dags.inputs_of_jobs(tx, [job.id for job in self.jobs.values()])
         stateful = [generation for generation, job in self.jobs.items() if _keeps_state(job)]
         self._stateful: frozenset[UUID] = frozenset(stateful)
         # Before the pins, as the base is: an attempt must not hold an older input than the state that it builds on.
         self._states: dict[UUID, StateRow] = operator_state.get(tx, stateful) if stateful else {}
-        self.handing_out: HandingOut = HandingOut(tx, self.jobs, inputs, self.outputs)
+        self.handing_out: HandingOut = HandingOut(tx, self.jobs, self.inputs, self.outputs)
         told = [fact.trigger_id for fact in facts if fact.trigger_kind == TriggerKind.EVENT.value]
         self._events: dict[UUID, TriggerEvent] = store.events_of_triggers(tx, told) if told else {}
         in_order = [fact.id for fact in facts if self.jobs[fact.generation_id].ordered]
         self._seen: set[UUID] = store.seen_scopes(tx, in_order) if in_order else set()
         limits = {"lease_seconds": lease_seconds, "max_events": MAX_EVENTS}
         self._shared: dict[UUID, Wire] = {
-            generation: _shared(job, inputs[job.id], self.outputs[generation], limits) for generation, job in self.jobs.items()
+            generation: _shared(job, self.inputs[job.id], self.outputs[generation], limits) for generation, job in self.jobs.items()
         }
 
     def state_revision(self, generation: UUID) -> int | None:

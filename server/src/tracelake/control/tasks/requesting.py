@@ -10,6 +10,7 @@ import orjson
 from pydantic import ValidationError
 
 from tracelake.control.access.callers import Caller, Right
+from tracelake.control.dags import rights
 from tracelake.control.dags import store as dags
 from tracelake.control.dags.store import Job
 from tracelake.control.database import idempotency
@@ -17,6 +18,7 @@ from tracelake.control.database.ids import new_id
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.tasks import store
 from tracelake.control.tasks.accepting import Wanted, make_tasks
+from tracelake_sdk.access import DagRight
 from tracelake_sdk.dags import Activation
 from tracelake_sdk.errors import IdempotencyConflict, Invalid, JobNotRunnable
 from tracelake_sdk.operators import OPERATORS, EmitConfig, EmitRequest
@@ -35,6 +37,7 @@ class Requests:
         caller.require(Right.OPERATE)
         with self.database.transaction("accept") as tx:
             found = dags.get_job(tx, org=caller.org_id, dag=dag, job=job)
+            rights.require(tx, caller, found.dag_id, DagRight.TRIGGER, missing=dags.no_job(dag, job))
             dags.lock_routing_shared(tx, [found.dag_id])
             if found.turns is not None:
                 store.lock_lines(tx, [found.generation_id])

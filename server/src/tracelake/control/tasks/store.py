@@ -390,13 +390,26 @@ def ask_cancel(tx: Transaction, task: UUID) -> None:
 
 
 def get_task(tx: Transaction, *, org: UUID, task: UUID) -> TaskRow:
-    return tx.get(TaskRow, sql["find_task"], f"There is no task {task} in this org.", org=org, task=task)
+    return tx.get(TaskRow, sql["find_task"], no_task(task), org=org, task=task)
+
+
+def no_task(task: UUID) -> str:
+    return f"There is no task {task} in this org."
 
 
 def page(
-    tx: Transaction, *, org: UUID, before: UUID | None, dag: str | None, job: str | None, state: TaskState | None, limit: int
+    tx: Transaction,
+    *,
+    org: UUID,
+    before: UUID | None,
+    dag: str | None,
+    job: str | None,
+    state: TaskState | None,
+    limit: int,
+    dags: list[UUID] | None = None,
 ) -> list[TaskRow]:
-    return tx.all(TaskRow, sql["page"], org=org, before=before, dag=dag, job=job, state=state.value if state else None, limit=limit)
+    """`dags`: only of these; None: of all."""
+    return tx.all(TaskRow, sql["page"], org=org, before=before, dag=dag, job=job, state=state.value if state else None, limit=limit, dags=dags)
 
 
 def attempts_of_task(tx: Transaction, task: UUID) -> list[AttemptView]:

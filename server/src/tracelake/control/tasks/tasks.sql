@@ -230,6 +230,7 @@ WHERE task.org_id = %(org)s
   AND (%(dag)s::text IS NULL OR dag.name = %(dag)s)
   AND (%(job)s::text IS NULL OR job_key.name = %(job)s)
   AND (%(state)s::task_state IS NULL OR task.state = %(state)s)
+  AND (%(dags)s::uuid[] IS NULL OR task.dag_id = ANY(%(dags)s::uuid[]))
 ORDER BY task.id DESC LIMIT %(limit)s
 
 -- name: attempts_of_task
