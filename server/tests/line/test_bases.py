@@ -3,13 +3,16 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+from support.controls import failed
 from support.lakes import Lake
 from support.lines import (
     APPENDING,
     PARTITIONED,
     RANGED,
+    REPLACING,
     generation_of,
     load,
     load_parts,
@@ -23,8 +26,9 @@ from support.lines import (
 )
 from support.sizes import size
 
+from tracelake.control.versions import store as versions
 from tracelake_sdk.scopes import CursorScope, RangeScope
-from tracelake_sdk.tasks import ClaimedTask, CompletionAnswer, CompletionResult, TaskState
+from tracelake_sdk.tasks import ClaimedTask, Completion, CompletionAnswer, CompletionResult, Outcome, TaskState
 
 
 @pytest.fixture
@@ -172,8 +176,6 @@ def test_a_turn_ends_with_the_lease_of_its_attempt(lake: Lake):
 
 
 def test_a_turn_ends_when_its_attempt_fails(lake: Lake):
-    from support.controls import failed
-
     lake.deploy(APPENDING)
     unlucky, one, two, three = two_tasks(lake, number=4)
     append(lake, one, [1])
@@ -209,8 +211,6 @@ def cut(lake: Lake) -> None:
 
 
 def task_given_back(lake: Lake, task: ClaimedTask) -> None:
-    from tracelake_sdk.tasks import Completion, Outcome
-
     [answer] = lake.complete(Completion(fence=task.fence, outcome=Outcome.GIVEN_BACK))
     assert answer.result == "done"
 
@@ -417,3 +417,38 @@ def test_a_report_of_a_scope_that_was_not_announced_is_refused(lake: Lake):
     assert rewrite(lake, task, {A: [(1, "a")]}).result == "committing"
     lake.move()
     assert (0, "b") in lake.rows(lake.location_of("clean"))
+
+
+@pytest.mark.proves("T8.1")
+def test_an_input_that_moves_while_a_task_is_claimed_is_never_older_than_the_base(lake: Lake, monkeypatch: pytest.MonkeyPatch):
+    """Between the two reads of a claim, a newer version of the input comes and a newer result is decided."""
+    lake.deploy(REPLACING)
+    load(lake, 1)
+    armed = [True]
+
+    def meanwhile() -> None:
+        lake.run()
+        [source] = lake.take()
+        lake.write(source, [(2, "a")], state={})
+        lake.move()
+        [newer] = lake.take()
+        assert lake.write(newer, [(2, "new")]).result == "committing"
+
+    for name in ("lines", "current_versions"):
+        real = getattr(versions, name)
+
+        def read(*given: Any, real: Any = real, **named: Any) -> Any:
+            found = real(*given, **named)
+            if armed:
+                armed.clear()
+                meanwhile()
+            return found
+
+        monkeypatch.setattr(versions, name, read)
+    claimed = lake.take()
+    assert not armed
+    # With the newer input it is unchanged; with the older one it would have to be superseded.
+    for older in claimed:
+        lake.write(older, [(older.payload.inputs[0].pinned.version, "old")])
+    lake.move()
+    assert lake.rows(lake.location_of("clean")) == [(2, "new")]
