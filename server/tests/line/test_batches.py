@@ -1,6 +1,7 @@
 """Batches: what a running task has finished is stored once, becomes a small task of its own, and is decided before its producer."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -75,7 +76,6 @@ def test_only_the_current_attempt_posts_batches(lake: Lake, producer: ClaimedTas
     assert post(lake, forged, [file.path]).code == "stale_attempt"
     assert lake.query("SELECT count(*) FROM batch") == [(1,)]
     # The next attempt is told what was posted, goes on behind it, and may name it again.
-    from datetime import UTC, datetime, timedelta
 
     lake.services.reaper.run_once(now=datetime.now(UTC) + timedelta(hours=1))
     again = next(task for task in lake.take() if task.payload.batch is None)

@@ -1,9 +1,24 @@
 """The cascade: a rewrite tells every consumer once, level by level, and ends where nothing changes any more."""
 
 import pytest
-from support.controls import EMIT
+from support.controls import EMIT, fresh_claim_id
 from support.lakes import BRONZE, Lake
-from support.lines import APPENDING, PARTITIONED, RANGED, REPLACING, generation_of, load, load_parts, move_line, part, rewrite, tasks_of, versions_of, waiting, wanted_scopes
+from support.lines import (
+    APPENDING,
+    PARTITIONED,
+    RANGED,
+    REPLACING,
+    generation_of,
+    load,
+    load_parts,
+    move_line,
+    part,
+    rewrite,
+    tasks_of,
+    versions_of,
+    waiting,
+    wanted_scopes,
+)
 from support.sizes import size
 
 from tracelake_sdk.events import EventKind
@@ -301,8 +316,6 @@ def test_a_dataset_without_files_is_nothing_to_wait_for(lake: Lake):
 
 
 def test_a_claim_that_is_repeated_gets_the_same_base_and_pins(lake: Lake):
-    from support.controls import fresh_claim_id
-
     lake.deploy(APPENDING)
     load(lake, 1)
     claim = fresh_claim_id()

@@ -12,6 +12,7 @@ from support.lakes import BRONZE, Lake
 from support.lines import APPENDING, generation_of, load, tasks_of
 from support.sizes import seeded, size
 
+from tracelake_sdk.errors import AlreadyDecided
 from tracelake_sdk.tasks import ClaimedTask, Completion, CompletionAnswer, CompletionResult, Outcome
 
 
@@ -186,8 +187,6 @@ def test_a_canceled_task_commits_nothing(lake: Lake):
 
 
 def test_a_decided_task_cannot_be_canceled(lake: Lake):
-    from tracelake_sdk.errors import AlreadyDecided
-
     lake.deploy(APPENDING)
     load(lake, 1)
     [task] = tasks_of(lake, "clean")

@@ -4,15 +4,18 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from support.lakes import BRONZE, SCHEMA, Lake
 from support.lines import APPENDING, PARTITIONED, REPLACING, load, load_parts, part, rewrite, rewritten, tasks_of, versions_of
 
+from tracelake_sdk.events import EventDraft
 from tracelake_sdk.promotions import Enforcement, Rule
 from tracelake_sdk.rules import RuleMeasurement, RuleScope, Severity
-from tracelake_sdk.tasks import ClaimedTask, CompletionResult, TaskState
+from tracelake_sdk.scopes import FullScope
+from tracelake_sdk.tasks import ClaimedTask, Completion, CompletionResult, Outcome, TaskState
 
 
 def rule(lake: Lake, type: str, expression: str, *, dataset: str = "sample_raw", **parts: Any) -> Rule:
@@ -169,8 +172,6 @@ def test_a_number_of_rows_is_never_exceeded_by_two_batches_at_once(lake: Lake):
 
 
 def test_a_number_of_rows_is_never_exceeded_by_two_reports_of_one_call(lake: Lake):
-    from tracelake_sdk.tasks import Completion, Outcome
-
     lake.deploy(APPENDING)
     rule(lake, "ROW_COUNT", "<= 3", dataset=clean_dataset(lake), scope=RuleScope.TABLE)
     reports = [
@@ -203,8 +204,6 @@ def test_a_key_of_the_table_is_measured_against_the_files_since_by_two_batches_a
 
 def as_owner(lake: Lake, *statements: tuple[str, Sequence[Any]]) -> None:
     """Around every check: as somebody who writes into the database."""
-    import psycopg
-
     with psycopg.connect(lake.database.superuser_url) as connection:
         for guarded in ("dataset", "dataset_revision", "job"):
             connection.execute(f"ALTER TABLE {guarded} DISABLE TRIGGER USER")  # pyright: ignore[reportArgumentType]
@@ -354,9 +353,6 @@ def test_a_state_of_an_operator_that_keeps_none_is_refused(lake: Lake):
 
 @pytest.mark.parametrize("wrong", ["outside", "unsafe", "twice", "file twice", "none", "events"])
 def test_a_report_that_does_not_fit_its_attempt_is_refused_and_changes_nothing(lake: Lake, wrong: str):
-    from tracelake_sdk.events import EventDraft
-    from tracelake_sdk.scopes import FullScope
-
     lake.deploy(BRONZE)
     lake.run()
     task = lake.take_one()

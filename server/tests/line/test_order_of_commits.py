@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+import psycopg
 import pytest
 from deltalake import DeltaTable
 from support.controls import running_control, settings_for
@@ -244,7 +245,6 @@ def test_a_backlog_behind_one_line_hides_no_task_of_another(lake: Lake):
     load(lake, 5)
     lake.take()
     [(task,)] = lake.query("SELECT id FROM task WHERE waits = 'line'")
-    import psycopg
 
     with psycopg.connect(lake.database.superuser_url) as connection:
         connection.execute(

@@ -11,8 +11,11 @@ from support.controls import running_control, settings_for
 from support.databases import StateDatabase
 from support.lakes import BRONZE, Lake
 from support.lines import APPENDING, generation_of, load, tasks_of, versions_of
+from support.processes import wait_until
 
+from tracelake.control.commits.movers import Movers
 from tracelake.control.commits.service import Commits, Committer
+from tracelake.control.process import Control
 from tracelake.storage.contract import PutResult, Storage, StoredFile
 from tracelake.storage.local import LocalStorage
 from tracelake_sdk.errors import StorageOutcomeUnknown, StorageUnavailable
@@ -35,7 +38,6 @@ def test_what_was_decided_and_forgotten_is_committed_by_the_next_one(lake: Lake,
     decide(lake, 1)
     with running_control(settings_for(database, lake.control.settings.home, tasks={"housekeeping_seconds": 0.05}), database) as other:
         # Nobody tells it: it looks over all lines by itself.
-        from support.processes import wait_until
 
         wait_until(lambda: other.one("SELECT count(*) FROM data_version") == 1, "the other control has moved the line")
     assert shown(lake) == [1]
@@ -108,7 +110,6 @@ def test_a_committer_that_wakes_up_late_changes_nothing_and_records_nothing_that
 
 class Faulty:
     """A storage on this machine whose puts fail as often as it is told."""
-
     def __init__(self, real: Storage, faults: Sequence[Callable[[], object] | None]) -> None:
         self.real = real
         self.faults = list(faults)
@@ -168,10 +169,6 @@ def test_a_storage_that_fails_or_answers_nothing_makes_one_version(lake: Lake, f
 
 def test_a_mover_outlives_a_storage_that_is_away(lake: Lake):
     """The loop itself, not a call of it."""
-    from support.processes import wait_until
-
-    from tracelake.control.commits.movers import Movers
-
     lake.deploy(BRONZE)
     decide(lake, 1)
     faulty = Faulty(lake.control.storage, [away, lost, landed])
@@ -213,8 +210,6 @@ def test_nothing_that_was_decided_is_swept_however_long_the_storage_is_away(lake
 @pytest.mark.proves("G3.2")
 @pytest.mark.parametrize("moment", ["freeze:before_commit", "freeze:after_commit", "record:before_commit", "record:after_commit"])
 def test_a_transaction_of_the_line_that_dies_around_its_commit_is_taken_up_again(database: StateDatabase, tmp_path: Path, moment: str):
-    from tracelake.control.process import Control
-
     class Died(Exception):
         pass
 

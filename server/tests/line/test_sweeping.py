@@ -1,13 +1,16 @@
 """Sweeping: what no table names goes one retention after its attempt has ended, and nothing else ever does."""
 
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from support.controls import failed
 from support.lakes import BRONZE, Lake
-from support.lines import APPENDING, PARTITIONED, REPLACING, generation_of, load, load_parts, part, rewrite, tasks_of
+from support.lines import APPENDING, PARTITIONED, REPLACING, generation_of, load, load_parts, part, tasks_of
+from support.processes import wait_until
 
+from tracelake_sdk.errors import StorageUnavailable
 from tracelake_sdk.tasks import Batch, ClaimedTask, CompletionResult
 
 RETENTION = timedelta(days=1)
@@ -121,12 +124,6 @@ def test_files_of_a_batch_stay_until_it_is_adopted_and_what_was_adopted_stays(la
 
 def test_a_sweeper_outlives_a_storage_that_is_away(lake: Lake):
     """The loop itself."""
-    import time
-
-    from support.processes import wait_until
-
-    from tracelake_sdk.errors import StorageUnavailable
-
     calls: list[float] = []
 
     def look() -> int:

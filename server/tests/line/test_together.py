@@ -146,7 +146,7 @@ def test_every_table_is_what_its_inputs_say_once_all_is_quiet(database: StateDat
         lake.deploy(COPIED_AND_COLLECTED, max_attempts=100)
         lake.run("rates")
         hands = [Hand(lakes[number % 2], number) for number in range(4)]
-        with running([*(hand.run_once for hand in hands), lambda: lake.control.sweeper.run_once()]) as raised:
+        with running([*(hand.run_once for hand in hands), lake.control.sweeper.run_once]) as raised:
             rng = random.Random(seed())
             for _ in range(size(12, 120)):
                 lake.run("load")
