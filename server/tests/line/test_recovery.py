@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from support.controls import running_control, settings_for
@@ -179,6 +180,32 @@ def test_a_mover_outlives_a_storage_that_is_away(lake: Lake):
     finally:
         movers.stop()
     assert faulty.puts == 4
+
+
+def test_one_line_that_cannot_be_moved_does_not_keep_the_others_waiting(lake: Lake):
+    lake.deploy(BRONZE)
+    lake.deploy(BRONZE, name="other")
+    decide(lake, 1)
+    lake.run(dag="other")
+    [task] = lake.take()
+    lake.write(task, [(1, "a")], state={})
+    poisoned = generation_of(lake, "load")
+    real = lake.control.committer.record
+
+    def record(generation: UUID, up_to: int) -> int:
+        if generation == poisoned:
+            raise ValueError("something that nobody thought of")
+        return real(generation, up_to)
+
+    movers = Movers(replace(lake.control.committer, record=record), threads=1, look_seconds=0.02, after_move=lambda: None)
+    movers.start()
+    try:
+        movers.told([poisoned])
+        wait_until(lambda: lake.one("SELECT recorded FROM line WHERE generation_id = %s", generation_of(lake, "load", "other")) == 1, "the other line has moved")
+    finally:
+        movers.stop()
+    assert lake.one("SELECT recorded FROM line WHERE generation_id = %s", poisoned) == 0
+    assert lake.move() == 1
 
 
 @pytest.mark.proves("G3.2")

@@ -67,6 +67,9 @@ class Movers:
         except (StorageUnavailable, StorageOutcomeUnknown, Unavailable) as error:
             # Frozen bytes are put again by the next look, here or elsewhere: nothing is lost and nothing happens twice.
             _log.warning("a line waits", generation=str(generation), code=error.code)
+        except Exception:
+            # One line's trouble must not keep this thread from the others; the next look tries it again.
+            _log.exception("a line cannot be moved", generation=str(generation))
         finally:
             with self._turned:
                 self._known.discard(generation)
