@@ -24,7 +24,7 @@ class HomeFiles:
 
     @property
     def credentials(self) -> Path:
-        """The first admin's token and the worker's: `{"admin_token": …, "worker_token": …}`, readable by its owner alone."""
+        """The tokens of the first admin, the worker and the query process: `{"admin_token": …, …}`, readable by its owner alone."""
         return self.home / "credentials.json"
 
     def api_url(self) -> str | None:
@@ -35,6 +35,9 @@ class HomeFiles:
 
     def worker_token(self) -> str | None:
         return _value(self.credentials, "worker_token")
+
+    def query_token(self) -> str | None:
+        return _value(self.credentials, "query_token")
 
 
 def _value(path: Path, key: str) -> str | None:

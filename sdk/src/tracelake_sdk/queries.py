@@ -153,13 +153,19 @@ class PinRequest(_Wire):
     replay_of: UUID | None = None  # take the pins of this query instead of current ones
 
 
-class PinnedTable(BaseModel):
-    pin: QueryPin
-    location: str                       # below the storage's root
+class TableFacts(BaseModel):
+    """What is behind one version; it never changes."""
+
+    location: str                 # below the storage's root
     table_schema: dict[str, Any]
     schema_hash: str
     unique_key: list[str]
-    files: list[tuple[str, str]]        # path below the location, and the hash of its own schema
+    files: list[tuple[str, str]]  # path below the location, and the hash of its own schema
+
+
+class PinnedTable(BaseModel):
+    pin: QueryPin
+    table: TableFacts
 
 
 class Expected(BaseModel):

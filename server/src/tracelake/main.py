@@ -44,6 +44,15 @@ def worker(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def query(arguments: argparse.Namespace) -> int:
+    """Run one query process: it answers queries over pinned versions for control."""
+    from tracelake.query.process import run
+    from tracelake.settings import read_settings
+
+    run(read_settings())
+    return 0
+
+
 def migrate(arguments: argparse.Namespace) -> int:
     """Bring a given Postgres to this release's schema, as the role that owns it."""
     from tracelake.embedded.supervisor import run_migrations
@@ -75,7 +84,7 @@ def doctor(arguments: argparse.Namespace) -> int:
     return _FAILED if any(check.ok is False for check in checks) else 0
 
 
-_COMMANDS: tuple[Callable[[argparse.Namespace], int], ...] = (up, control, worker, migrate, doctor)
+_COMMANDS: tuple[Callable[[argparse.Namespace], int], ...] = (up, control, worker, query, migrate, doctor)
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -87,6 +87,29 @@ class WorkerSettings(_Section):
     commands: dict[str, list[str]] = Field(default_factory=dict)     # operator → program that runs it instead of Spark; it is given the path of its order
 
 
+class QuerySettings(_Section):
+    """Queries: where their process is, what it may take of its machine, and what one query may take of it."""
+
+    url: str | None = None      # where control finds the query process; the embedded system knows its own
+    host: str = "127.0.0.1"
+    port: int = Field(default=0, ge=0, le=65535)  # 0: the embedded system keeps one free port for its home
+    api_url: str | None = None  # where the query process finds control
+    token: SecretStr | None = None
+    engines: int = Field(default=2, ge=1, le=64)               # queries at a time
+    waiting: int = Field(default=32, ge=0, le=1000)            # queries that wait for one of them
+    patience_seconds: float = Field(default=30, ge=0, le=600)  # before one that waits is sent away
+    threads: int = Field(default=0, ge=0, le=256)              # of one query; 0: as many as there are cores
+    memory_mib: int = Field(default=1024, ge=64)               # of one query
+    spill_mib: int = Field(default=4096, ge=0)                 # on disk, of one query
+    max_seconds: float = Field(default=30, gt=0, le=3600)
+    default_rows: int = Field(default=10_000, ge=1)            # of an answer whose question gives no limit
+    max_rows: int = Field(default=100_000, ge=1, le=1_000_000)
+    max_bytes: int = Field(default=64 * 2**20, ge=1024)        # of an answer
+    max_copied_bytes: int = Field(default=4 * 2**30, ge=0)     # of files of an object store, copied for one query
+    lease_seconds: float = Field(default=60, ge=1, le=3600)    # of a pin; it is renewed while its query runs
+    idle_seconds: float = Field(default=300, ge=0, le=86400)   # before an engine that has nothing to do ends
+
+
 class ChaosSettings(_Section):
     """For the chaos suite: kill this very process when it reaches a named point (`claim:before_commit`)."""
 
@@ -105,6 +128,7 @@ class Settings(BaseSettings):
     storage: StorageSettings = StorageSettings()
     webhook: WebhookSettings = WebhookSettings()
     worker: WorkerSettings = WorkerSettings()
+    query: QuerySettings = QuerySettings()
     chaos: ChaosSettings = ChaosSettings()
 
     @classmethod

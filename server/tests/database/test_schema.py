@@ -10,6 +10,7 @@ from tracelake_sdk.access import DagRight, TokenKind
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.events import EventKind, Told
 from tracelake_sdk.promotions import Enforcement, GateStage, GateVerdict
+from tracelake_sdk.queries import QueryStatus
 from tracelake_sdk.rules import RuleScope, Severity
 from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.tasks import AttemptOutcome, TaskState, TriggerKind, Waits
@@ -30,13 +31,14 @@ ENUMS: dict[str, type[StrEnum]] = {
     "enforcement": Enforcement,
     "gate_stage": GateStage,
     "gate_verdict": GateVerdict,
+    "query_status": QueryStatus,
 }
 ONLY_IN_POSTGRES = {"activation_kind"}  # one value, written by one query
 
 APPEND_ONLY = {
     "audit", "dag_version", "generation", "job", "job_input", "dataset", "dataset_revision", "dataset_version", "pointer", "dag_activation",
     "dataset_event", "event_ledger", "run_history", "quality_rule", "policy_rule", "promotion_status", "quality_result", "policy_result", "change",
-    "change_output", "change_scope", "data_version", "data_version_member", "materialization", "materialization_input", "task_input", "batch",
+    "change_output", "change_scope", "data_version", "data_version_member", "materialization", "materialization_input", "task_input", "batch", "query_run",
 }  # fmt: skip
 
 

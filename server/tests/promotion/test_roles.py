@@ -23,6 +23,7 @@ DECISIONS = {
 EXECUTIONS = {
     "audit", "batch", "dag", "dataset_event", "event_ledger", "idempotency", "job_key", "line", "operator_state", "outbox", "run_history", "task",
     "task_attempt", "task_input", "worker_pool",
+    "pin", "pin_dataset", "query_run", "saved_query",
 }  # fmt: skip
 NOBODYS = {"schema_migration"}
 

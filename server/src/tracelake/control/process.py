@@ -12,7 +12,7 @@ import uvicorn
 
 from tracelake.chaos import watch_for
 from tracelake.control.access.administration import Administration, ensure_reserved_roles
-from tracelake.control.access.service import Access, first_start
+from tracelake.control.access.service import Access, ensure_query_token, first_start
 from tracelake.control.access.signed_tokens import issuer
 from tracelake.control.api.app import create_app
 from tracelake.control.api.context import Services
@@ -30,6 +30,10 @@ from tracelake.control.outbox.service import Drainer
 from tracelake.control.outbox.webhook import Webhook
 from tracelake.control.pools import store as pools
 from tracelake.control.promotion.service import Guard, ensure_default_policies
+from tracelake.control.queries.forwarding import Forwarding
+from tracelake.control.queries.pins import Pins
+from tracelake.control.queries.receipts import Receipts
+from tracelake.control.queries.saving import SavedQueries
 from tracelake.control.registry.read_roles import Reading
 from tracelake.control.registry.snapshots import Snapshots
 from tracelake.control.tasks.asking import Asking
@@ -92,7 +96,9 @@ class Control:
         access = settings.access
         with self.database.transaction("first_start", role=Role.DEFINE) as tx:
             made = first_start(tx, settings.home, org=access.org, admin_issuer=access.admin_issuer, admin_subject=access.admin_subject)
-            for org in pools.orgs(tx):
+            orgs = pools.orgs(tx)
+            ensure_query_token(tx, settings.home, org=orgs[0])
+            for org in orgs:
                 ensure_reserved_roles(tx, org)
                 ensure_default_policies(tx, org=org, actor="first start")
                 for runtime in sorted({runtime for runtime, _ in OPERATORS}):
@@ -103,6 +109,7 @@ class Control:
         self.movers.start()
         self._loop("housekeeping", self._keep_house, settings.tasks.housekeeping_seconds)
         self._loop("sweep", self.sweeper.run_once, _SWEEP_SECONDS)
+        self._loop("pins", self.services.pins.run_once, settings.query.lease_seconds / 2)
         if self.drainer is not None:
             self._loop("outbox", self.drainer.run_once, settings.tasks.housekeeping_seconds)
 
@@ -113,6 +120,7 @@ class Control:
         for loop in self._loops:
             loop.join(timeout=10)
         self.wakeups.stop()
+        self.services.forwarding.close()
         self.database.__exit__()
 
     def _services(self) -> Services:
@@ -140,6 +148,10 @@ class Control:
             asking=Asking(database),
             explaining=Explaining(database),
             guard=Guard(database),
+            pins=Pins(database, timedelta(seconds=settings.query.lease_seconds)),
+            receipts=Receipts(database),
+            saved_queries=SavedQueries(database),
+            forwarding=Forwarding(settings.query.url, longest=settings.query.max_seconds + settings.query.patience_seconds),
             reaper=Reaper(database, self._wake, lease, backoff, finisher, max_unrecorded),
             waiting=self.waiting,
         )

@@ -171,7 +171,7 @@ class Engines:
                 self._wait_in_line()
             self._busy += 1
             while self._free:
-                engine = self._free.pop()
+                engine = self._free.pop(0)  # the one that has had the most time to open its next connection
                 if not engine.wait_for_answer(0):  # it says nothing unasked: one that does has ended
                     return engine
                 engine.end()

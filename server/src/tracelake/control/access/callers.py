@@ -20,6 +20,7 @@ class Right(StrEnum):
     CREATE = "create"          # deploy a DAG that is not there yet
     DEFINE = "define"          # define rules and policies
     AUDIT = "audit"            # read who did what
+    PIN = "pin"                # of a query process: pin what whoever asks it may read
     ADMINISTER = "administer"  # users, roles, tokens, grants, read roles
 
 
@@ -31,7 +32,7 @@ _ROLES_WITH: dict[Right, frozenset[str]] = {
     Right.ADMINISTER: frozenset({ADMIN}),
 }
 # What a service's token may be given. A service that deploys creates DAGs where a role of its token lets it.
-SCOPES = (Right.READ, Right.OPERATE, Right.DEPLOY, Right.DEFINE)
+SCOPES = (Right.READ, Right.OPERATE, Right.DEPLOY, Right.DEFINE, Right.PIN)
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from uuid import UUID
 
 from tracelake.control.access import store
 from tracelake.control.access.administration import ensure_reserved_roles
-from tracelake.control.access.callers import ADMIN, Caller
+from tracelake.control.access.callers import ADMIN, Caller, Right
 from tracelake.control.access.signed_tokens import Issuer, looks_signed, subject_of
 from tracelake.control.access.tokens import new_token, token_sha256
 from tracelake.control.database.transactions import Database, Transaction
@@ -72,6 +73,18 @@ def first_start(tx: Transaction, home: Path, *, org: str, admin_issuer: str, adm
     store.add_token(tx, org=org_id, kind=TokenKind.WORKER, label="first worker", sha256=token_sha256(worker_token))
     store.append_audit(tx, org=org_id, actor="first start", action="create_org", object=org)
     return True
+
+
+def ensure_query_token(tx: Transaction, home: Path, *, org: UUID) -> None:
+    """Makes the token of this home's query process valid, and first of all makes it: a home of an earlier release has none."""
+    files = HomeFiles(home)
+    token = files.query_token()
+    if token is None:
+        token = new_token()
+        there = json.loads(files.credentials.read_text()) if files.credentials.exists() else {}
+        _keep(files.credentials, there | {"query_token": token})
+    if store.caller_of_token(tx, token_sha256(token)) is None:
+        store.add_token(tx, org=org, kind=TokenKind.SERVICE, label="query process", sha256=token_sha256(token), scopes=[Right.PIN.value])
 
 
 def _keep(path: Path, content: dict[str, str]) -> None:

@@ -6,13 +6,17 @@ from typing import Annotated, cast
 from fastapi import Depends, Request
 
 from tracelake.control.access.administration import Administration
-from tracelake.control.access.callers import Caller
+from tracelake.control.access.callers import Caller, Right
 from tracelake.control.access.service import Access
 from tracelake.control.dags.granting import Granting
 from tracelake.control.database.transactions import Database
 from tracelake.control.deploys.service import Deploys
 from tracelake.control.explain.service import Explaining
 from tracelake.control.promotion.service import Guard
+from tracelake.control.queries.forwarding import Forwarding
+from tracelake.control.queries.pins import Pins
+from tracelake.control.queries.receipts import Receipts
+from tracelake.control.queries.saving import SavedQueries
 from tracelake.control.registry.read_roles import Reading
 from tracelake.control.registry.snapshots import Snapshots
 from tracelake.control.tasks.asking import Asking
@@ -50,6 +54,10 @@ class Services:
     asking: Asking
     explaining: Explaining
     guard: Guard
+    pins: Pins
+    receipts: Receipts
+    saved_queries: SavedQueries
+    forwarding: Forwarding
     reaper: Reaper
     waiting: WaitingRoom
 
@@ -80,6 +88,14 @@ def worker_of(request: Request) -> Caller:
     return caller
 
 
+def query_process_of(request: Request) -> Caller:
+    caller = caller_of(request)
+    if caller.kind is not TokenKind.SERVICE or Right.PIN not in caller.scopes:
+        raise Forbidden("Only a query process's token, a service's with the scope `pin`, may call this.")
+    return caller
+
+
 Serving = Annotated[Services, Depends(services_of)]
 User = Annotated[Caller, Depends(user_of)]
 Worker = Annotated[Caller, Depends(worker_of)]
+QueryProcess = Annotated[Caller, Depends(query_process_of)]

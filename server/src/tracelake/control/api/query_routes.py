@@ -1,0 +1,85 @@
+"""Queries over HTTP: asked here, answered by a query process; receipts, replay, and statements that people keep."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+from uuid import UUID
+
+import anyio
+import anyio.to_thread
+from fastapi import APIRouter, Path, Request, Response
+
+from tracelake.control.access.callers import Caller
+from tracelake.control.api.context import Services, Serving, User, services_of, user_of
+from tracelake.control.api.paging import Limit, Token, id_of
+from tracelake.control.api.pin_routes import takes
+from tracelake_sdk.errors import TooManyQueries
+from tracelake_sdk.pages import Page
+from tracelake_sdk.queries import QueryAnswer, QueryRequest, QueryRun, ReplayRequest, SavedQuery, SaveQuery
+
+router = APIRouter(prefix="/v1", tags=["queries"])
+
+Name = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_]{0,127}$")]
+
+
+async def _forward(request: Request, question: Callable[[Services, Caller], dict[str, Any]]) -> Response:
+    """In the queries' own bounded threads; beyond the bound the answer comes at once."""
+    limiter: anyio.CapacityLimiter = request.app.state.queries
+    if limiter.borrowed_tokens >= limiter.total_tokens:
+        raise TooManyQueries(retry_after=1)
+
+    def ask() -> Response:
+        services = services_of(request)
+        answered = services.forwarding.ask(request.headers["authorization"], question(services, user_of(request)))
+        return Response(answered.body, status_code=answered.status, headers=answered.headers)
+
+    return await anyio.to_thread.run_sync(ask, limiter=limiter)
+
+
+@router.post("/query", response_model=QueryAnswer, openapi_extra=takes(QueryRequest))
+async def query(request: Request) -> Response:
+    """One SELECT over published datasets that the caller may read; what it read and what came out is in the receipt."""
+    body = await request.body()
+    return await _forward(request, lambda services, user: QueryRequest.model_validate_json(body).model_dump(mode="json"))
+
+
+@router.post("/queries/{id}/replay", response_model=QueryAnswer, openapi_extra=takes(ReplayRequest))
+async def replay(request: Request, id: UUID) -> Response:
+    """The same statement on the same versions; whether the same rows came out is in the answer."""
+    body = await request.body()
+
+    def question(services: Services, user: Caller) -> dict[str, Any]:
+        asked = ReplayRequest.model_validate_json(body or b"{}")
+        return {"sql": services.receipts.to_replay(user, id, asked.sql), "format": asked.format, "replay_of": str(id)}
+
+    return await _forward(request, question)
+
+
+@router.get("/queries")
+def queries(services: Serving, user: User, limit: Limit = 50, token: Token = None) -> Page[QueryRun]:
+    """The caller's own, the newest first; admins and auditors see everybody's, without the statements."""
+    return services.receipts.list_runs(user, before=id_of(token), limit=limit)
+
+
+@router.get("/queries/{id}")
+def query_run(services: Serving, user: User, id: UUID) -> QueryRun:
+    return services.receipts.get(user, id)
+
+
+@router.get("/saved-queries")
+def saved_queries(services: Serving, user: User) -> list[SavedQuery]:
+    return services.saved_queries.list_saved(user)
+
+
+@router.get("/saved-queries/{name}")
+def saved_query(services: Serving, user: User, name: Name) -> SavedQuery:
+    return services.saved_queries.get(user, name)
+
+
+@router.put("/saved-queries/{name}")
+def save_query(services: Serving, user: User, name: Name, body: SaveQuery) -> SavedQuery:
+    return services.saved_queries.save(user, name, body.sql, body.description)
+
+
+@router.delete("/saved-queries/{name}", status_code=204)
+def forget_query(services: Serving, user: User, name: Name) -> None:
+    services.saved_queries.forget(user, name)

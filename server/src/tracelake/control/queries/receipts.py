@@ -1,0 +1,75 @@
+"""Receipts: what was asked, and whether it can be asked again."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from tracelake.control.access.callers import Caller, Right
+from tracelake.control.database.transactions import Database
+from tracelake.control.queries import resolving, store
+from tracelake.control.queries.pins import sql_sha256
+from tracelake.control.queries.store import RunRow
+from tracelake_sdk.errors import NotFound, NotReplayable
+from tracelake_sdk.pages import Page
+from tracelake_sdk.queries import QueryPin, QueryRun, QueryStatus
+
+
+@dataclass(frozen=True)
+class Receipts:
+    database: Database
+
+    def get(self, caller: Caller, id: UUID) -> QueryRun:
+        """The caller's own; admins and auditors see everybody's, without the statement."""
+        caller.require(Right.READ)
+        with self.database.transaction("query_run") as tx:
+            rows = store.runs(tx, caller, everybody=caller.sees_all, id=id)
+        if not rows:
+            raise NotFound(f"{caller.name} asked no query {id} in this org.")
+        return _told(caller, rows[0])
+
+    def list_runs(self, caller: Caller, *, before: UUID | None, limit: int) -> Page[QueryRun]:
+        caller.require(Right.READ)
+        with self.database.transaction("query_runs") as tx:
+            rows = store.runs(tx, caller, everybody=caller.sees_all, before=before, limit=limit + 1)
+        return Page(items=[_told(caller, row) for row in rows[:limit]], next=str(rows[limit - 1].id) if len(rows) > limit else None)
+
+    def to_replay(self, caller: Caller, id: UUID, sql: str | None) -> str:
+        """The statement to ask again; raises NotReplayable at once where another answer would mean nothing.
+
+        Whether the caller may read the datasets today is asked when they are pinned.
+        """
+        caller.require(Right.READ)
+        with self.database.transaction("query_to_replay") as tx:
+            run = resolving.get_run(tx, caller, id)
+        mine = _is_author(caller, run)
+        if not mine and (sql is None or sql_sha256(sql) != run.sql_sha256):
+            raise NotFound(f"{caller.name} asked no query {id} in this org; who has its receipt sends its statement along.")
+        if sql is not None and sql_sha256(sql) != run.sql_sha256:
+            raise NotReplayable("The statement is not the one of this query.")
+        if not run.replayable:
+            raise NotReplayable(run.why_not or "It came to no result that could be compared.")
+        return run.sql
+
+
+def _is_author(caller: Caller, run: RunRow) -> bool:
+    return (caller.user_id, caller.token_id) == (run.user_id, run.token_id)
+
+
+def _told(caller: Caller, run: RunRow) -> QueryRun:
+    return QueryRun(
+        id=run.id,
+        at=run.at,
+        actor=run.actor,
+        sql=run.sql if _is_author(caller, run) else None,
+        sql_sha256=run.sql_sha256,
+        pins=[QueryPin.model_validate(pin) for pin in run.pins],
+        status=QueryStatus(run.status),
+        error_code=run.error_code,
+        result_hash=run.result_hash,
+        left_out=run.left_out,
+        row_count=run.row_count,
+        milliseconds=run.milliseconds,
+        engine_version=run.engine_version,
+        replayable=run.replayable,
+        why_not=run.why_not,
+        replay_of=run.replay_of,
+    )

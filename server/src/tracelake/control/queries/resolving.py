@@ -1,0 +1,66 @@
+"""Resolving: from the names in a query to versions that the caller may read."""
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from tracelake.control.access.callers import Caller
+from tracelake.control.database.transactions import Transaction
+from tracelake.control.queries import store
+from tracelake.control.queries.store import RunRow
+from tracelake.control.registry import reading
+from tracelake.control.registry import store as registry
+from tracelake.control.registry.store import Resolved
+from tracelake_sdk.errors import NotFound, QueryRefused
+from tracelake_sdk.queries import AskedName, QueryPin
+
+
+def resolve(tx: Transaction, caller: Caller, names: Sequence[AskedName]) -> list[QueryPin]:
+    """In the order of the names. One statement reads all of them, so that all are of one moment."""
+    found = {row.name: row for row in registry.resolve(tx, caller.org_id, sorted({asked.name for asked in names}))} if names else {}
+    may = reading.readable(tx, caller, {row.dataset_id for row in found.values()})
+    for asked in names:
+        if asked.name not in found or found[asked.name].dataset_id not in may:
+            raise NotFound(f"There is no dataset {asked.name[:128]!r} that {caller.name} may read; {_advice(tx, caller, asked.name)}")
+    numbered = {(found[asked.name].dataset_id, asked.version) for asked in names if asked.version is not None}
+    recorded = store.tables(tx, sorted(numbered)) if numbered else {}
+    pins: list[QueryPin] = []
+    for asked in names:
+        row = found[asked.name]
+        if asked.version is None:
+            pins.append(_current(row))
+            continue
+        table = recorded.get((row.dataset_id, asked.version))
+        if table is None or (row.pinned and row.version != asked.version):
+            raise NotFound(f"The dataset {asked.name} has no version {asked.version}{'' if row.version is None else f'; its newest is {row.version}'}.")
+        pins.append(QueryPin(name=asked.called, dataset_uuid=row.dataset_id, dataset_version=table.dataset_version_id, version=asked.version))
+    return pins
+
+
+def require_readable(tx: Transaction, caller: Caller, datasets: Mapping[UUID, str]) -> None:
+    """Raises NotFound; the values are what the datasets were called."""
+    for dataset in set(datasets) - reading.readable(tx, caller, datasets):
+        raise NotFound(f"There is no dataset {datasets[dataset]!r} that {caller.name} may read; {_advice(tx, caller, datasets[dataset])}")
+
+
+def get_run(tx: Transaction, caller: Caller, id: UUID) -> RunRow:
+    """A query of the org, whoever asked it; raises NotFound."""
+    rows = store.runs(tx, caller, everybody=True, id=id)
+    if not rows:
+        raise NotFound("There is no such query in this org.")
+    return rows[0]
+
+
+def _current(row: Resolved) -> QueryPin:
+    if not row.has_files:
+        raise QueryRefused(f"The dataset {row.name} is told in events and ranges, and has no rows that could be queried.")
+    if row.version is None or row.dataset_version_id is None:
+        raise NotFound(f"The dataset {row.name} has no version yet; `tracelake explain {row.name}` says why.")
+    return QueryPin(name=row.name, dataset_uuid=row.dataset_id, dataset_version=row.dataset_version_id, version=row.version)
+
+
+def _advice(tx: Transaction, caller: Caller, name: str) -> str:
+    # Auditors know of every dataset and read none: to name one would send them into the same answer.
+    near = None
+    if caller.is_admin or not caller.sees_all:
+        near = reading.nearest(name, registry.all_names(tx, org=caller.org_id, datasets=reading.all_visible(tx, caller)))
+    return f"did you mean {near}?" if near else "`tracelake dataset list` lists those there are."

@@ -1,0 +1,64 @@
+"""The HTTP interface of a query process: one question, and how the process itself is."""
+
+import structlog
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tracelake.query.front import Front, Question
+from tracelake_sdk.errors import Malformed, TooLarge, TracelakeError, Unauthenticated
+from tracelake_sdk.queries import MEDIA_TYPES, MOST_SQL
+
+_log = structlog.get_logger()
+
+_MOST_BYTES = MOST_SQL * 8  # a character takes up to four bytes, and up to six more when JSON escapes it
+
+
+def create_app(front: Front) -> Starlette:
+    async def query(request: Request) -> Response:
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > _MOST_BYTES:
+                return _problem(TooLarge(f"A statement has at most {MOST_SQL:,} characters."))
+        return await run_in_threadpool(_answer, front, request.headers.get("authorization", ""), body)
+
+    async def alive(request: Request) -> Response:
+        return JSONResponse({"status": "alive"})
+
+    return Starlette(routes=[Route("/query", query, methods=["POST"]), Route("/healthz", alive), Route("/readyz", alive)])
+
+
+def _answer(front: Front, authorization: str, body: bytes) -> Response:
+    try:
+        reply = front.answer(_question(body), _token(authorization))
+    except TracelakeError as error:
+        return _problem(error)
+    except Exception as error:  # no trace: it could hold the statement
+        _log.error("an unexpected error", error=type(error).__name__)
+        return _problem(TracelakeError())
+    return Response(reply.body, headers=reply.headers, media_type=MEDIA_TYPES[reply.format])
+
+
+def _token(authorization: str) -> str:
+    scheme, _, token = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise Unauthenticated
+    return token.strip()
+
+
+def _question(body: bytes) -> Question:
+    try:
+        return Question.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise Malformed(f"The request is wrong at {place or 'its top'}: {first['msg']}.") from None
+
+
+def _problem(error: TracelakeError) -> Response:
+    headers = {"Retry-After": str(error.retry_after)} if error.retry_after else {}
+    return JSONResponse(error.problem(), status_code=error.status, headers=headers, media_type="application/problem+json")

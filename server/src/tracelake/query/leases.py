@@ -1,0 +1,83 @@
+"""Leases: pins of running queries are renewed, all of them together, well before they run out."""
+
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from uuid import UUID
+
+import structlog
+
+from tracelake.query.control_client import ControlClient
+from tracelake_sdk.errors import TracelakeError
+from tracelake_sdk.queries import Pinned
+
+_log = structlog.get_logger()
+
+
+class Leases:
+    """`run_once` renews what is due; with no query running it waits without a look."""
+
+    def __init__(self, control: ControlClient) -> None:
+        self._control: ControlClient = control
+        self._change: threading.Condition = threading.Condition()
+        self._due: dict[UUID, tuple[float, float]] = {}  # pin → when to renew it, and how long a renewal is put off
+        self._stopping: bool = False
+        self._thread: threading.Thread = threading.Thread(target=self._live, name="leases", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        with self._change:
+            self._stopping = True
+            self._change.notify()
+
+    @contextmanager
+    def held(self, pinned: Pinned) -> Generator[None]:
+        """Renewed until the end of this block."""
+        pause = pinned.lease_seconds / 3
+        with self._change:
+            self._due[pinned.id] = (time.monotonic() + pause, pause)
+            self._change.notify()
+        try:
+            yield
+        finally:
+            with self._change:
+                self._due.pop(pinned.id, None)
+
+    def run_once(self) -> float | None:
+        """Renews what is due, and says in how many seconds to look again; None: when something is held."""
+        now = time.monotonic()
+        with self._change:
+            due = [pin for pin, (at, _) in self._due.items() if at <= now]
+        if due:
+            self._renew(due, now)
+        with self._change:
+            return max(0.0, min(at for at, _ in self._due.values()) - time.monotonic()) if self._due else None
+
+    def _renew(self, due: list[UUID], now: float) -> None:
+        try:
+            lost = self._control.renew(due).lost
+        except TracelakeError as error:
+            _log.warning("pins were not renewed", number=len(due), error=error.code)
+            lost = []
+        with self._change:
+            for pin in due:
+                if pin in self._due:
+                    pause = self._due[pin][1]
+                    self._due[pin] = (now + pause, pause)
+            for pin in lost:
+                self._due.pop(pin, None)  # its query is told when it wants to give it back
+
+    def _live(self) -> None:
+        while True:
+            wait = self.run_once()
+            with self._change:
+                if self._stopping:
+                    return
+                if wait is None and self._due:
+                    continue  # something was held since the look
+                self._change.wait(wait)
+                if self._stopping:
+                    return

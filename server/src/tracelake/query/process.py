@@ -1,0 +1,133 @@
+"""The query process: built from its settings, serves until a signal asks it to stop."""
+
+import gc
+import os
+import shutil
+import threading
+from pathlib import Path
+from types import FrameType
+from urllib.parse import urlsplit
+
+import structlog
+import uvicorn
+
+from tracelake.chaos import watch_for
+from tracelake.launch import hide_memory
+from tracelake.logging_setup import configure_logging
+from tracelake.query.app import create_app
+from tracelake.query.control_client import ControlClient
+from tracelake.query.copies import Copies
+from tracelake.query.engine_contract import EngineLimits
+from tracelake.query.engines import Engines
+from tracelake.query.front import Front
+from tracelake.query.leases import Leases
+from tracelake.settings import Settings
+from tracelake.storage.opening import open_storage
+from tracelake_sdk.errors import NotRunning, SettingInvalid
+from tracelake_sdk.home import HomeFiles
+
+_log = structlog.get_logger()
+
+_LOOK_SECONDS = 30.0  # between two looks for engines that nobody asks any more
+
+
+class QueryServer(uvicorn.Server):
+    """A query process's parts behind a socket."""
+
+    def __init__(self, settings: Settings) -> None:
+        query = settings.query
+        folder = _own_folder(settings.home)
+        self._folder: Path = folder
+        self._control: ControlClient = _control(settings)
+        limits = EngineLimits(
+            threads=query.threads or os.cpu_count() or 1,
+            memory_mib=query.memory_mib,
+            spill_mib=query.spill_mib,
+            max_seconds=query.max_seconds,
+            max_bytes=query.max_bytes,
+        )
+        self.engines: Engines = Engines(
+            limits, folder, at_once=query.engines, waiting=query.waiting, patience=query.patience_seconds, idle_seconds=query.idle_seconds
+        )
+        self._leases: Leases = Leases(self._control)
+        storage = open_storage(settings, watch_for(settings.chaos.kill_at))
+        copies = Copies(storage, folder, most_bytes=query.max_copied_bytes)
+        front = Front(self._control, self.engines, self._leases, copies, query.default_rows, query.max_rows)
+        self._stopped: threading.Event = threading.Event()
+        super().__init__(
+            uvicorn.Config(
+                create_app(front),
+                host=query.host,
+                port=query.port,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                loop="uvloop",
+                http="httptools",
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=5,
+            )
+        )
+
+    def serve_until_told(self) -> None:
+        self._leases.start()
+        looking = threading.Thread(target=self._look_for_idle, name="idle", daemon=True)
+        looking.start()
+        try:
+            self.run()
+        finally:
+            self._stopped.set()
+            self._leases.stop()
+            self.engines.close()
+            self._control.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal is a wish to stop, and the process ends with 0; uvicorn's own way would end it by the signal."""
+        self.should_exit = True
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, once it has started."""
+        return int(self.servers[0].sockets[0].getsockname()[1])
+
+    def _look_for_idle(self) -> None:
+        while not self._stopped.wait(_LOOK_SECONDS):
+            self.engines.end_idle()
+
+
+def run(settings: Settings) -> None:
+    """Serves until it is told to stop."""
+    configure_logging()
+    hide_memory()  # it holds tokens, and engines that must not know them run under the same user
+    server = QueryServer(settings)
+    gc.freeze()
+    _log.info("started", host=settings.query.host, port=settings.query.port, engines=settings.query.engines)
+    server.serve_until_told()
+
+
+def _control(settings: Settings) -> ControlClient:
+    files = HomeFiles(settings.home)
+    api_url = settings.query.api_url or files.api_url()
+    if api_url is None:
+        raise NotRunning(f"No Tracelake system runs in {settings.home}; start one with `tracelake up`, or set TRACELAKE__QUERY__API_URL to control's address.")
+    parts = urlsplit(api_url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise SettingInvalid("TRACELAKE__QUERY__API_URL: write control's address as http://host:port")
+    token = settings.query.token.get_secret_value() if settings.query.token else files.query_token()
+    if not token:
+        raise SettingInvalid(f"TRACELAKE__QUERY__TOKEN: set it to a service's token with the scope `pin`; {files.credentials} holds none")
+    return ControlClient(api_url, token)
+
+
+def _own_folder(home: Path) -> Path:
+    """Where engines work: a folder of this process; what a killed one left goes with the home's."""
+    root = home / "query"
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for left in root.iterdir():
+        if left.name.isdigit() and not Path(f"/proc/{left.name}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    own = root / str(os.getpid())
+    shutil.rmtree(own, ignore_errors=True)
+    own.mkdir(mode=0o700)
+    return own
