@@ -85,6 +85,13 @@ def test_a_rule_that_cannot_be_measured_says_why_and_harms_no_other(bench: Bench
     assert found.rules[1].violations == 2
 
 
+@pytest.mark.proves("T2.2")
+@pytest.mark.parametrize("scope", RuleScope)
+def test_an_output_without_files_and_without_a_table_misses_no_column(bench: Bench, scope: RuleScope):
+    found = bench.stage(rules=[rule(NotNull(column="name"), 1, scope)])
+    assert [(measurement.violations, measurement.examined, measurement.error) for measurement in found.rules] == [(0, 0, None)]
+
+
 def test_an_output_without_files_keeps_the_tables_schema_and_breaks_nothing(bench: Bench):
     schema = {"type": "struct", "fields": [{"metadata": {}, "name": "id", "nullable": True, "type": "long"}]}
     found = bench.stage(table_schema=schema, rules=[rule(NotNull(column="id"), 1), rule(Unique(columns=("id",)), 2, RuleScope.TABLE), rule(Unique(columns=("id",)), 3)])

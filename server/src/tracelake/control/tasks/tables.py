@@ -146,6 +146,9 @@ class Tables:
 
     def _carried(self, id: UUID, measured: OutputMeasured) -> Carried:
         state = self.states.get(id)
+        if state and not measured.table_schema.get("fields"):
+            # Nothing was written, and there was no table when the attempt began: nothing is said about columns.
+            return carries(state.table_schema, state.table_schema)
         return carries(state.table_schema if state else None, measured.table_schema)
 
     def _rows(self, id: UUID) -> int:

@@ -62,7 +62,9 @@ class Counter:
             try:
                 checks[number] = check_of(rule.tree, rows.columns)
             except RuleUnmeasurable as error:
-                found[number] = unmeasured(rule, str(error))
+                # Without any file and any table there is nothing that could miss a column.
+                nothing = not rows.columns and not rows.local
+                found[number] = _measured(rule, 0, 0, MeasuringMethod.FOOTERS, 0) if nothing else unmeasured(rule, str(error))
         for number, check in checks.items():
             answer = self._without_scan(rows, check)
             if answer is not None:
