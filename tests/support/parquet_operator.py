@@ -256,6 +256,7 @@ def work(order: Order, spec: Spec) -> OperatorOutcome:
     staged: list[OutputStaged] = []
     if spec.get("batches"):
         post(order, spec, moments)
+        staged = [OutputStaged(index=output.index, files=[], scopes=list(output.scopes)) for output in order.outputs]
     else:
         staged = stage(order, specs, moments)
     wait_for(spec.get("wait_before_outcome"))

@@ -111,6 +111,8 @@ def end_leases(processes: Processes, worker: str = "%") -> int:
 def settle(processes: Processes, expected: Counter[tuple[str, str]], rows: list[tuple[Any, ...]], *, refused: bool = True) -> tuple[int, dict[str, Table]]:
     """Everything comes to rest as expected: all rows that were allowed, none that was not, in any version; returns the number of attempts and the tables."""
     wait_until_quiet(processes.database, longest=LONGEST)
+    for error in rows_of(processes.database, "SELECT task_id, attempt, error_class, error_message FROM task_attempt WHERE error_class IS NOT NULL"):
+        print(*error)  # pytest shows it of a test that failed
     account, tables = account_for_lines(processes.database, processes.home / "lake")
     assert account.tasks == expected
     assert tables["load"].rows == tables["clean"].rows == rows

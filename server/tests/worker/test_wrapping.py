@@ -279,7 +279,7 @@ def test_batches_are_sealed_and_posted_while_the_program_runs(shop: Workshop):
         assert (shop.settings.home / "lake" / LOCATION / batch.files[0]).stat().st_mode & 0o222 == 0
     [report] = shop.control.completions
     assert report.posted == list(shop.control.batches.values())
-    assert (report.outputs, report.state) == ([], {"end": True})
+    assert ([output.files for output in report.outputs], report.state) == ([[]], {"end": True})
 
 
 def test_a_batch_whose_answer_was_lost_is_posted_again_under_its_name(shop: Workshop):
