@@ -1,8 +1,10 @@
 """Transactions: one connection pool, one name a use case, one database role a transaction."""
 
+import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import cache
 from typing import Any, LiteralString, Self, TypeVar
 
 import orjson
@@ -29,6 +31,10 @@ class Role(StrEnum):
 _BECOME: dict[Role, LiteralString] = {Role.DECIDE: "SET LOCAL ROLE tracelake_decide", Role.DEFINE: "SET LOCAL ROLE tracelake_define"}
 
 
+# A condition that falls away when its value is null: a plan that fits every value would use no index for it.
+_MAY_FALL_AWAY = re.compile(r"%\(\w+\)s(::\w+(\[\])?)? IS NULL OR")
+
+
 def nobody_watches(moment: str) -> None:
     """The watch of every process outside the chaos suite."""
 
@@ -41,11 +47,11 @@ class Transaction:
 
     def all(self, row: type[Row], query: LiteralString, /, **values: object) -> list[Row]:
         with self.connection.cursor(row_factory=class_row(row)) as cursor:
-            return cursor.execute(query, values).fetchall()
+            return cursor.execute(query, values, prepare=_prepare(query)).fetchall()
 
     def find(self, row: type[Row], query: LiteralString, /, **values: object) -> Row | None:
         with self.connection.cursor(row_factory=class_row(row)) as cursor:
-            return cursor.execute(query, values).fetchone()
+            return cursor.execute(query, values, prepare=_prepare(query)).fetchone()
 
     def get(self, row: type[Row], query: LiteralString, missing: str, /, **values: object) -> Row:
         """The row that must be there, or NotFound with the sentence `missing`."""
@@ -56,17 +62,17 @@ class Transaction:
 
     def tuples(self, query: LiteralString, /, **values: object) -> list[tuple[Any, ...]]:
         with self.connection.cursor(row_factory=tuple_row) as cursor:
-            return cursor.execute(query, values).fetchall()
+            return cursor.execute(query, values, prepare=_prepare(query)).fetchall()
 
     def values(self, query: LiteralString, /, **values: object) -> list[Any]:
         """The only column of every row."""
         with self.connection.cursor(row_factory=scalar_row) as cursor:
-            return cursor.execute(query, values).fetchall()
+            return cursor.execute(query, values, prepare=_prepare(query)).fetchall()
 
     def value(self, query: LiteralString, /, **values: object) -> Any:
         """The only column of the only row."""
         with self.connection.cursor(row_factory=scalar_row) as cursor:
-            return cursor.execute(query, values).fetchone()
+            return cursor.execute(query, values, prepare=_prepare(query)).fetchone()
 
     def touched(self, query: LiteralString, /, **values: object) -> int:
         """How many rows a statement that ends in RETURNING touched."""
@@ -75,7 +81,7 @@ class Transaction:
     def run(self, query: LiteralString, /, **values: object) -> None:
         """Sends it; nothing waits for its answer before the next question or the commit, where an error comes to light."""
         with self.connection.cursor() as cursor:
-            cursor.execute(query, values)
+            cursor.execute(query, values, prepare=_prepare(query))
 
 
 class Database:
@@ -121,4 +127,14 @@ def _as_execute(connection: Connection[Any]) -> None:
     array_literals.install(connection)
     set_json_loads(orjson.loads, connection)
     connection.execute("SET ROLE tracelake_execute")
+    # A statement is planned once for a connection, not each time: planning the larger ones takes a hundred times as long as running them.
+    # By index then, whatever the tables' sizes were when it was planned: what is small now may be large before it is planned again.
+    connection.execute("SET plan_cache_mode = force_generic_plan")
+    connection.execute("SET enable_seqscan = off")
     connection.commit()
+
+
+@cache
+def _prepare(query: LiteralString) -> bool | None:
+    """None: as the driver thinks best, which is from the fifth time on; what is not prepared is planned each time."""
+    return False if _MAY_FALL_AWAY.search(query) else None
