@@ -186,4 +186,4 @@ def test_without_its_extra_the_command_line_says_what_to_install() -> None:
 
 def test_the_demos_dag_is_the_example() -> None:
     root = Path(__file__).resolve().parents[2]
-    assert (root / "sdk/src/tracelake_sdk/cli/demo/ranges.yaml").read_bytes() == (root / "examples/ranges/dag.yaml").read_bytes()
+    assert (root / "sdk/src/tracelake_sdk/cli/demo/shop.yaml").read_bytes() == (root / "examples/shop/dag.yaml").read_bytes()

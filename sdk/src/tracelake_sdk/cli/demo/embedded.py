@@ -21,8 +21,6 @@ from tracelake_sdk.home import HomeFiles, default_home
 _START_SECONDS = 180.0
 _STOP_SECONDS = 60.0
 _SAID = re.compile(r"error \[([a-z_]+)\]: (.*)")
-# A worker that is killed keeps its tasks until its lease ends; a demo need not wait half a minute for that.
-_PATIENCE = {"TRACELAKE__TASKS__LEASE_SECONDS": "4", "TRACELAKE__TASKS__BACKOFF_SECONDS": "0.5"}
 
 
 @dataclass
@@ -45,22 +43,6 @@ class OwnSystem:
             if time.monotonic() > deadline:
                 raise StartFailed(f"The system did not start in {_START_SECONDS:.0f} seconds; its logs are in {self.files.home / 'logs'}.")
             time.sleep(0.05)
-
-    def kill_worker(self) -> int:
-        """`kill -9`, when nobody can tidy up; returns which process it was."""
-        pid = self.worker_after(None)
-        os.kill(pid, signal.SIGKILL)
-        return pid
-
-    def worker_after(self, gone: int | None) -> int:
-        """The process id of its worker, once that is another than the one that is gone."""
-        deadline = time.monotonic() + _START_SECONDS
-        while time.monotonic() < deadline:
-            pid = _read(self.files.home / "state.json").get("processes", {}).get("worker", {}).get("pid")
-            if isinstance(pid, int) and pid != gone and _parent_of(pid) == self.process.pid:
-                return pid
-            time.sleep(0.05)
-        raise StartFailed(f"The system has no worker; its logs are in {self.files.home / 'logs'}.")
 
     def wait(self) -> None:
         """Until it ends by itself, or somebody at the terminal ends it."""
@@ -105,9 +87,8 @@ def find_running() -> Client | None:
 
 
 def start() -> OwnSystem:
-    environment = _PATIENCE | dict(os.environ)
     output = tempfile.TemporaryFile()  # noqa: SIM115  closed when the system is stopped
-    process = subprocess.Popen([server_program(), "up"], stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
+    process = subprocess.Popen([server_program(), "up"], stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     return OwnSystem(process, output, HomeFiles(default_home().absolute()))
 
 
@@ -129,10 +110,3 @@ def _read(file: Path) -> dict[str, Any]:
         return {}
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
-
-def _parent_of(pid: int) -> int | None:
-    try:
-        # The name in parentheses may hold anything, so fields are counted from its end.
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except (FileNotFoundError, ProcessLookupError):
-        return None

@@ -1,4 +1,4 @@
-"""How the demo speaks: numbered headings, sentences, pictures with numbers, and commands that stand on lines of their own."""
+"""How the demo speaks: numbered headings, sentences, pictures, and commands that stand on lines of their own."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -7,8 +7,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from tracelake_sdk.cli.demo.ledger_walk import Walk
-from tracelake_sdk.cli.printing import console, counted
+from tracelake_sdk.cli.printing import console
 
 _INDENT = 3
 
@@ -29,11 +28,11 @@ class Teller:
         self._screen.print(Text.assemble((f"{self._chapter}", "cyan"), "  ", (text, "bold")), soft_wrap=True)
 
     def say(self, *sentences: str) -> None:
-        text = Text(" ".join(sentences))
-        if self._screen.is_terminal:
-            self._screen.print(Padding(text, (0, _INDENT, 0, _INDENT)))
-        else:
-            self._screen.print(Text(" " * _INDENT) + text, soft_wrap=True)
+        self._print(Text(" ".join(sentences)))
+
+    def stress(self, sentence: str, style: str) -> None:
+        """A sentence that must not be overlooked."""
+        self._print(Text(sentence, style))
 
     def command(self, *commands: str) -> None:
         for command in commands:
@@ -48,13 +47,6 @@ class Teller:
             self._screen.print(Text.assemble(" " * (_INDENT + 2), (lines, "dim"), (name, "bold"), gap, words), soft_wrap=True)
         self._screen.print()
 
-    def numbers(self, walk: Walk) -> None:
-        """The picture of the DAG with what happened at each job."""
-        tasks = [counted(len(step.tasks), "task") for step in walk.steps]
-        events = [f"told {counted(len(step.events), 'event')}" if step.events else "" for step in walk.steps]
-        width = max(len(words) for words in tasks)
-        self.picture([(step.lines, step.job, f"{one:>{width}}   {other}".rstrip()) for step, one, other in zip(walk.steps, tasks, events, strict=True)])
-
     @contextmanager
     def busy(self, words: str) -> Generator[Callable[[str], None]]:
         """Shows what is being waited for, on a terminal alone; what is yielded changes the words."""
@@ -63,3 +55,9 @@ class Teller:
             return
         with self._screen.status(Text(words)) as shown:
             yield lambda words: shown.update(Text(words))
+
+    def _print(self, text: Text) -> None:
+        if self._screen.is_terminal:
+            self._screen.print(Padding(text, (0, _INDENT, 0, _INDENT)))
+        else:
+            self._screen.print(Text(" " * _INDENT) + text, soft_wrap=True)
