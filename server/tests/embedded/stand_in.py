@@ -1,6 +1,6 @@
-"""Small stand-ins for control and worker, and a supervisor over them, so that the supervisor is tested by itself.
+"""Small stand-ins for control, worker and query process, and a supervisor over them, so that the supervisor is tested by itself.
 
-`stand_in.py control | worker` are the children; `stand_in.py up` is a supervisor process that a test may kill.
+`stand_in.py control | worker | query` are the children; `stand_in.py up` is a supervisor process that a test may kill.
 """
 
 import json
@@ -16,7 +16,7 @@ from tracelake_sdk.home import HomeFiles
 
 
 def commands() -> Commands:
-    return Commands(control=(sys.executable, __file__, "control"), worker=(sys.executable, __file__, "worker"))
+    return Commands(*((sys.executable, __file__, part) for part in ("control", "worker", "query")))
 
 
 def remember(name: str) -> None:
@@ -38,13 +38,18 @@ def control() -> None:
     remember("control")
     files = HomeFiles(Path(os.environ["TRACELAKE_HOME"]))
     if not files.credentials.exists():
-        files.credentials.write_text(json.dumps({"admin_token": "the-admin", "worker_token": "the-worker"}))
+        files.credentials.write_text(json.dumps({"admin_token": "the-admin", "worker_token": "the-worker", "query_token": "the-query"}))
     HTTPServer(("127.0.0.1", int(os.environ["TRACELAKE__API__PORT"])), Ready).serve_forever()
 
 
 def worker() -> None:
     remember("worker")
     signal.pause()
+
+
+def query() -> None:
+    remember("query")
+    HTTPServer(("127.0.0.1", int(os.environ["TRACELAKE__QUERY__PORT"])), Ready).serve_forever()
 
 
 def up() -> None:
@@ -55,4 +60,4 @@ def up() -> None:
 
 
 if __name__ == "__main__":
-    {"control": control, "worker": worker, "up": up}[sys.argv[1]]()
+    {"control": control, "worker": worker, "query": query, "up": up}[sys.argv[1]]()

@@ -30,8 +30,8 @@ from tracelake_sdk.home import HomeFiles
 from .watching import begun, eventually
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
-STAND_INS = Commands(control=(sys.executable, str(STAND_IN), "control"), worker=(sys.executable, str(STAND_IN), "worker"))
-PARTS = ("supervisor", "postgres", "control", "worker")
+STAND_INS = Commands(*((sys.executable, str(STAND_IN), part) for part in ("control", "worker", "query")))
+PARTS = ("supervisor", "postgres", "control", "worker", "query")
 
 
 def identities(home: Path) -> dict[str, ProcessIdentity]:
@@ -161,7 +161,7 @@ def test_a_part_that_died_is_started_again(home: Path) -> None:
     system = supervisor(home, say=said.append)
     system.start()
     try:
-        for name in ("worker", "control", "postgres"):
+        for name in ("query", "worker", "control", "postgres"):
             before = identities(home)
             os.kill(before[name].pid, signal.SIGKILL)
 
@@ -177,7 +177,7 @@ def test_a_part_that_died_is_started_again(home: Path) -> None:
             assert connection.execute("SELECT current_user").fetchone() == (SERVICE,)
     finally:
         system.stop()
-    assert [line.partition(" had ended")[0] for line in said[1:]] == ["worker", "control", "postgres"]
+    assert [line.partition(" had ended")[0] for line in said[1:]] == ["query", "worker", "control", "postgres"]
     events = [json.loads(line) for line in (home / "logs" / "supervisor.log").read_text().splitlines()]
     assert {(event["part"], event["exit_code"]) for event in events if event["event"] == "ended"} == {(name, -9) for name in PARTS[1:]}
 
@@ -189,7 +189,7 @@ def test_each_child_gets_what_it_needs_and_nothing_else(home: Path, monkeypatch:
     system.start()
     try:
         assert eventually((home / "worker.given.json").exists)
-        control, worker = given_to(home, "control"), given_to(home, "worker")
+        control, worker, query = given_to(home, "control"), given_to(home, "worker"), given_to(home, "query")
         postgres = EmbeddedPostgres(home / "postgres", find_binaries())
         assert control["TRACELAKE__DATABASE__URL"] == postgres.url(STATE_DATABASE, SERVICE)
         assert control["TRACELAKE__DATABASE__DATA_URL"] == postgres.url(DATA_DATABASE, SERVICE)
@@ -198,8 +198,12 @@ def test_each_child_gets_what_it_needs_and_nothing_else(home: Path, monkeypatch:
         assert worker["TRACELAKE__WORKER__TOKEN"] == "the-worker"
         assert worker["TRACELAKE__WORKER__API_URL"] == system.api_url
         assert not [name for name in worker if "DATABASE" in name]
+        assert query["TRACELAKE__QUERY__TOKEN"] == "the-query"
+        assert query["TRACELAKE__QUERY__API_URL"] == system.api_url
+        assert control["TRACELAKE__QUERY__URL"] == f"http://127.0.0.1:{query['TRACELAKE__QUERY__PORT']}"
+        assert not [name for name in query if "DATABASE" in name or "WORKER" in name]
         assert migrated == [postgres.url(STATE_DATABASE, OWNER)]
-        secrets = [postgres.passwords.get(OWNER), postgres.passwords.get(SERVICE), "the-worker"]
+        secrets = [postgres.passwords.get(OWNER), postgres.passwords.get(SERVICE), "the-worker", "the-query"]
         for identity in identities(home).values():
             words = Path(f"/proc/{identity.pid}/cmdline").read_text()
             assert not [secret for secret in secrets if secret in words]
@@ -218,7 +222,7 @@ def test_the_same_processes_run_on_a_given_postgres(home: Path, tmp_path: Path) 
         system = Supervisor(settings, say=lambda line: None, commands=STAND_INS, migrate=lambda url, service: migrated.append(url) or ["core/0001"])
         system.start()
         try:
-            assert tuple(identities(home)) == ("supervisor", "control", "worker")
+            assert tuple(identities(home)) == ("supervisor", "control", "worker", "query")
             assert not (home / "postgres").exists()
             assert migrated == [given.url(STATE_DATABASE, OWNER)]
             assert given_to(home, "control")["TRACELAKE__DATABASE__URL"] == given.url(STATE_DATABASE, SERVICE)

@@ -32,7 +32,7 @@ from tracelake.settings import Settings
 from tracelake_sdk.errors import StartFailed
 from tracelake_sdk.home import HomeFiles
 
-POSTGRES, CONTROL, WORKER = "postgres", "control", "worker"
+POSTGRES, CONTROL, WORKER, QUERY = "postgres", "control", "worker", "query"
 
 _READY_SECONDS = 120
 _LOOK_SECONDS = 0.5
@@ -44,6 +44,7 @@ class Commands:
 
     control: tuple[str, ...] = (sys.executable, "-m", "tracelake.main", "control")
     worker: tuple[str, ...] = (sys.executable, "-m", "tracelake.main", "worker")
+    query: tuple[str, ...] = (sys.executable, "-m", "tracelake.main", "query")
 
 
 def run_migrations(owner_url: str, service_url: str | None = None) -> list[str]:
@@ -78,6 +79,7 @@ class Supervisor:
         self._parts: list[KeptUp] = []
         self._postgres: EmbeddedPostgres | None = None
         self._api_port = 0
+        self._query_port = 0  # 0: there is a query process elsewhere
         self._log_file: TextIO | None = None
         self._log: Any = None
 
@@ -116,14 +118,21 @@ class Supervisor:
         self._api_port = self._settings.api.port or kept_port(self._home / "api.port")
         if not is_free(self._api_port, host=self._settings.api.host):
             raise StartFailed(f"port {self._api_port} on {self._settings.api.host} is taken; free it or set TRACELAKE__API__PORT to another")
+        if self._settings.query.url is None:
+            self._query_port = self._settings.query.port or kept_port(self._home / "query.port")
         self._write_state()
         self._start_postgres()
         self._run_migrations()
         self._start(CONTROL, Program(self._begin_control))
-        self._wait_until_ready()
+        self._wait_until_ready(self._parts[-1], self.api_url)
         if self._stopping.is_set():
             return
         self._start(WORKER, Program(self._begin_worker))
+        if self._query_port:
+            self._start(QUERY, Program(self._begin_query))
+            self._wait_until_ready(self._parts[-1], self._query_url)
+        if self._stopping.is_set():
+            return
         write_whole(self._files.running, json.dumps({"api_url": self.api_url, "pid": os.getpid()}) + "\n", mode=0o644)
         self._log.info("ready", api_url=self.api_url)
 
@@ -178,7 +187,8 @@ class Supervisor:
     def _begin_control(self) -> Child:
         # The owner's URL stays here: what serves requests cannot change the schema.
         environment = self._environment(without=("TRACELAKE_DATABASE_URL", "TRACELAKE__DATABASE__OWNER_URL"))
-        return self._begin(CONTROL, self._commands.control, environment | self._database_urls() | {"TRACELAKE__API__PORT": str(self._api_port)})
+        own = {"TRACELAKE__API__PORT": str(self._api_port)} | ({"TRACELAKE__QUERY__URL": self._query_url} if self._query_port else {})
+        return self._begin(CONTROL, self._commands.control, environment | self._database_urls() | own)
 
     def _begin_worker(self) -> Child:
         given = self._settings.worker.token
@@ -189,6 +199,17 @@ class Supervisor:
         environment = self._environment(without=("TRACELAKE_DATABASE_URL", "TRACELAKE__DATABASE"))
         api_url = self._settings.worker.api_url or self.api_url
         return self._begin(WORKER, self._commands.worker, environment | {"TRACELAKE__WORKER__API_URL": api_url, "TRACELAKE__WORKER__TOKEN": token})
+
+    def _begin_query(self) -> Child:
+        given = self._settings.query.token
+        token = given.get_secret_value() if given else self._files.query_token()
+        if token is None:
+            raise StartFailed(f"control is ready but {self._files.credentials} holds no token of a query process; set TRACELAKE__QUERY__TOKEN")
+        # It speaks to control alone: no database URL reaches it.
+        environment = self._environment(without=("TRACELAKE_DATABASE_URL", "TRACELAKE__DATABASE", "TRACELAKE__WORKER"))
+        api_url = self._settings.query.api_url or self.api_url
+        own = {"TRACELAKE__QUERY__API_URL": api_url, "TRACELAKE__QUERY__TOKEN": token, "TRACELAKE__QUERY__PORT": str(self._query_port)}
+        return self._begin(QUERY, self._commands.query, environment | own)
 
     def _begin(self, name: str, command: tuple[str, ...], environment: Mapping[str, str]) -> Child:
         return Child(name, command, log=self._log_of(name), environment=environment)
@@ -207,21 +228,25 @@ class Supervisor:
         given = {"TRACELAKE__DATABASE__URL": self._settings.database.url, "TRACELAKE__DATABASE__DATA_URL": self._settings.database.data_url}
         return {name: url.get_secret_value() for name, url in given.items() if url}
 
-    def _wait_until_ready(self) -> None:
-        control = self._parts[-1].part
+    @property
+    def _query_url(self) -> str:
+        return url_of(self._settings.query.host, self._query_port)
+
+    def _wait_until_ready(self, kept: KeptUp, url: str) -> None:
         deadline = time.monotonic() + _READY_SECONDS
-        while not is_ready(self.api_url):
-            if control.exit_code is not None:
-                raise StartFailed(f"control ended with exit code {control.exit_code} before it answered{_last_error(self._log_of(CONTROL))}; its log is {self._log_of(CONTROL)}")
+        log = self._log_of(kept.name)
+        while not is_ready(url):
+            if kept.part.exit_code is not None:
+                raise StartFailed(f"{kept.name} ended with exit code {kept.part.exit_code} before it answered{_last_error(log)}; its log is {log}")
             if time.monotonic() > deadline:
-                raise StartFailed(f"control did not answer {self.api_url}/readyz within {_READY_SECONDS} seconds; its log is {self._log_of(CONTROL)}")
+                raise StartFailed(f"{kept.name} did not answer {url}/readyz within {_READY_SECONDS} seconds; its log is {log}")
             if self._stopping.wait(0.05):
                 return
 
     def _write_state(self) -> None:
         own = ProcessIdentity.find(os.getpid())
         found = {SUPERVISOR: own} | {part.name: part.part.identity for part in self._parts}
-        ports = {"api": self._api_port} | ({POSTGRES: self._postgres.port} if self._postgres else {})
+        ports = {"api": self._api_port} | ({POSTGRES: self._postgres.port} if self._postgres else {}) | ({QUERY: self._query_port} if self._query_port else {})
         self._state.write({name: identity for name, identity in found.items() if identity}, ports)
 
     def _log_of(self, name: str) -> Path:
