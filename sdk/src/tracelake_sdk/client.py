@@ -19,8 +19,9 @@ import httpx2
 from pydantic import TypeAdapter, ValidationError
 
 import tracelake_sdk.dag_errors  # noqa: F401  # pyright: ignore[reportUnusedImport] every class that the service may raise must be known here
+from tracelake_sdk.administration import Administration
 from tracelake_sdk.dags import Layer
-from tracelake_sdk.datasets import Dataset, Explanation, Version
+from tracelake_sdk.datasets import Dataset, Explanation, Snapshot, Version
 from tracelake_sdk.errors import NotRunning, OutcomeUnknown, SettingInvalid, TracelakeError, Unauthenticated, Unavailable
 from tracelake_sdk.events import DatasetEvent
 from tracelake_sdk.home import HomeFiles, default_home
@@ -65,6 +66,7 @@ class Client:
             trust_env=not local,  # a proxy is for other machines
             verify=httpx2.URL(self.api_url).scheme != "http",  # plain http has nothing to verify, and reading certificates takes its time
         )
+        self.admin: Administration = Administration(self._get, self._post)
 
     def __enter__(self) -> Self:
         return self
@@ -237,8 +239,20 @@ class Client:
         return self._get(Promotion, f"/v1/promotions/{_part(decision)}")
 
     # Datasets
-    def datasets(self, *, limit: int = 50, token: str | None = None) -> Page[Dataset]:
-        return self._get(Page[Dataset], "/v1/datasets", {"limit": limit, "token": token})
+    def datasets(
+        self,
+        *,
+        search: str | None = None,
+        layer: Layer | None = None,
+        domain: str | None = None,
+        owner: str | None = None,
+        dag: str | None = None,
+        limit: int = 50,
+        token: str | None = None,
+    ) -> Page[Dataset]:
+        """Every word of `search` stands in a name, layer, domain, owner, description, column or producer; the other filters are exact."""
+        query = {"search": search, "layer": layer, "domain": domain, "owner": owner, "dag": dag, "limit": limit, "token": token}
+        return self._get(Page[Dataset], "/v1/datasets", query)
 
     def dataset(self, name: UUID | str) -> Dataset:
         """One dataset, by its name or its uuid."""
@@ -254,6 +268,17 @@ class Client:
     def explain(self, name: UUID | str) -> Explanation:
         """Why a dataset is as it is, the most pressing first."""
         return self._get(Explanation, f"/v1/datasets/{_part(name)}/explain")
+
+    def pin(self, dataset: UUID | str, name: str, *, version: int | None = None, dry_run: bool = False) -> Snapshot:
+        """Give a name to one version, the one that readers see now if left out; the same pin again changes nothing."""
+        return self._post(Snapshot, f"/v1/datasets/{_part(dataset)}/snapshots", {"name": name, "version": version, "dry_run": dry_run})
+
+    def unpin(self, name: str, *, dry_run: bool = False) -> Snapshot:
+        """Take the name of a snapshot away."""
+        return self._post(Snapshot, f"/v1/snapshots/{_part(name)}/unpin", {"dry_run": dry_run})
+
+    def snapshots(self) -> list[Snapshot]:
+        return self._get(list[Snapshot], "/v1/snapshots")
 
     # The wire
     def _define(self, kind: type[Answer], path: str, body: Mapping[str, Any], key: str | None) -> Answer:

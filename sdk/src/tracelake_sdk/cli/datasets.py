@@ -3,18 +3,26 @@
 from rich.text import Text
 
 from tracelake_sdk.cli.invocation import again
-from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_table, say, scope_words
+from tracelake_sdk.cli.printing import Cell, Column, counted, instant, print_json, print_table, say, scope_words
 from tracelake_sdk.client import Client
+from tracelake_sdk.dags import Layer
 from tracelake_sdk.datasets import Dataset, Reason, Version
 
 _STYLES = {"fresh": "green", "working": "cyan", "waiting": "yellow", "behind": "yellow", "paused": "magenta", "empty": "yellow"}
 
 
-def list_datasets(*, limit: int, token: str | None, as_json: bool) -> None:
+def list_datasets(asked: dict[str, str | None], *, limit: int, token: str | None, as_json: bool) -> None:
+    """`asked`: the filters, by their options' names."""
     with Client() as client:
-        page = client.datasets(limit=limit, token=token)
+        layer = Layer(asked["layer"]) if asked["layer"] else None
+        page = client.datasets(
+            search=asked["search"], layer=layer, domain=asked["domain"], owner=asked["owner"], dag=asked["dag"], limit=limit, token=token
+        )
     if as_json:
         print_json(page)
+        return
+    if not page.items:
+        say("There is no such dataset that you may read.")
         return
     columns = [
         Column("dataset"), Column("layer"), Column("version", right=True), Column("rows", right=True), Column("promoted"), Column("job"),
@@ -22,7 +30,8 @@ def list_datasets(*, limit: int, token: str | None, as_json: bool) -> None:
     ]  # fmt: skip
     print_table(columns, [_row(dataset) for dataset in page.items])
     if page.next:
-        say(f"More: {again('dataset', 'list', '--limit', str(limit), '--token', page.next)}")
+        words = [word for name, value in asked.items() if value is not None for word in (f"--{name}", value)]
+        say(f"More: {again('dataset', 'list', *words, '--limit', str(limit), '--token', page.next)}")
 
 
 def show_dataset(name: str, *, limit: int, as_json: bool) -> None:
@@ -36,6 +45,8 @@ def show_dataset(name: str, *, limit: int, as_json: bool) -> None:
     say(f"{dataset.name or dataset.uuid}  {dataset.layer}, made by {dataset.dag}/{dataset.job}, owned by {dataset.owner} ({dataset.domain})")
     if dataset.description:
         say(dataset.description)
+    for snapshot in dataset.snapshots:
+        say(f"{snapshot.name} is its version {snapshot.version}, pinned by {snapshot.actor}")
     say()
     if dataset.columns:
         print_table([Column("column"), Column("type")], [[column.name, column.type] for column in dataset.columns])
@@ -56,7 +67,38 @@ def show_version(name: str, number: int, *, as_json: bool) -> None:
         say(f"  {part.job} wrote {scopes} in run {part.run_id}")
         for pin in part.inputs:
             say(f"    from {pin.name or pin.dataset_uuid} version {pin.version}")
+        if part.hidden_inputs:
+            say(f"    from {counted(part.hidden_inputs, 'dataset')} that you may not read")
         say(f"    {part.reason}")
+
+
+def pin(dataset: str, name: str, *, version: int | None, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        snapshot = client.pin(dataset, name, version=version, dry_run=dry_run)
+    if as_json:
+        print_json({"dry_run": dry_run, **snapshot.model_dump(mode="json")})
+    else:
+        say(f"{snapshot.name} {'would be' if dry_run else 'is'} version {snapshot.version} of {dataset}.{' Nothing was changed.' if dry_run else ''}")
+
+
+def unpin(name: str, *, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        snapshot = client.unpin(name, dry_run=dry_run)
+    if as_json:
+        print_json({"dry_run": dry_run, **snapshot.model_dump(mode="json")})
+    else:
+        said = f"{'would be' if dry_run else 'is'} no name any more; it was version {snapshot.version} of {snapshot.dataset or snapshot.dataset_uuid}"
+        say(f"{snapshot.name} {said}.{' Nothing was changed.' if dry_run else ''}")
+
+
+def list_snapshots(*, as_json: bool) -> None:
+    with Client() as client:
+        snapshots = client.snapshots()
+    if as_json:
+        print_json(snapshots)
+        return
+    rows: list[list[Cell]] = [[one.name, one.dataset or str(one.dataset_uuid), str(one.version), one.actor, instant(one.at)] for one in snapshots]
+    print_table([Column("name"), Column("dataset"), Column("version", right=True), Column("pinned by"), Column("at")], rows)
 
 
 def explain(name: str, *, as_json: bool) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from enum import StrEnum
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -11,7 +10,9 @@ try:
 except ModuleNotFoundError:
     raise SystemExit("The command line is an extra of the SDK; install `tracelake-sdk[cli]`.") from None
 
+from tracelake_sdk.cli.administration import admin_app
 from tracelake_sdk.cli.invocation import pasteable, program
+from tracelake_sdk.cli.options import DryRun, Key, LayerName, Limit, Output, OutputFormat, Shown, Token
 from tracelake_sdk.errors import SettingInvalid, TracelakeError
 
 _FAILED = 1
@@ -33,34 +34,23 @@ policies_app = typer.Typer(help="Policies: what the platform guarantees for a la
 app.add_typer(policies_app, name="policy")
 promotions_app = typer.Typer(help="Promotions: what was decided about each run's output, and why.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(promotions_app, name="promotion")
+app.add_typer(admin_app, name="admin")
 
 
-class OutputFormat(StrEnum):
-    TABLE = "table"
-    JSON = "json"
-
-
-Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="For people, or as one JSON document.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would do and change nothing.")]
 Anything = Annotated[str | None, typer.Argument(metavar="DAG[/JOB]", help="Only of this DAG or job.")]
 Chosen = Annotated[str, typer.Argument(metavar="DAG[/JOB]", help="A DAG, or one job of it.")]
 TaskId = Annotated[UUID, typer.Argument(metavar="ID", help="The id of the task.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many, the newest first.")]
-Token = Annotated[str | None, typer.Option("--token", help="Where the page before ended; it prints the command.")]
 State = Literal["queued", "running", "committing", "completed", "failed", "canceled"]
 Status = Literal["SUCCESS", "FAILED", "BLOCKED"]
 RuleId = Annotated[UUID, typer.Argument(metavar="RULE", help="The id of the rule.")]
 PolicyId = Annotated[UUID, typer.Argument(metavar="POLICY", help="The id of the policy.")]
 OfDataset = Annotated[str | None, typer.Argument(metavar="DATASET", help="Only of this dataset, by its name or uuid.")]
-Key = Annotated[str | None, typer.Option("--idempotency-key", metavar="KEY", help="The same key with the same words has its effect once. Made up if left out.")]
 Inactive = Annotated[bool, typer.Option("--all", help="Also those that are switched off.")]
-LayerName = Literal["bronze", "silver", "gold"]
 SeverityName = Literal["FAIL", "WARN"]
 ScopeName = Literal["batch", "table"]
 EnforcementName = Literal["BLOCK", "ALERT"]
 RuleTypeName = Literal["NOT_NULL", "RANGE", "UNIQUE", "ROW_COUNT", "ENUM", "REGEX"]
 PolicyTypeName = Literal["SCHEMA"]
-Shown = OutputFormat.TABLE
 
 
 @app.command()
@@ -220,11 +210,23 @@ def explain(dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A da
 
 
 @datasets_app.command("list")
-def list_datasets(limit: Limit = 50, token: Token = None, output: Output = Shown) -> None:
-    """List datasets with the versions that readers see."""
+def list_datasets(
+    search: Annotated[
+        str | None, typer.Option("--search", metavar="WORDS", help="Each word stands in a name, layer, domain, owner, description, column or producer.")
+    ] = None,
+    layer: Annotated[LayerName | None, typer.Option("--layer", help="Only of this layer.")] = None,
+    domain: Annotated[str | None, typer.Option("--domain", help="Only of this domain.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Only of this owner.")] = None,
+    dag: Annotated[str | None, typer.Option("--dag", help="Only made by this DAG.")] = None,
+    limit: Limit = 50,
+    token: Token = None,
+    output: Output = Shown,
+) -> None:
+    """List the datasets that you may read, with the versions that readers see."""
     from tracelake_sdk.cli import datasets
 
-    datasets.list_datasets(limit=limit, token=token, as_json=output is OutputFormat.JSON)
+    asked = {"search": search, "layer": layer, "domain": domain, "owner": owner, "dag": dag}
+    datasets.list_datasets(asked, limit=limit, token=token, as_json=output is OutputFormat.JSON)
 
 
 @datasets_app.command("show")
@@ -241,6 +243,38 @@ def show_dataset(
         datasets.show_dataset(dataset, limit=limit, as_json=output is OutputFormat.JSON)
     else:
         datasets.show_version(dataset, version, as_json=output is OutputFormat.JSON)
+
+
+@datasets_app.command("pin")
+def pin_version(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, by its name or uuid.")],
+    name: Annotated[str, typer.Option("--as", metavar="NAME", help="The name to give to the version.")],
+    version: Annotated[int | None, typer.Option("--version", min=1, help="The one that readers see now, if left out.")] = None,
+    dry_run: DryRun = False,
+    output: Output = Shown,
+) -> None:
+    """Give a name to one version of a dataset. What is read under it never changes."""
+    from tracelake_sdk.cli import datasets
+
+    datasets.pin(dataset, name, version=version, dry_run=dry_run, as_json=output is OutputFormat.JSON)
+
+
+@datasets_app.command("unpin")
+def unpin_version(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a snapshot.")], dry_run: DryRun = False, output: Output = Shown
+) -> None:
+    """Take the name of a snapshot away. No data changes."""
+    from tracelake_sdk.cli import datasets
+
+    datasets.unpin(name, dry_run=dry_run, as_json=output is OutputFormat.JSON)
+
+
+@datasets_app.command("snapshots")
+def list_snapshots(output: Output = Shown) -> None:
+    """List the names that are pinned to versions."""
+    from tracelake_sdk.cli import datasets
+
+    datasets.list_snapshots(as_json=output is OutputFormat.JSON)
 
 
 @rules_app.command("add")

@@ -1,0 +1,257 @@
+"""`admin`: users, roles, tokens, grants, read roles, and what was done."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel
+from rich.text import Text
+
+from tracelake_sdk.access import AuditEntry, DagRight, Grant, ReadRoles, Role, Token, TokenKind, User
+from tracelake_sdk.cli.invocation import again
+from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_table, say
+from tracelake_sdk.client import Client
+from tracelake_sdk.pages import Page
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class WantedToken:
+    kind: str
+    label: str
+    user: str | None
+    roles: list[str]
+    scopes: list[str]
+    pools: list[str]
+    days: int | None
+
+
+# Users
+def create_user(name: str, *, roles: list[str], issuer: str | None, subject: str | None, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        user = client.admin.create_user(name, issuer=issuer, subject=subject, roles=roles, dry_run=dry_run)
+    held = f"with {_named(user.roles)}" if user.roles else "without a role, and so without a right"
+    _print(user, f"User {user.name} {_is(dry_run)} there, {held}.", dry_run=dry_run, as_json=as_json)
+    if not (dry_run or as_json):
+        say("A token for them:")
+        say(f"  {again('admin', 'token', 'create', user.name, '--user', user.name)}")
+
+
+def list_users(*, limit: int, token: str | None, as_json: bool) -> None:
+    columns = [Column("user"), Column("roles", folds=True), Column("created"), Column("state"), Column("issuer"), Column("subject")]
+    with Client() as client:
+        page = client.admin.users(limit=limit, token=token)
+    _print_page(page, columns, _user_row, ["admin", "user", "list"], limit, as_json=as_json)
+
+
+def _user_row(user: User) -> list[Cell]:
+    state = Text("disabled", "red") if user.disabled_at else Text("active", "green")
+    return [user.name, ", ".join(user.roles), instant(user.created_at), state, user.issuer, user.subject]
+
+
+def disable_user(name: str, *, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        user = client.admin.disable_user(name, dry_run=dry_run)
+    sentence = f"User {user.name} {_is(dry_run)} disabled: their tokens are refused, and DAGs that they activated read no datasets of other DAGs."
+    _print(user, sentence, dry_run=dry_run, as_json=as_json)
+
+
+def enable_user(name: str, *, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        user = client.admin.enable_user(name, dry_run=dry_run)
+    _print(user, f"User {user.name} {_is(dry_run)} active, with {_named(user.roles)}.", dry_run=dry_run, as_json=as_json)
+
+
+# Roles
+def create_role(name: str, *, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        role = client.admin.create_role(name, dry_run=dry_run)
+    _print(role, f"Role {role.name} {_is(dry_run)} there.", dry_run=dry_run, as_json=as_json)
+
+
+def list_roles(*, as_json: bool) -> None:
+    with Client() as client:
+        roles = client.admin.roles()
+    if as_json:
+        print_json(roles)
+        return
+    print_table([Column("role"), Column("kind"), Column("members", folds=True)], [_role_row(role) for role in roles])
+
+
+def _role_row(role: Role) -> list[Cell]:
+    return [role.name, "reserved" if role.reserved else "", ", ".join(role.members)]
+
+
+def add_member(role: str, user: str, *, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        after = client.admin.add_member(role, user, dry_run=dry_run)
+    _print_member(after, dry_run=dry_run, as_json=as_json)
+
+
+def remove_member(role: str, user: str, *, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        after = client.admin.remove_member(role, user, dry_run=dry_run)
+    _print_member(after, dry_run=dry_run, as_json=as_json)
+
+
+def _print_member(user: User, *, dry_run: bool, as_json: bool) -> None:
+    held = _named(user.roles) if user.roles else "no role"
+    _print(user, f"User {user.name} {'would have' if dry_run else 'has'} {held}.", dry_run=dry_run, as_json=as_json)
+
+
+# Tokens
+def create_token(wanted: WantedToken, *, key: str | None, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        made = client.admin.create_token(
+            TokenKind(wanted.kind),
+            wanted.label,
+            user=wanted.user,
+            roles=wanted.roles,
+            scopes=wanted.scopes,
+            pools=wanted.pools,
+            expires_in_days=wanted.days,
+            dry_run=dry_run,
+            idempotency_key=key,
+        )
+    if as_json:
+        print_json({"dry_run": dry_run, **made.model_dump(mode="json")})
+        return
+    may = _may(made)
+    if made.token is None:
+        say(f"A token {made.label} would be made, {may}. Nothing was changed.")
+        return
+    say(f"Token {made.id} ({made.label}), {may}. This is the only time that it is shown:")
+    say()
+    say(made.token)
+
+
+def list_tokens(*, revoked: bool, limit: int, token: str | None, as_json: bool) -> None:
+    columns = [Column("token"), Column("label"), Column("what it may", folds=True), Column("created"), Column("expires"), Column("state")]
+    with Client() as client:
+        page = client.admin.tokens(revoked=revoked, limit=limit, token=token)
+    _print_page(page, columns, _token_row, ["admin", "token", "list", *(["--all"] if revoked else [])], limit, as_json=as_json)
+
+
+def _token_row(token: Token) -> list[Cell]:
+    state = Text("revoked", "red") if token.revoked_at else Text("valid", "green")
+    return [str(token.id), token.label, _may(token), instant(token.created_at), instant(token.expires_at), state]
+
+
+def _may(token: Token) -> str:
+    match token.kind:
+        case TokenKind.USER:
+            return f"with the rights of user {token.user}"
+        case TokenKind.SERVICE:
+            return f"of a service that may {', '.join(token.scopes)} with {_named(token.roles) if token.roles else 'no role'}"
+        case TokenKind.WORKER:
+            return f"of a worker of {'pool ' + ', '.join(token.pools) if token.pools else 'every pool'}"
+
+
+def revoke_token(id: UUID, *, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        token = client.admin.revoke_token(id, dry_run=dry_run)
+    _print(token, f"Token {token.id} ({token.label}) {_is(dry_run)} revoked.", dry_run=dry_run, as_json=as_json)
+
+
+# Rights on DAGs
+def grant(dag: str, right: str, role: str, *, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        grants = client.admin.grant(dag, DagRight(right), role, dry_run=dry_run)
+    said = f"Role {role} {'would hold' if dry_run else 'holds'} the right {right} on DAG {dag}."
+    _print_grants(grants, said, dry_run=dry_run, as_json=as_json)
+
+
+def revoke_grant(dag: str, right: str, *, role: str | None, user: str | None, service: str | None, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        grants = client.admin.revoke_grant(dag, DagRight(right), role=role, user=user, service=service, dry_run=dry_run)
+    holder = f"Role {role}" if role else f"User {user}" if user else f"Service {service}"
+    said = f"{holder} {'would no longer hold' if dry_run else 'no longer holds'} the right {right} on DAG {dag}."
+    _print_grants(grants, said, dry_run=dry_run, as_json=as_json)
+
+
+def list_grants(dag: str | None, *, as_json: bool) -> None:
+    with Client() as client:
+        grants = client.admin.grants(dag=dag)
+    if as_json:
+        print_json(grants)
+    else:
+        _print_table_of(grants)
+
+
+def _print_grants(grants: list[Grant], said: str, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({"dry_run": dry_run, "grants": grants})
+        return
+    say(said + (" Nothing was changed." if dry_run else ""))
+    if not dry_run:
+        _print_table_of(grants)
+
+
+def _print_table_of(grants: list[Grant]) -> None:
+    rows: list[list[Cell]] = [[grant.dag, grant.right.value, _holder(grant), grant.actor, instant(grant.at)] for grant in grants]
+    print_table([Column("dag"), Column("right"), Column("held by"), Column("granted by"), Column("at")], rows)
+
+
+def _holder(grant: Grant) -> str:
+    return f"role {grant.role}" if grant.role else f"user {grant.user} (creator)" if grant.user else f"service {grant.service} (creator)"
+
+
+# Readers
+def show_read_roles(dataset: str, *, as_json: bool) -> None:
+    with Client() as client:
+        found = client.admin.read_roles(dataset)
+    _print(found, _readers(dataset, found, dry_run=False), dry_run=None, as_json=as_json)
+
+
+def set_read_roles(dataset: str, roles: list[str], *, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        after = client.admin.set_read_roles(dataset, roles, dry_run=dry_run)
+    _print(after, _readers(dataset, after, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+
+
+def _readers(dataset: str, found: ReadRoles, *, dry_run: bool) -> str:
+    own = "those who deploy or trigger its DAG, and the admins"
+    return f"{dataset} {'would be' if dry_run else 'is'} read by {own}{', and by ' + _named(found.roles) if found.roles else ' alone'}."
+
+
+# What was done
+def list_audit(*, limit: int, token: str | None, as_json: bool) -> None:
+    columns = [Column("at"), Column("who"), Column("did"), Column("to what"), Column("detail", folds=True)]
+    with Client() as client:
+        page = client.admin.audit(limit=limit, token=token)
+    _print_page(page, columns, _audit_row, ["admin", "audit"], limit, as_json=as_json)
+
+
+def _audit_row(entry: AuditEntry) -> list[Cell]:
+    return [instant(entry.at), entry.actor, entry.action, entry.object, json.dumps(entry.detail, ensure_ascii=False) if entry.detail else ""]
+
+
+def _named(roles: Sequence[str]) -> str:
+    return f"the role{'' if len(roles) == 1 else 's'} {', '.join(roles)}"
+
+
+def _is(dry_run: bool) -> str:
+    return "would be" if dry_run else "is"
+
+
+def _print(told: BaseModel, sentence: str, *, dry_run: bool | None, as_json: bool) -> None:
+    if as_json:
+        print_json(({} if dry_run is None else {"dry_run": dry_run}) | told.model_dump(mode="json"))
+    else:
+        say(sentence + (" Nothing was changed." if dry_run else ""))
+
+
+def _print_page(
+    page: Page[Item], columns: Sequence[Column], row: Callable[[Item], Sequence[Cell]], words: Sequence[str], limit: int, *, as_json: bool
+) -> None:
+    if as_json:
+        print_json(page)
+        return
+    print_table(columns, [row(item) for item in page.items])
+    if page.next is not None:
+        say()
+        say("There is more:")
+        say(f"  {again(*words, '--limit', str(limit), '--token', page.next)}")

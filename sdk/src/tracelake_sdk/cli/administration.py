@@ -1,0 +1,211 @@
+"""The words of `tracelake admin`: users, roles, tokens, grants, read roles, and what was done. What a command does it imports when it runs."""
+
+from typing import Annotated, Literal
+from uuid import UUID
+
+import typer
+
+from tracelake_sdk.cli.options import DryRun, Key, Limit, Output, OutputFormat, Shown, Token
+
+admin_app = typer.Typer(help="Administration: who may do what. For admins.", no_args_is_help=True, rich_markup_mode=None)
+users_app = typer.Typer(help="Users: create, list, disable and enable them.", no_args_is_help=True, rich_markup_mode=None)
+admin_app.add_typer(users_app, name="user")
+roles_app = typer.Typer(help="Roles, and who has them.", no_args_is_help=True, rich_markup_mode=None)
+admin_app.add_typer(roles_app, name="role")
+grants_app = typer.Typer(help="Grants: which roles deploy and trigger a DAG.", no_args_is_help=True, rich_markup_mode=None)
+admin_app.add_typer(grants_app, name="grant")
+tokens_app = typer.Typer(help="Tokens of users, services and workers.", no_args_is_help=True, rich_markup_mode=None)
+admin_app.add_typer(tokens_app, name="token")
+read_roles_app = typer.Typer(help="Read roles: which roles read a dataset.", no_args_is_help=True, rich_markup_mode=None)
+admin_app.add_typer(read_roles_app, name="read-roles")
+
+UserName = Annotated[str, typer.Argument(metavar="USER", help="The name of the user.")]
+RoleName = Annotated[str, typer.Argument(metavar="ROLE", help="The name of the role.")]
+DagName = Annotated[str, typer.Argument(metavar="DAG", help="The name of the DAG.")]
+RightName = Annotated[Literal["deploy", "trigger"], typer.Argument(metavar="RIGHT", help="deploy, or trigger: run, pause, resume, cancel.")]
+DatasetName = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, by its name or uuid.")]
+
+
+def _json(output: OutputFormat) -> bool:
+    return output is OutputFormat.JSON
+
+
+@users_app.command("create")
+def create_user(
+    name: UserName,
+    role: Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="A role to have from the start. May be repeated.")] = None,
+    issuer: Annotated[str | None, typer.Option("--issuer", help="With --subject: who this is in a JWT. Left out, the user comes with tokens alone.")] = None,
+    subject: Annotated[str | None, typer.Option("--subject", help="With --issuer: who this is in a JWT.")] = None,
+    dry_run: DryRun = False,
+    output: Output = Shown,
+) -> None:
+    """Create a user. Rights come from roles only."""
+    from tracelake_sdk.cli import admin
+
+    admin.create_user(name, roles=role or [], issuer=issuer, subject=subject, dry_run=dry_run, as_json=_json(output))
+
+
+@users_app.command("list")
+def list_users(limit: Limit = 50, token: Token = None, output: Output = Shown) -> None:
+    """List users with their roles."""
+    from tracelake_sdk.cli import admin
+
+    admin.list_users(limit=limit, token=token, as_json=_json(output))
+
+
+@users_app.command("disable")
+def disable_user(name: UserName, dry_run: DryRun = False, output: Output = Shown) -> None:
+    """Disable a user. Their tokens are refused, and DAGs that they activated read nothing of others any more."""
+    from tracelake_sdk.cli import admin
+
+    admin.disable_user(name, dry_run=dry_run, as_json=_json(output))
+
+
+@users_app.command("enable")
+def enable_user(name: UserName, dry_run: DryRun = False, output: Output = Shown) -> None:
+    """Let a disabled user in again."""
+    from tracelake_sdk.cli import admin
+
+    admin.enable_user(name, dry_run=dry_run, as_json=_json(output))
+
+
+@roles_app.command("create")
+def create_role(name: RoleName, dry_run: DryRun = False, output: Output = Shown) -> None:
+    """Create a role. By itself it gives no right."""
+    from tracelake_sdk.cli import admin
+
+    admin.create_role(name, dry_run=dry_run, as_json=_json(output))
+
+
+@roles_app.command("list")
+def list_roles(output: Output = Shown) -> None:
+    """List roles with their members."""
+    from tracelake_sdk.cli import admin
+
+    admin.list_roles(as_json=_json(output))
+
+
+@roles_app.command("add")
+def add_member(role: RoleName, user: UserName, dry_run: DryRun = False, output: Output = Shown) -> None:
+    """Give a role to a user."""
+    from tracelake_sdk.cli import admin
+
+    admin.add_member(role, user, dry_run=dry_run, as_json=_json(output))
+
+
+@roles_app.command("remove")
+def remove_member(role: RoleName, user: UserName, dry_run: DryRun = False, output: Output = Shown) -> None:
+    """Take a role from a user."""
+    from tracelake_sdk.cli import admin
+
+    admin.remove_member(role, user, dry_run=dry_run, as_json=_json(output))
+
+
+@grants_app.command("add")
+def grant(dag: DagName, right: RightName, role: RoleName, dry_run: DryRun = False, output: Output = Shown) -> None:
+    """Grant a right on a DAG to a role. It includes reading the DAG's datasets."""
+    from tracelake_sdk.cli import admin
+
+    admin.grant(dag, right, role, dry_run=dry_run, as_json=_json(output))
+
+
+@grants_app.command("remove")
+def revoke_grant(
+    dag: DagName,
+    right: RightName,
+    role: Annotated[str | None, typer.Option("--role", metavar="ROLE", help="Of this role.")] = None,
+    user: Annotated[str | None, typer.Option("--user", metavar="USER", help="Of the user who created the DAG.")] = None,
+    service: Annotated[str | None, typer.Option("--service", metavar="LABEL", help="Of the service that created the DAG.")] = None,
+    dry_run: DryRun = False,
+    output: Output = Shown,
+) -> None:
+    """Take a right on a DAG away."""
+    from tracelake_sdk.cli import admin
+
+    admin.revoke_grant(dag, right, role=role, user=user, service=service, dry_run=dry_run, as_json=_json(output))
+
+
+@grants_app.command("list")
+def list_grants(dag: Annotated[str | None, typer.Argument(metavar="DAG", help="Only of this DAG.")] = None, output: Output = Shown) -> None:
+    """List who has which right on which DAG. Admins have both on all."""
+    from tracelake_sdk.cli import admin
+
+    admin.list_grants(dag, as_json=_json(output))
+
+
+@tokens_app.command("create")
+def create_token(
+    label: Annotated[str, typer.Argument(metavar="LABEL", help="What it is for.")],
+    user: Annotated[str | None, typer.Option("--user", metavar="USER", help="A token of this user, with the user's rights.")] = None,
+    service: Annotated[bool, typer.Option("--service", help="A token of a service, with --scope and --role.")] = False,
+    worker: Annotated[bool, typer.Option("--worker", help="A token of a worker, with --pool.")] = False,
+    scope: Annotated[
+        list[str] | None, typer.Option("--scope", metavar="SCOPE", help="What a service does: read, operate, deploy or define. May be repeated.")
+    ] = None,
+    role: Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="What a service reaches. May be repeated.")] = None,
+    pool: Annotated[list[str] | None, typer.Option("--pool", metavar="POOL", help="Only this pool of workers. May be repeated.")] = None,
+    days: Annotated[int | None, typer.Option("--days", min=1, max=3650, help="How long it is valid. Left out: until it is revoked.")] = None,
+    key: Key = None,
+    dry_run: DryRun = False,
+    output: Output = Shown,
+) -> None:
+    """Create a token. It is shown this once and is stored nowhere."""
+    from tracelake_sdk.cli import admin
+
+    if [user is not None, service, worker].count(True) != 1:
+        raise typer.BadParameter("say whose token it is: --user USER, --service or --worker", param_hint="LABEL")
+    kind = "user" if user is not None else "service" if service else "worker"
+    wanted = admin.WantedToken(kind, label, user, role or [], scope or [], pool or [], days)
+    admin.create_token(wanted, key=key, dry_run=dry_run, as_json=_json(output))
+
+
+@tokens_app.command("list")
+def list_tokens(
+    revoked: Annotated[bool, typer.Option("--all", help="Also those that were revoked.")] = False,
+    limit: Limit = 50,
+    token: Token = None,
+    output: Output = Shown,
+) -> None:
+    """List tokens: whose they are and what they may do, never the tokens themselves."""
+    from tracelake_sdk.cli import admin
+
+    admin.list_tokens(revoked=revoked, limit=limit, token=token, as_json=_json(output))
+
+
+@tokens_app.command("revoke")
+def revoke_token(
+    id: Annotated[UUID, typer.Argument(metavar="ID", help="The id of the token.")], dry_run: DryRun = False, output: Output = Shown
+) -> None:
+    """Revoke a token. Within a second nobody takes it any more."""
+    from tracelake_sdk.cli import admin
+
+    admin.revoke_token(id, dry_run=dry_run, as_json=_json(output))
+
+
+@read_roles_app.command("show")
+def show_read_roles(dataset: DatasetName, output: Output = Shown) -> None:
+    """Show which roles read a dataset."""
+    from tracelake_sdk.cli import admin
+
+    admin.show_read_roles(dataset, as_json=_json(output))
+
+
+@read_roles_app.command("set")
+def set_read_roles(
+    dataset: DatasetName,
+    roles: Annotated[list[str] | None, typer.Argument(metavar="[ROLE]...", help="Exactly these roles; none for nobody but its DAG's own people.")] = None,
+    dry_run: DryRun = False,
+    output: Output = Shown,
+) -> None:
+    """Set which roles read a dataset, beside those who deploy or trigger its DAG and the admins."""
+    from tracelake_sdk.cli import admin
+
+    admin.set_read_roles(dataset, roles or [], dry_run=dry_run, as_json=_json(output))
+
+
+@admin_app.command("audit")
+def list_audit(limit: Limit = 50, token: Token = None, output: Output = Shown) -> None:
+    """List who did what. For admins and auditors."""
+    from tracelake_sdk.cli import admin
+
+    admin.list_audit(limit=limit, token=token, as_json=_json(output))
