@@ -217,7 +217,7 @@ def test_an_order_that_cannot_be_read_has_no_outcome_and_a_line_that_is_none_end
 
 @pytest.mark.parametrize("moment", ["operator_start", "half_the_files", "all_files", "before_outcome"] if full() else ["half_the_files"])
 def test_a_host_that_is_killed_at_a_named_moment_leaves_no_outcome(tmp_path: Path, moment: str) -> None:
-    with a_host(tmp_path, TRACELAKE_OPERATOR_KILL_AT=moment) as host:
+    with a_host(tmp_path, TRACELAKE__CHAOS__KILL_AT=moment) as host:
         host.run("killed", "SELECT id, id AS n FROM range(10)", output={"partition_by": {"column": "n", "cursor": "integer", "range_size": 5}})
         assert host.process.wait(PATIENCE_S) == -signal.SIGKILL
         assert not (tmp_path / "killed" / "outcome.json").exists()

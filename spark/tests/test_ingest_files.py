@@ -231,7 +231,7 @@ def test_finished_batches_are_announced_with_the_state_that_follows_them(landing
     for number in range(5):
         landing.put(f"{number}.csv", f"id\n{number}\n")
     outcome = landing.take({"batch_files": 2})
-    batches = sorted(landing.batches().values(), key=lambda batch: len((batch.state or {})["files"]))
+    batches = [landing.batches()[name] for name in sorted(landing.batches())]  # posted in the order of their names
     assert [sorted((batch.state or {})["files"]) for batch in batches] == [["0.csv", "1.csv"], ["0.csv", "1.csv", "2.csv", "3.csv"]]
     assert [[row.id for row in landing.staged(batch.files)] for batch in batches] == [[0, 1], [2, 3]]
     assert landing.rows(outcome) == [{"id": 4}]
@@ -266,6 +266,7 @@ def test_a_second_attempt_goes_on_behind_the_posted_batches(landing: Landing) ->
     assert (outcome.state["cursor"], "reached" in outcome.state) == (61, False)
     whole = landing.take(config, state=None)
     assert whole.state == outcome.state
+    assert {first.name, second.name} == set(landing.batches())  # the same files are the same batch in every attempt
 
 
 def test_posted_batches_are_skipped(landing: Landing) -> None:

@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -42,7 +43,7 @@ _SETTINGS = {
     "spark.scheduler.mode": "FAIR",  # a small task beside a large one gets its share of the cores, and does not wait behind it
 }
 _JVM_GONE = 3
-_PATIENCE_S = 10.0  # for tasks that were told to stop when the host ends
+_PATIENCE_S = 30.0  # for tasks that were told to stop when the host ends, and for the JVM
 
 _log = logging.getLogger("tracelake.spark.host")
 
@@ -230,6 +231,16 @@ def _end_with(jvm: Any, host: Host, ending: threading.Event) -> None:
         os._exit(_JVM_GONE)
 
 
+def _end_jvm(jvm: Any) -> None:
+    """It ends with its own stdin; nothing is left behind."""
+    jvm.stdin.close()
+    try:
+        jvm.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tracelake_spark.host", description="A warm Spark that runs the tasks it reads of on stdin.")
     parser.add_argument("--cores", type=int, default=2)
@@ -253,8 +264,7 @@ def main(arguments: list[str] | None = None) -> int:
     ending.set()
     host.close()
     spark.stop()
-    jvm.stdin.close()  # it ends with its own stdin; nothing is left behind
-    jvm.wait(_PATIENCE_S)
+    _end_jvm(jvm)
     return 0
 
 

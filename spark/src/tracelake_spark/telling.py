@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-KILL_AT = "TRACELAKE_OPERATOR_KILL_AT"  # for tests alone: `name`, or `name*3` for the third time that it is reached
+KILL_AT = "TRACELAKE__CHAOS__KILL_AT"  # for tests alone, as in every process: `name`, or `name*3` for the third time that it is reached
 
-_KILL_AT = re.compile(r"([a-z0-9_]+)(?:\*([1-9][0-9]{0,8}))?")
+_KILL_AT = re.compile(r"([a-z0-9_:.-]+)(?:\*([1-9][0-9]{0,8}))?")
 
 
 def _nobody(*_said: object) -> None:

@@ -97,17 +97,17 @@ class _Ingest:
         state, staged, rows = before, self._nothing(), None
         if files:
             rows = source_rows(self._spark, self._config, files, output.table_schema, before.schema)
-            groups = _groups(files, self._config.batch_files)
+            groups, posted = _groups(files, self._config.batch_files), {name.rsplit("-", 1)[-1] for name in self._order.posted}
             for at, (group, is_batch) in enumerate(groups):
-                name = _batch_name(group)
-                if is_batch and name in self._order.posted:
+                content = _content(group)
+                if is_batch and content in posted:
                     state = replace(state, files=state.files | {file.name: file.mark for file in group})
                     continue
                 staged_here, state = self._take(rows, group, state)
                 if not is_batch:
                     staged = staged_here
                 elif staged_here.files:
-                    self._announce(BatchReady(name=name, output=output.index, files=staged_here.files, state=state.wire()))
+                    self._announce(BatchReady(name=self._name(content), output=output.index, files=staged_here.files, state=state.wire()))
                 self._tell.progress((at + 1) / len(groups), f"{self._counts.files} of {len(files)} files")
         after = state.finished()
         changed = files or after != before
@@ -174,6 +174,10 @@ class _Ingest:
             custom=self._custom(_State.of(self._order.state), _State.of(self._order.state), None),
         )
 
+    def _name(self, content: str) -> str:
+        """Names sort in the order of the batches: the one that is posted last leaves the state."""
+        return f"files-{len(self._order.posted) + self._counts.batches + 1:06}-{content}"
+
     def _announce(self, batch: BatchReady) -> None:
         """Whole or absent, as everything that the wrapper finds."""
         folder = Path(self._order.batches)
@@ -204,9 +208,9 @@ def _groups(files: Sequence[SourceFile], size: int | None) -> list[tuple[Sequenc
     return [(group := files[at:at + size], len(group) == size) for at in range(0, len(files), size)]
 
 
-def _batch_name(group: Sequence[SourceFile]) -> str:
+def _content(group: Sequence[SourceFile]) -> str:
     """The same files, as they are, are the same batch in every attempt."""
-    return "files-" + hashlib.sha256(json.dumps([[file.name, *file.mark] for file in group]).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps([[file.name, *file.mark] for file in group]).encode()).hexdigest()[:32]
 
 
 def _number(cursor: int | str, kind: CursorType) -> int:
