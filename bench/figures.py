@@ -42,6 +42,7 @@ class Figure:
     # What the row's limit did on the machine that the goal was written on; None where nothing limits it.
     limit_there: float | None = None
     above_limit: float | None = None  # where the goal is so much above what the limit does, wherever that is
+    ours_alone: bool = False          # nobody else has this figure
 
     @property
     def goes_by_limit(self) -> bool:

@@ -13,7 +13,7 @@ def lines(outcome: Outcome, *, size: str, at: str, commit: str | None) -> Iterat
     """For each figure one line about ours, with `against` null, and one for each that it is compared with."""
     for figure in outcome.row.figures:
         ours = outcome.ours.spread(figure)
-        for runs in (outcome.ours, *outcome.others):
+        for runs in outcome.with_figure(figure):
             own = runs is outcome.ours
             ratio = None if own else outcome.ratios(figure, runs)
             yield {
@@ -52,7 +52,7 @@ def table(outcome: Outcome) -> str:
     for figure in outcome.row.figures:
         rows = [("", f"{figure.name}, {figure.unit}", "ours against it", "")]
         rows.append((_name(outcome.ours), _spread(outcome.ours.spread(figure)), "", _goal(outcome, figure)))
-        rows += [(_name(other), _spread(other.spread(figure)), _ratio(outcome.ratios(figure, other)), "") for other in outcome.others]
+        rows += [(_name(other), _spread(other.spread(figure)), _ratio(outcome.ratios(figure, other)), "") for other in outcome.with_figure(figure)[1:]]
         text += "\n" + _aligned(rows)
         if above := outcome.above_limit(figure):
             text += f"  above the limit: {_spread(above)} {figure.unit}\n"

@@ -28,6 +28,10 @@ class Outcome:
     ours: Runs
     others: tuple[Runs, ...]
 
+    def with_figure(self, figure: Figure) -> tuple[Runs, ...]:
+        """Ours, and whoever else has this figure."""
+        return (self.ours,) if figure.ours_alone else (self.ours, *self.others)
+
     def ratios(self, figure: Figure, other: Runs) -> Spread:
         return ratios(figure, self.ours.measured, other.measured)
 
