@@ -1,5 +1,6 @@
 """One change on its way: staged, measured, decided, frozen, put, recorded; and refused."""
 
+import pyarrow as pa
 import pytest
 from support.lakes import BRONZE, Lake
 
@@ -45,3 +46,13 @@ def test_what_is_refused_leaves_the_table_as_it_was(lake: Lake):
     assert lake.rows(lake.location()) == [(1, "a")]
     assert lake.query("SELECT allowed, stage::text FROM promotion_status ORDER BY seq") == [(True, "decision"), (False, "execution")]
     assert lake.query("SELECT status::text FROM run_history ORDER BY seq") == [("SUCCESS",), ("BLOCKED",)]
+
+
+def test_a_replace_of_which_not_even_the_columns_are_known_makes_no_version(lake: Lake):
+    lake.deploy(BRONZE.replace("update_strategy: append\n    unique_key: [id]", "update_strategy: replace"))
+    lake.run()
+    task = lake.take_one()
+    answer = lake.report(task, lake.measured([], schema=pa.schema([])))
+    assert (answer.result, answer.task_state) == (CompletionResult.UNCHANGED, TaskState.COMPLETED)
+    assert lake.move() == 0
+    assert lake.query("SELECT count(*) FROM data_version") == [(0,)]

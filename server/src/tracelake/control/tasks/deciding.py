@@ -280,7 +280,10 @@ def _first_name(path: str) -> str:
 
 
 def _adds_nothing(given: Reported, measured: dict[int, OutputMeasured]) -> bool:
-    return given.strategy is UpdateStrategy.APPEND and not any(output.files for output in measured.values())
+    """An append without a row, or a replace that wrote so little that not even its columns are known: no table can be made of that."""
+    if any(output.files for output in measured.values()):
+        return False
+    return given.strategy is UpdateStrategy.APPEND or not any(output.table_schema["fields"] for output in measured.values())
 
 
 def _moved(index: int, since: Since) -> MovedOutput:
