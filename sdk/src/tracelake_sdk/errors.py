@@ -236,3 +236,7 @@ class ServerMissing(TracelakeError, code="server_missing", status=503):
 
 class JavaMissing(TracelakeError, code="java_missing", status=503):
     """No Java that Spark can use was found; install Java 17, 21 or 25, or set JAVA_HOME to one."""
+
+
+class ProjectRefused(TracelakeError, code="project_refused", status=409):
+    """A project cannot be made in this folder; name one that has no such files and may be written to."""

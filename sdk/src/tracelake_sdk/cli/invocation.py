@@ -20,9 +20,12 @@ def program() -> str:
     return shlex.quote(_by_name(Path(called)))
 
 
-def again(*words: str) -> str:
-    """A command of this program; it names the home where that is not the usual one."""
-    return f"{_home()}{program()} {shlex.join(words)}"
+def again(*words: str, elsewhere: bool = False) -> str:
+    """A command of this program; it names the home where that is not the usual one. `elsewhere`: it is to work in another folder too."""
+    called = program()
+    if elsewhere and os.sep in called and not Path(sys.argv[0]).is_absolute():
+        called = shlex.quote(str(Path(sys.argv[0]).absolute()))
+    return f"{_home(absolute=elsewhere)}{called} {shlex.join(words)}"
 
 
 def pasteable(text: str) -> str:
@@ -49,8 +52,10 @@ def server_program() -> Path:
     raise ServerMissing(f"The programs of a Tracelake system are not installed here; install the package `tracelake` into {sys.prefix}.")
 
 
-def _home() -> str:
+def _home(*, absolute: bool = False) -> str:
     home = os.environ.get("TRACELAKE_HOME")
+    if home and absolute:
+        home = str(Path(home).absolute())
     return f"TRACELAKE_HOME={shlex.quote(home)} " if home else ""
 
 

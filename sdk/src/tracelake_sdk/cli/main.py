@@ -70,6 +70,18 @@ def demo() -> None:
 
 
 @app.command()
+def init(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Where; made if it is missing.", show_default="this folder")] = ".",
+    dry_run: DryRun = False,
+    output: Output = Shown,
+) -> None:
+    """Make a project folder that runs: settings, a DAG and a little data. Nothing is written over."""
+    from tracelake_sdk.cli.project import making
+
+    making.init(folder, dry_run=dry_run, as_json=output is OutputFormat.JSON)
+
+
+@app.command()
 def doctor(output: Output = Shown) -> None:
     """Look what works here and what does not. Says what to do about what is missing."""
     from tracelake_sdk.cli import system

@@ -1,0 +1,72 @@
+"""Makes a project folder: every file of the template, or none where one of them is there already."""
+
+import json
+import os
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from shlex import join
+
+from tracelake_sdk.cli.invocation import again
+from tracelake_sdk.cli.printing import print_json, say
+from tracelake_sdk.errors import ProjectRefused
+
+_LANDING = '"${landing}"'  # in the template's settings: the landing folder of this very project
+
+
+def init(folder: str, *, dry_run: bool, as_json: bool) -> None:
+    place = Path(folder).expanduser().absolute()
+    contents = project_files(place)
+    _refuse_what_is_there(place, contents)
+    if not dry_run:
+        _write(place, contents)
+    names = [str(name) for name in contents]
+    if as_json:
+        print_json({"dry_run": dry_run, "folder": str(place), "files": names})
+        return
+    say(f"A project {'would be made' if dry_run else 'is'} in {place}:")
+    for name in names:
+        say(f"  {name}")
+    if dry_run:
+        say("Nothing was changed.")
+        return
+    say("To run it; `up` runs until Ctrl-C, so give it a terminal of its own:")
+    if place != Path.cwd():
+        say(f"  {join(['cd', str(place)])}")
+    for words in (("up",), ("deploy", "dag.yaml"), ("run", "bakery/ingest_sales", "--wait"), ("dataset", "list")):
+        say(f"  {again(*words, elsewhere=True)}")
+
+
+def project_files(place: Path) -> dict[Path, str]:
+    """What a project in this folder is made of, by name below it."""
+    template = files("tracelake_sdk.cli.project") / "template"
+    found = dict(sorted(_texts(template, Path())))
+    settings = Path("tracelake.yaml")
+    found[settings] = found[settings].replace(_LANDING, json.dumps(str(place / "landing"), ensure_ascii=False))
+    return found
+
+
+def _texts(folder: Traversable, name: Path) -> list[tuple[Path, str]]:
+    found: list[tuple[Path, str]] = []
+    for entry in folder.iterdir():
+        below = name / entry.name
+        found += _texts(entry, below) if entry.is_dir() else [(below, entry.read_text())]
+    return found
+
+
+def _refuse_what_is_there(place: Path, contents: dict[Path, str]) -> None:
+    if place.exists() and not place.is_dir():
+        raise ProjectRefused(f"{place} is a file; name a folder.")
+    if there := [str(name) for name in contents if (place / name).exists()]:
+        raise ProjectRefused(f"{place} has {', '.join(there)} already, and nothing is written over it; name another folder.")
+
+
+def _write(place: Path, contents: dict[Path, str]) -> None:
+    try:
+        for name, text in contents.items():
+            file = place / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("x") as opened:  # never over one that came in between
+                opened.write(text)
+    except OSError as error:
+        raise ProjectRefused(f"{error.filename or place}: {os.strerror(error.errno or 0)}; name a folder that you may write to.") from None
