@@ -27,6 +27,8 @@ from tracelake_sdk.events import DatasetEvent
 from tracelake_sdk.home import HomeFiles, default_home
 from tracelake_sdk.pages import Page
 from tracelake_sdk.promotions import Enforcement, Policy, Promotion, Rule
+from tracelake_sdk.queries import RECEIPT_HEADER, QueryAnswer, QueryRun, Receipt, ResultFormat, SavedQuery
+from tracelake_sdk.query_results import QueryResult
 from tracelake_sdk.rules import RuleScope, Severity
 from tracelake_sdk.runs import Run, RunStatus
 from tracelake_sdk.status import DagStatus, Deployed, WhoAmI
@@ -41,6 +43,7 @@ _TRIES = 3
 _FIRST_PAUSE = 0.1
 _CONNECT_SECONDS = 5.0
 _WHOLE_PAGE = 500
+_QUERY_TIMEOUT = httpx2.Timeout(3700, connect=_CONNECT_SECONDS)  # the service itself ends a query that takes too long
 
 
 class Client:
@@ -279,6 +282,52 @@ class Client:
 
     def snapshots(self) -> list[Snapshot]:
         return self._get(list[Snapshot], "/v1/snapshots")
+
+    # Queries
+    def query(self, sql: str, *, limit: int | None = None) -> QueryResult:
+        """The rows of one SELECT over published datasets, all of them of one moment; iterating gives tuples."""
+        return QueryResult(self.query_answer(sql, limit=limit))
+
+    def replay(self, id: UUID | str, *, sql: str | None = None) -> QueryResult:
+        """The same query on the same versions; `.replay.same` says whether the same rows came out. Who did not ask it gives its statement along."""
+        return QueryResult(self.replay_answer(id, sql=sql))
+
+    def query_answer(self, sql: str, *, limit: int | None = None) -> QueryAnswer:
+        """As it is on the wire."""
+        return self._read(QueryAnswer, self._send("POST", "/v1/query", json={"sql": sql, "limit": limit}, timeout=_QUERY_TIMEOUT))
+
+    def replay_answer(self, id: UUID | str, *, sql: str | None = None) -> QueryAnswer:
+        return self._read(QueryAnswer, self._send("POST", f"/v1/queries/{_part(id)}/replay", json={"sql": sql}, timeout=_QUERY_TIMEOUT))
+
+    def query_bytes(self, sql: str, format: ResultFormat, *, limit: int | None = None) -> tuple[bytes, Receipt]:
+        """The answer as CSV or as an Arrow stream, as it comes."""
+        response = self._send("POST", "/v1/query", json={"sql": sql, "limit": limit, "format": format}, timeout=_QUERY_TIMEOUT)
+        if not response.is_success:
+            raise self._error(response)
+        return response.content, Receipt.model_validate_json(response.headers[RECEIPT_HEADER])
+
+    def query_run(self, id: UUID | str) -> QueryRun:
+        """A line of the query log."""
+        return self._get(QueryRun, f"/v1/queries/{_part(id)}")
+
+    def query_runs(self, *, limit: int = 50, token: str | None = None) -> Page[QueryRun]:
+        """The query log, the newest first."""
+        return self._get(Page[QueryRun], "/v1/queries", {"limit": limit, "token": token})
+
+    def save_query(self, name: str, sql: str, *, description: str = "") -> SavedQuery:
+        """Keep a statement under a name, in the place of what the name stood for."""
+        return self._read(SavedQuery, self._send("PUT", f"/v1/saved-queries/{_part(name)}", json={"sql": sql, "description": description}))
+
+    def saved_query(self, name: str) -> SavedQuery:
+        return self._get(SavedQuery, f"/v1/saved-queries/{_part(name)}")
+
+    def saved_queries(self) -> list[SavedQuery]:
+        return self._get(list[SavedQuery], "/v1/saved-queries")
+
+    def forget_query(self, name: str) -> None:
+        response = self._send("DELETE", f"/v1/saved-queries/{_part(name)}")
+        if not response.is_success:
+            raise self._error(response)
 
     # The wire
     def _define(self, kind: type[Answer], path: str, body: Mapping[str, Any], key: str | None) -> Answer:

@@ -11,6 +11,7 @@ except ModuleNotFoundError:
     raise SystemExit("The command line is an extra of the SDK; install `tracelake-sdk[cli]`.") from None
 
 from tracelake_sdk.cli.administration import admin_app
+from tracelake_sdk.cli.asking import query, replay
 from tracelake_sdk.cli.invocation import pasteable, program
 from tracelake_sdk.cli.options import DryRun, Key, LayerName, Limit, Output, OutputFormat, Shown, Token
 from tracelake_sdk.errors import SettingInvalid, TracelakeError
@@ -413,6 +414,10 @@ def show_promotion(
     from tracelake_sdk.cli import guard
 
     guard.show_promotion(decision, as_json=output is OutputFormat.JSON)
+
+
+app.command()(query)
+app.command()(replay)
 
 
 @app.command()

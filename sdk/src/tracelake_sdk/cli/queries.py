@@ -1,0 +1,135 @@
+"""`query` and `replay`: rows with the versions they came from, and the same rows again."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any, cast
+from uuid import UUID
+
+import typer
+from rich.text import Text
+
+from tracelake_sdk.cli.invocation import again
+from tracelake_sdk.cli.printing import Cell, Column, counted, print_json, print_table, say
+from tracelake_sdk.client import Client
+from tracelake_sdk.errors import SettingInvalid
+from tracelake_sdk.queries import QueryAnswer, QueryPin, Receipt, ResultFormat
+
+_DIFFERS = 1
+_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")
+
+
+def statement(sql: str | None, file: str | None, saved: str | None) -> str:
+    """The statement that is meant: on the command line, in a file, from standard input, or kept under a name."""
+    if sum(given is not None for given in (sql, file, saved)) != 1:
+        raise typer.BadParameter("give one statement: SQL itself, --file FILE, - for standard input, or --saved NAME", param_hint="SQL")
+    if saved is not None:
+        with Client() as client:
+            return client.saved_query(saved).sql
+    if sql == "-" or file == "-":
+        return sys.stdin.read()
+    if file is not None:
+        try:
+            return Path(file).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise typer.BadParameter(f"{file} cannot be read ({type(error).__name__})", param_hint="--file") from None
+    return sql or ""
+
+
+def query(sql: str, *, output: ResultFormat | None, limit: int | None, receipt: str | None, save: str | None) -> None:
+    """Without an `output` a table for people."""
+    if output is ResultFormat.ARROW and sys.stdout.isatty():
+        raise typer.BadParameter("Arrow is nothing a terminal can show; send it into a file or a program", param_hint="--output")
+    started = time.monotonic()
+    with Client() as client:
+        if output is ResultFormat.CSV or output is ResultFormat.ARROW:
+            body, found = client.query_bytes(sql, output, limit=limit)
+            sys.stdout.buffer.write(body)
+        else:
+            answer = client.query_answer(sql, limit=limit)
+            found = answer.receipt
+            if output is ResultFormat.JSON:
+                print_json(answer)
+            else:
+                _print(answer, time.monotonic() - started)
+        if save is not None:
+            client.save_query(save, sql)
+    if receipt is not None:
+        _write(Path(receipt), found, sql)
+
+
+def replay(what: str, *, as_json: bool) -> None:
+    """By the id of a query, or by the file of its receipt."""
+    id, sql = _receipt(what)
+    with Client() as client:
+        answer = client.replay_answer(id, sql=sql)
+    again_ = answer.replay
+    if as_json:
+        print_json(answer)
+    elif again_ is not None and again_.same:
+        say(Text.assemble(("same     ", "green"), f"{counted(answer.receipt.row_count, 'row')}, {_pins(answer.receipt.pins)}"))
+        say(f"         hash {answer.receipt.result_hash}")
+    elif again_ is not None:
+        say(Text.assemble(("differs  ", "bold red"), f"{counted(answer.receipt.row_count, 'row')} now, {again_.expected_rows:,} then, {_pins(answer.receipt.pins)}"))
+        say(f"         hash {answer.receipt.result_hash} now, {again_.expected_hash} then")
+    if again_ is None or not again_.same:
+        raise typer.Exit(_DIFFERS)
+
+
+def _print(answer: QueryAnswer, seconds: float) -> None:
+    columns = [Column(column.name, right=column.type.startswith(_NUMBERS)) for column in answer.columns]
+    if columns:
+        print_table(columns, [[_cell(value) for value in row] for row in answer.rows])
+        say()
+    receipt = answer.receipt
+    say(f"{counted(receipt.row_count, 'row')} in {_spent(seconds)}{_pins(receipt.pins, before=', ')}")
+    if answer.more:
+        say(Text(f"There are more rows; only the first {receipt.row_count:,} are shown. --limit asks for more.", style="yellow"))
+    if receipt.left_out:
+        say(Text(f"The hash leaves out what is computed in floating point: {', '.join(receipt.left_out)}.", style="dim"))
+    if receipt.replayable:
+        say(Text(f"Again, on the same versions: {again('replay', str(receipt.id))}", style="dim"))
+    else:
+        say(Text(f"Not replayable: {receipt.why_not}", style="dim"))
+
+
+def _cell(value: Any) -> Cell:
+    if value is None:
+        return Text("null", style="dim")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value).replace("\n", "\\n")
+
+
+def _pins(pins: list[QueryPin], *, before: str = "") -> str:
+    words = [pin.name.partition("@")[0] + f" version {pin.version}" for pin in pins]
+    return f"{before}from {', '.join(words)}" if words else f"{before}from no dataset"
+
+
+def _spent(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def _write(file: Path, receipt: Receipt, sql: str) -> None:
+    """With the statement, so that whoever has the file can ask again."""
+    try:
+        file.write_text(json.dumps(receipt.model_dump(mode="json") | {"sql": sql}, indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise SettingInvalid(f"--receipt: {file} cannot be written ({type(error).__name__})") from None
+
+
+def _receipt(what: str) -> tuple[UUID, str | None]:
+    try:
+        return UUID(what), None
+    except ValueError:
+        pass
+    try:
+        found: Any = json.loads(Path(what).read_text())
+        return UUID(found["id"]), cast("str", found["sql"])
+    except FileNotFoundError:
+        raise typer.BadParameter(f"{what!r} is neither the id of a query nor a file", param_hint="RECEIPT|ID") from None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise typer.BadParameter(f"{what} is no receipt; `query --receipt` writes them", param_hint="RECEIPT|ID") from None
