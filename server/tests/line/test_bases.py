@@ -392,6 +392,37 @@ def test_a_replace_is_widened_to_whole_scopes_when_it_is_claimed(lake: Lake):
     assert [row[0] for row in lake.rows(lake.location_of("clean"))] == [5, 7, 11]
 
 
+@pytest.mark.proves("T8.3")
+def test_a_replace_that_touches_parts_of_scopes_takes_all_of_them(lake: Lake):
+    lake.deploy(RANGED.replace("execution_strategy: PerPartition", "execution_strategy: PerUpdate").replace(", range_size: 10", ""))
+    first, second, third = (RangeScope(start=start, end=start + 10) for start in (0, 10, 30))
+    load_parts(lake, {first: [(1, "x")], second: [(11, "x")], third: [(31, "x")]})
+    for task in tasks_of(lake, "clean"):
+        rewrite(lake, task, {wanted_scopes(task)[0]: [(wanted_scopes(task)[0].start + 1, "x")]})
+    lake.move()
+    load_parts(lake, {RangeScope(start=5, end=15): [(6, "x")]})
+    [task] = tasks_of(lake, "clean")
+    whole = RangeScope(start=0, end=20)
+    assert wanted_scopes(task) == [whole]
+    assert task.payload.inputs[0].pinned.scopes == [whole]
+    assert rewrite(lake, task, {whole: [(1, "x"), (6, "x"), (11, "x")]}).result == "committing"
+    lake.move()
+    assert [row[0] for row in lake.rows(lake.location_of("clean"))] == [1, 6, 11, 31]
+    assert lake.query("SELECT scope->'start', scope->'end' FROM scope_state JOIN dataset_version AS v ON v.id = dataset_version_id"
+                      " WHERE v.generation_id = %s ORDER BY span", generation_of(lake, "clean")) == [(0, 20), (30, 40)]
+
+
+def test_a_replace_whose_scope_became_part_of_a_wider_one_meanwhile_is_superseded(lake: Lake):
+    lake.deploy(RANGED.replace("execution_strategy: PerPartition", "execution_strategy: PerUpdate").replace(", range_size: 10", ""))
+    load_parts(lake, {RangeScope(start=0, end=10): [(1, "x")], RangeScope(start=5, end=15): [(6, "x")]})
+    one, two = tasks_of(lake, "clean")
+    assert rewrite(lake, one, {wanted_scopes(one)[0]: [(wanted_scopes(one)[0].start + 1, "x")]}).result == "committing"
+    assert rewrite(lake, two, {wanted_scopes(two)[0]: [(wanted_scopes(two)[0].start + 1, "x")]}).result is CompletionResult.SUPERSEDED
+    load_parts(lake, {RangeScope(start=40, end=41): [(40, "x")]})  # so that it is not unchanged
+    again = next(task for task in tasks_of(lake, "clean") if task.fence.task_id == two.fence.task_id)
+    assert wanted_scopes(again) == [RangeScope(start=0, end=15)]
+
+
 def test_a_scope_that_was_announced_and_got_no_row_is_empty_now(lake: Lake):
     """Also where the report forgets to say so: what was there is not left behind."""
     lake.deploy(RANGED)
