@@ -1,0 +1,242 @@
+"""Users, roles and tokens: made, listed, disabled and audited by admins, and by nobody else."""
+
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
+
+import pytest
+from support.controls import Desk
+from support.people import again, service, user
+
+from tracelake.control.access.administration import Administration, WantedToken
+from tracelake.control.access.callers import RESERVED_ROLES
+from tracelake_sdk.access import TokenKind
+from tracelake_sdk.errors import (
+    AccessConflict,
+    Forbidden,
+    IdempotencyConflict,
+    Invalid,
+    LastAdmin,
+    NotFound,
+    TokenShownOnce,
+    TracelakeError,
+    Unauthenticated,
+)
+
+pytestmark = pytest.mark.proves("T5.6")
+
+
+@pytest.fixture
+def administration(desk: Desk) -> Administration:
+    return desk.services.administration
+
+
+def test_the_reserved_roles_are_in_every_org(desk: Desk, administration: Administration):
+    roles = administration.list_roles(desk.admin)
+    assert {role.name for role in roles if role.reserved} == {role.name for role in roles} == set(RESERVED_ROLES)
+    assert next(role for role in roles if role.name == "admin").members == ["admin"]
+
+
+def test_a_user_has_the_rights_of_its_roles_and_no_other(desk: Desk, administration: Administration):
+    ada = user(desk, "ada", "analysts")
+    assert (ada.name, ada.roles, ada.kind) == ("ada", {"analysts"}, TokenKind.USER)
+    administration.add_member(desk.admin, "writer", "ada")
+    administration.remove_member(desk.admin, "analysts", "ada")
+    assert again(desk, ada).roles == {"writer"}
+    assert [(one.name, one.roles) for one in administration.list_users(desk.admin).items] == [("admin", ["admin"]), ("ada", ["writer"])]
+
+
+def test_making_what_is_there_changes_nothing_and_other_facts_are_refused(desk: Desk, administration: Administration):
+    first = administration.create_user(desk.admin, "ada", issuer="login.test", subject="a-1", roles=["reader"])
+    audited = desk.one("SELECT count(*) FROM audit")
+    assert administration.create_user(desk.admin, "ada", issuer="login.test", subject="a-1", roles=["reader"]) == first
+    assert administration.create_role(desk.admin, "reader").reserved
+    administration.add_member(desk.admin, "reader", "ada")
+    assert desk.one("SELECT count(*) FROM audit") == audited
+    for other in ({"issuer": "login.test", "subject": "a-2"}, {}, {"issuer": "login.test", "subject": "a-1", "roles": ["writer"]}):
+        with pytest.raises(AccessConflict):
+            administration.create_user(desk.admin, "ada", **other)
+    with pytest.raises(AccessConflict):
+        administration.create_user(desk.admin, "eve", issuer="login.test", subject="a-1")
+    with pytest.raises(Invalid):
+        administration.create_user(desk.admin, "eve", issuer="login.test")
+    with pytest.raises(NotFound):
+        administration.create_user(desk.admin, "eve", roles=["nobodys"])
+
+
+def test_a_disabled_user_is_refused_and_an_enabled_one_is_let_in_again(desk: Desk, administration: Administration):
+    administration.create_user(desk.admin, "ada", roles=["reader"])
+    token = administration.create_token(desk.admin, WantedToken(TokenKind.USER, "laptop", user="ada")).token or ""
+    access = desk.services.access
+    assert access.authenticate(token).name == "ada"
+    assert administration.disable_user(desk.admin, "ada").disabled_at is not None
+    access._remembered.clear()
+    with pytest.raises(Unauthenticated):
+        access.authenticate(token)
+    assert administration.enable_user(desk.admin, "ada").disabled_at is None
+    assert access.authenticate(token).name == "ada"
+
+
+def test_an_org_keeps_an_admin(desk: Desk, administration: Administration):
+    for act in (administration.disable_user, lambda caller, name: administration.remove_member(caller, "admin", name)):
+        with pytest.raises(LastAdmin):
+            act(desk.admin, "admin")
+    user(desk, "ada", "admin")
+    administration.disable_user(desk.admin, "ada")
+    with pytest.raises(LastAdmin):  # a disabled one does not count
+        administration.remove_member(desk.admin, "admin", "admin")
+    administration.enable_user(desk.admin, "ada")
+    administration.remove_member(desk.admin, "admin", "admin")
+    assert desk.query("SELECT app_user.name FROM role_member JOIN role ON role.id = role_id JOIN app_user ON app_user.id = user_id WHERE role.name = 'admin'") == [("ada",)]
+
+
+def test_two_admins_who_disable_each_other_leave_one(desk: Desk, administration: Administration):
+    ada = user(desk, "ada", "admin")
+
+    def disable(caller, name):
+        try:
+            administration.disable_user(caller, name)
+        except LastAdmin:
+            return "refused"
+        return "done"
+
+    with ThreadPoolExecutor(2) as pool:
+        done = [task.result() for task in [pool.submit(disable, desk.admin, "ada"), pool.submit(disable, ada, "admin")]]
+    assert sorted(done) == ["done", "refused"]
+    assert desk.one("SELECT count(*) FROM app_user WHERE disabled_at IS NULL") == 1
+
+
+def test_a_token_is_shown_once_and_stored_as_its_hash(desk: Desk, administration: Administration):
+    made = administration.create_token(desk.admin, WantedToken(TokenKind.WORKER, "line 1", pools=("default",), expires_in_days=7))
+    assert made.token is not None
+    assert made.expires_at is not None
+    assert desk.services.access.authenticate(made.token).pools == {"default"}
+    everywhere = str([desk.query(f"SELECT * FROM {table}") for table in ("api_token", "audit", "idempotency", "token_role")])
+    assert made.token not in everywhere
+    listed = administration.list_tokens(desk.admin).items
+    assert [one for one in listed if one.id == made.id][0].pools == ["default"]
+    assert not any(hasattr(one, "token") for one in listed)
+
+
+def test_a_lost_answer_is_told_which_token_it_was_about(desk: Desk, administration: Administration):
+    wanted = WantedToken(TokenKind.WORKER, "line 1")
+    made = administration.create_token(desk.admin, wanted, idempotency_key="k")
+    with pytest.raises(TokenShownOnce, match=str(made.id)):
+        administration.create_token(desk.admin, wanted, idempotency_key="k")
+    with pytest.raises(IdempotencyConflict):
+        administration.create_token(desk.admin, WantedToken(TokenKind.WORKER, "line 2"), idempotency_key="k")
+    assert desk.one("SELECT count(*) FROM api_token WHERE label LIKE 'line%%'") == 1
+
+
+def test_a_revoked_token_is_refused_and_listed_only_when_asked_for(desk: Desk, administration: Administration):
+    made = administration.create_token(desk.admin, WantedToken(TokenKind.USER, "old", user="admin"))
+    assert administration.revoke_token(desk.admin, made.id).revoked_at is not None
+    with pytest.raises(Unauthenticated):
+        desk.services.access.authenticate(made.token or "")
+    assert made.id not in {one.id for one in administration.list_tokens(desk.admin).items}
+    assert made.id in {one.id for one in administration.list_tokens(desk.admin, revoked=True).items}
+    with pytest.raises(NotFound):
+        administration.revoke_token(desk.admin, uuid4())
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        WantedToken(TokenKind.USER, "x"),
+        WantedToken(TokenKind.USER, "x", user="admin", scopes=("read",)),
+        WantedToken(TokenKind.USER, "x", user="admin", roles=("reader",)),
+        WantedToken(TokenKind.USER, "x", user="nobody"),
+        WantedToken(TokenKind.SERVICE, "x"),
+        WantedToken(TokenKind.SERVICE, "x", scopes=("administer",)),
+        WantedToken(TokenKind.SERVICE, "x", scopes=("read",), pools=("default",)),
+        WantedToken(TokenKind.SERVICE, "x", scopes=("read",), roles=("nobodys",)),
+        WantedToken(TokenKind.WORKER, "x", scopes=("read",)),
+        WantedToken(TokenKind.WORKER, "x", user="admin"),
+    ],
+)
+def test_a_token_has_what_belongs_to_its_kind_and_nothing_else(desk: Desk, administration: Administration, wanted: WantedToken):
+    with pytest.raises((Invalid, NotFound)):
+        administration.create_token(desk.admin, wanted)
+
+
+def test_a_dry_run_judges_and_changes_nothing(desk: Desk, administration: Administration):
+    user(desk, "ada", "reader")
+    token = administration.list_tokens(desk.admin).items[-1].id
+    tables = ("app_user", "role", "role_member", "api_token", "token_role", "audit", "idempotency")
+    before = [desk.query(f"SELECT * FROM {table}") for table in tables]
+    assert administration.create_user(desk.admin, "eve", roles=["writer"], dry_run=True).roles == ["writer"]
+    assert administration.disable_user(desk.admin, "ada", dry_run=True).disabled_at is not None
+    assert administration.create_role(desk.admin, "friends", dry_run=True).name == "friends"
+    assert administration.add_member(desk.admin, "writer", "ada", dry_run=True).roles == ["reader", "writer"]
+    assert administration.remove_member(desk.admin, "reader", "ada", dry_run=True).roles == []
+    assert administration.create_token(desk.admin, WantedToken(TokenKind.WORKER, "w"), dry_run=True, idempotency_key="k").token is None
+    assert administration.revoke_token(desk.admin, token, dry_run=True).revoked_at is not None
+    with pytest.raises(LastAdmin):
+        administration.disable_user(desk.admin, "admin", dry_run=True)
+    assert [desk.query(f"SELECT * FROM {table}") for table in tables] == before
+
+
+def test_only_admins_administer_and_only_they_and_auditors_read_what_was_done(desk: Desk, administration: Administration):
+    callers = [
+        user(desk, "wanda", "writer"), user(desk, "rex", "reader", "friends"), user(desk, "otto", "auditor"),
+        service(desk, "s", scopes=("read", "operate", "deploy", "define"), roles=("admin",)), desk.worker,
+    ]  # fmt: skip
+    token = administration.list_tokens(desk.admin).items[0].id
+    before = desk.one("SELECT count(*) FROM audit")
+    for caller in callers:
+        for act in (
+            lambda c: administration.create_user(c, "eve"),
+            lambda c: administration.list_users(c),
+            lambda c: administration.disable_user(c, "wanda"),
+            lambda c: administration.enable_user(c, "wanda"),
+            lambda c: administration.create_role(c, "mine"),
+            lambda c: administration.list_roles(c),
+            lambda c: administration.add_member(c, "admin", c.name),
+            lambda c: administration.remove_member(c, "admin", "admin"),
+            lambda c: administration.create_token(c, WantedToken(TokenKind.WORKER, "w")),
+            lambda c: administration.list_tokens(c),
+            lambda c: administration.revoke_token(c, token),
+            lambda c: desk.services.granting.list_grants(c),
+            lambda c: desk.services.reading.read_roles(c, "x"),
+        ):
+            with pytest.raises(Forbidden):
+                act(caller)
+    assert desk.one("SELECT count(*) FROM audit") == before
+    assert administration.audit(callers[2]).items[0].action == "create_token"
+    for caller in callers[:2]:
+        with pytest.raises(Forbidden):
+            administration.audit(caller)
+
+
+def test_every_act_is_audited_with_who_and_what(desk: Desk, administration: Administration):
+    user(desk, "ada", "friends")
+    administration.add_member(desk.admin, "reader", "ada")
+    administration.remove_member(desk.admin, "reader", "ada")
+    administration.disable_user(desk.admin, "ada")
+    administration.enable_user(desk.admin, "ada")
+    administration.revoke_token(desk.admin, administration.list_tokens(desk.admin).items[-1].id)
+    first = administration.audit(desk.admin, limit=4)
+    second = administration.audit(desk.admin, limit=4, before=first.items[-1].id)
+    assert [entry.action for entry in [*first.items, *second.items]] == [
+        "revoke_token", "enable_user", "disable_user", "remove_member", "add_member", "create_token", "create_user", "create_role",
+    ]  # fmt: skip
+    assert {entry.actor for entry in first.items} == {"admin"}
+    assert first.items[3].object == "ada"
+    assert first.items[3].detail == {"role": "reader"}
+
+
+def test_another_org_is_not_administered(desk: Desk, administration: Administration):
+    other = uuid4()
+    desk.query("INSERT INTO org (id, name) VALUES (%s, 'other')", other)
+    desk.query("INSERT INTO app_user (id, org_id, name, issuer, subject) VALUES (%s, %s, 'eve', 'x', 'eve')", uuid4(), other)
+    assert "eve" not in {one.name for one in administration.list_users(desk.admin).items}
+    for act in (administration.disable_user, lambda caller, name: administration.add_member(caller, "reader", name)):
+        with pytest.raises(NotFound):
+            act(desk.admin, "eve")
+
+
+def test_a_service_reads_with_its_roles_as_far_as_its_scopes_go(desk: Desk):
+    reading = service(desk, "loader", scopes=("read",), roles=("friends",))
+    assert (reading.kind, reading.roles, reading.scopes, reading.user_id) == (TokenKind.SERVICE, {"friends"}, {"read"}, None)
+    assert reading.token_id is not None
+    with pytest.raises(TracelakeError):
+        desk.services.deploys.deploy(reading, "name: x")
