@@ -143,6 +143,10 @@ class CommitterProcess:
             )
         self._log = log
 
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
     def ask(self, **command: Any) -> dict[str, Any]:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(command) + "\n")
@@ -186,8 +190,9 @@ class Crew:
         return self._ready.popleft()
 
     def dismiss(self, committer: CommitterProcess) -> None:
-        committer.ask(close=True)
-        self._ready.appendleft(committer)
+        if committer.alive:  # one that is not has been noticed by whoever asked it
+            committer.ask(close=True)
+            self._ready.appendleft(committer)
 
     def close(self) -> None:
         for committer in self._ready:
