@@ -11,7 +11,7 @@ MOST_SQL = 100_000   # characters of one statement
 MOST_NAMES = 200     # datasets of one statement
 MOST_ROWS = 1_000_000
 
-Sql = Annotated[str, StringConstraints(min_length=1, max_length=MOST_SQL)]
+Sql = Annotated[str, StringConstraints(min_length=1, max_length=MOST_SQL, pattern=r"^[^\x00]*$")]
 SavedName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,127}$")]
 
 

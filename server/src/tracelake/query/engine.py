@@ -34,6 +34,7 @@ class Engine:
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._statement: tuple[str, Statement] | None = None
         self._used: bool = False
+        self._free_words: frozenset[str] | None = None
 
     def renew(self) -> None:
         """A connection that nobody has used; nothing where there is one."""
@@ -71,7 +72,7 @@ class Engine:
         self.renew()
         self._statement = None
         try:
-            text, tree = with_versions(sql, self._parse, _tokenize)
+            text, tree = with_versions(sql, self._parse, self._tokenize)
             statement = judge(tree)
         except RecursionError:
             raise QueryRefused("The statement is nested too deeply; write it flatter.") from None
@@ -116,6 +117,18 @@ class Engine:
         except orjson.JSONDecodeError:
             raise QueryRefused("The statement is nested too deeply; write it flatter.") from None
 
+    def _tokenize(self, sql: str) -> list[tuple[int, str]]:
+        """Words that the engine knows but does not keep to itself are names like others."""
+        if self._free_words is None:
+            connection = cast("duckdb.DuckDBPyConnection", self._connection)
+            rows = connection.execute("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'unreserved'").fetchall()
+            self._free_words = frozenset(str(word) for (word,) in rows)
+        spelt = sql.encode()
+        begun = [(start, kind.name) for start, kind in duckdb.tokenize(sql)]
+        ends = [*(start for start, _ in begun[1:]), len(spelt)]
+        free = [spelt[start:end].strip().lower().decode(errors="replace") in self._free_words for (start, _), end in zip(begun, ends, strict=True)]
+        return [(start, "identifier" if kind == "keyword" and is_free else kind) for (start, kind), is_free in zip(begun, free, strict=True)]
+
     def _locked(self, tables: Sequence[TableToRead]) -> duckdb.DuckDBPyConnection:
         """The connection with a view for each table, from which nothing else on this machine can be reached any more."""
         self.renew()
@@ -144,7 +157,3 @@ def _rows(table: TableToRead, number: int) -> str:
     empty = ", ".join(f"NULL::{engine_type(field['type'])} AS {quoted(field['name'])}" for field in fields)
     parts = [f"SELECT {empty} WHERE false", *(f"SELECT * FROM {reader}" for reader in readers)]
     return f"SELECT {columns} FROM ({' UNION ALL BY NAME '.join(parts)})"
-
-
-def _tokenize(sql: str) -> list[tuple[int, str]]:
-    return [(start, kind.name) for start, kind in duckdb.tokenize(sql)]
