@@ -91,7 +91,7 @@ class Chapters:
         day = self.landing.days + 1
         self.teller.chapter("A bad file arrives")
         file = self.landing.bring(day, spoiled=True)
-        self.teller.say(f"{file.name} lands, and {ORDERS} is asked for a run, while a reader looks at {RAW} again and again.")
+        self.teller.say(f"{file.name} lands, and {ORDERS} is asked for a run, while somebody queries {RAW} again and again.")
         with reading(RAW) as reader:
             task = self._run(ORDERS)
         decision = next(one for one in self.client.promotions(dataset=RAW, limit=10).items if one.task_id == task.id)
@@ -119,17 +119,14 @@ class Chapters:
         )
         self.teller.command(again("resume", f"{DAG}/{ORDERS}"), again("run", f"{DAG}/{ORDERS}", "--wait"), again("dataset", "show", RAW))
 
-    def where_it_comes_from(self) -> None:
+    def where_it_comes_from(self) -> int:
+        """Returns which version of gold it told of."""
         self.teller.chapter("Where a gold number comes from")
         newest = self._newest(GOLD)
         self.teller.say(f"Every version names the exact versions that it was made from, and the run that made it. Behind {GOLD} version {newest.version}:")
         self.teller.picture([(lines, name, words) for lines, name, words in self._lineage(GOLD, newest, "", "")])
-        earlier = newest.version - 1
-        if earlier:
-            old = self.client.version(GOLD, earlier)
-            self.teller.say(f"Version {earlier} is still there beside it, with its {counted(old.row_count, 'row')}, for whoever was told that number.")
-            self.teller.command(again("dataset", "show", GOLD, "--version", str(earlier)))
         self.teller.command(again("dataset", "show", GOLD, "--version", str(newest.version)), again("explain", GOLD))
+        return newest.version
 
     # What the chapters are made of
     def _go_on(self, dag: DagStatus) -> None:
@@ -196,10 +193,10 @@ class Chapters:
     def _what_readers_saw(self, reader: Reader) -> None:
         if len(reader.seen) == 1 and reader.looks > 1:
             [(version, rows)] = reader.seen
-            self.teller.say(f"The reader saw version {version} with {rows or 0:,} rows, every time: what is not allowed does not exist for anyone.")
+            self.teller.say(f"Every query meanwhile read version {version} with {rows:,} rows: what is not allowed does not exist for anyone.")
         else:
-            seen = ", then ".join(f"version {version} with {rows or 0:,} rows" for version, rows in reader.seen)
-            self.teller.say(f"The reader saw {seen}.")
+            seen = ", then ".join(f"version {version} with {rows:,} rows" for version, rows in reader.seen)
+            self.teller.say(f"The queries meanwhile read {seen}.")
 
     def _what_stays(self, task: Task) -> None:
         job = next(job for job in self.client.dag(DAG).jobs if job.name == ORDERS)

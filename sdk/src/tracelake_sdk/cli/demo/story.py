@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from tracelake_sdk.cli.demo import embedded
+from tracelake_sdk.cli.demo.asking import ask
 from tracelake_sdk.cli.demo.chapters import Chapters
 from tracelake_sdk.cli.demo.embedded import OwnSystem
 from tracelake_sdk.cli.demo.shop_files import Landing
@@ -45,12 +46,12 @@ def tell() -> None:
 def _tell_on(teller: Teller, own: OwnSystem) -> None:
     started = time.monotonic()
     teller.chapter("A system on this machine")
-    with teller.busy("Postgres, control and a worker are starting …"), ThreadPoolExecutor(1) as beside:
+    with teller.busy("Postgres, control, a worker and a query process are starting …"), ThreadPoolExecutor(1) as beside:
         preparing: Future[Landing] = beside.submit(_prepare)
         own.wait_until_ready()
         landing = preparing.result()
     with Client() as client:
-        teller.say(f"A Postgres, a control process and a worker are up at {client.api_url}, after {time.monotonic() - started:.1f} seconds.")
+        teller.say(f"A Postgres, a control process, a worker and a query process are up at {client.api_url}, after {time.monotonic() - started:.1f} seconds.")
         teller.say(f"Everything they know is in {own.files.home}.")
         teller.command(again("doctor"))
         _tell_chapters(teller, client, landing)
@@ -85,7 +86,8 @@ def _tell_chapters(teller: Teller, client: Client, landing: Landing) -> None:
     chapters.rules()
     chapters.a_bad_file()
     chapters.corrected()
-    chapters.where_it_comes_from()
+    newest = chapters.where_it_comes_from()
+    ask(teller, client, newest=newest)
 
 
 def _close(teller: Teller, words: str, *before: str) -> None:

@@ -1,4 +1,4 @@
-"""How the demo speaks: numbered headings, sentences, pictures, and commands that stand on lines of their own."""
+"""How the demo speaks: numbered headings, sentences, pictures and small tables, and commands that stand on lines of their own."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -45,6 +45,13 @@ class Teller:
         for lines, name, words in rows:
             gap = " " * (width - len(lines) - len(name) + 3)
             self._screen.print(Text.assemble(" " * (_INDENT + 2), (lines, "dim"), (name, "bold"), gap, words), soft_wrap=True)
+        self._screen.print()
+
+    def lines(self, lines: Sequence[str]) -> None:
+        """As they are, set off like a picture; the first is the heading."""
+        self._screen.print()
+        for place, line in enumerate(lines):
+            self._screen.print(Text.assemble(" " * (_INDENT + 2), (line, "" if place else "bold")), soft_wrap=True)
         self._screen.print()
 
     @contextmanager
