@@ -76,7 +76,7 @@ def init(
     dry_run: DryRun = False,
     output: Output = Shown,
 ) -> None:
-    """Make a project folder that runs: settings, a DAG and a little data. Nothing is written over."""
+    """Make a project folder that runs. Nothing is written over."""
     from tracelake_sdk.cli.project import making
 
     making.init(folder, dry_run=dry_run, as_json=output is OutputFormat.JSON)
