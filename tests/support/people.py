@@ -1,10 +1,9 @@
 """People of a test's org, made as an admin makes them: users with roles, services with scopes, each with a token."""
 
+from support.controls import Desk
 from tracelake.control.access.administration import WantedToken
 from tracelake.control.access.callers import Caller
 from tracelake_sdk.access import TokenKind
-
-from support.controls import Desk
 
 
 def user(desk: Desk, name: str, *roles: str) -> Caller:

@@ -113,7 +113,7 @@ def test_a_token_is_shown_once_and_stored_as_its_hash(desk: Desk, administration
     everywhere = str([desk.query(f"SELECT * FROM {table}") for table in ("api_token", "audit", "idempotency", "token_role")])
     assert made.token not in everywhere
     listed = administration.list_tokens(desk.admin).items
-    assert [one for one in listed if one.id == made.id][0].pools == ["default"]
+    assert next(one for one in listed if one.id == made.id).pools == ["default"]
     assert not any(hasattr(one, "token") for one in listed)
 
 
@@ -185,17 +185,17 @@ def test_only_admins_administer_and_only_they_and_auditors_read_what_was_done(de
     for caller in callers:
         for act in (
             lambda c: administration.create_user(c, "eve"),
-            lambda c: administration.list_users(c),
+            administration.list_users,
             lambda c: administration.disable_user(c, "wanda"),
             lambda c: administration.enable_user(c, "wanda"),
             lambda c: administration.create_role(c, "mine"),
-            lambda c: administration.list_roles(c),
+            administration.list_roles,
             lambda c: administration.add_member(c, "admin", c.name),
             lambda c: administration.remove_member(c, "admin", "admin"),
             lambda c: administration.create_token(c, WantedToken(TokenKind.WORKER, "w")),
-            lambda c: administration.list_tokens(c),
+            administration.list_tokens,
             lambda c: administration.revoke_token(c, token),
-            lambda c: desk.services.granting.list_grants(c),
+            desk.services.granting.list_grants,
             lambda c: desk.services.reading.read_roles(c, "x"),
         ):
             with pytest.raises(Forbidden):

@@ -1,0 +1,307 @@
+"""Another definition of an active DAG: what makes the same rows is activated, what does not is refused with the jobs named."""
+
+import threading
+from uuid import uuid4
+
+import pytest
+from support.controls import NOOP, Desk, failed, fresh_claim_id, running_control, settings_for, succeeded
+from support.databases import StateDatabase
+from support.lakes import Lake
+from support.lines import tasks_of
+from support.people import user
+from support.registries import REPORTS, SAMPLE, deploy_reports, deploy_sample, fill
+
+from tracelake.control.registry import store as registry
+from tracelake_sdk.access import DagRight
+from tracelake_sdk.dag_errors import InputNotReadable
+from tracelake_sdk.errors import NameTaken, RebuildNeeded
+from tracelake_sdk.events import EventDraft
+from tracelake_sdk.scopes import CursorScope
+from tracelake_sdk.tasks import ClaimRequest
+
+from .test_deploying import TABLES, counts
+
+ROWS = SAMPLE.format(name="sample", max_attempts=3)
+NAMED = NOOP.format(name="sample", max_attempts=3)
+
+
+@pytest.fixture
+def lake(database: StateDatabase, tmp_path):
+    with running_control(settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 60}), database) as desk:
+        desk.control.movers.stop()
+        lake = Lake(desk.control, database)
+        deploy_sample(lake)
+        yield lake
+
+
+def redeploy(desk: Desk, text: str, **how):
+    return desk.services.deploys.deploy(desk.admin, text, **how)
+
+
+def facts(desk: Desk) -> dict[str, list]:
+    return {table: desk.query(f"SELECT * FROM {table} ORDER BY 1, 2") for table in TABLES if table not in ("dag",)}
+
+
+KEPT = ("generation", "line", "dataset", "dataset_version", "job_key", "task", "dataset_event")
+
+
+@pytest.mark.proves("T7.3")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("max_attempts: 3", "max_attempts: 9"),
+        ("unique_key: [id]\n  - name: clean", "unique_key: [id]\n    timeout_seconds: 77\n  - name: clean"),
+        ("update_strategy: append\n    unique_key: [id]\npublish", "update_strategy: append\n    unique_key: [id]\n    scaling: {max_concurrency: 4}\npublish"),
+        ("  sample_clean:", "  another:"),
+        ("description: Clean rows", "description: Rows that are clean"),
+        ("owner: test", "owner: somebody else"),
+    ],
+)
+def test_what_makes_the_same_rows_is_the_next_version_and_everything_else_stays(lake: Lake, old: str, new: str):
+    fill(lake, 1)
+    lake.run()
+    before = facts(lake)
+    assert old in ROWS
+    text = ROWS.replace(old, new)
+    would = redeploy(lake, text, dry_run=True)
+    assert facts(lake) == before
+    deployed = redeploy(lake, text)
+    assert deployed == would
+    assert (deployed.version, deployed.created) == (2, True)
+    after = facts(lake)
+    assert {table: after[table] for table in KEPT} == {table: before[table] for table in KEPT}
+    assert lake.query("SELECT dag_version.number, dataset_id, dataset_version_id FROM pointer JOIN dag_version ON dag_version.id = dag_version_id WHERE number = 2"
+                      " EXCEPT SELECT 2, dataset_id, dataset_version_id FROM pointer JOIN dag_version ON dag_version.id = dag_version_id WHERE number = 1") == []
+    assert lake.query("SELECT number FROM dag JOIN dag_version ON dag_version.id = active_version_id") == [(2,)]
+    [(hashes, previous)] = lake.query("SELECT count(DISTINCT pointer_set_hash), count(previous_id) FROM dag_activation")
+    assert (hashes, previous) == (1, 1)
+    assert redeploy(lake, text).created is False
+    [task] = tasks_of(lake, "load")
+    assert task.payload.dag.version == 2
+    assert lake.write(task, [(2, "b")], state={"rows": 2}).result == "committing"
+    lake.move()
+    assert [version for (version,) in lake.query("SELECT version FROM data_version JOIN dataset ON dataset.id = dataset_id WHERE layer = 'bronze' ORDER BY 1")] == [1, 2]
+
+
+@pytest.mark.proves("T7.3")
+@pytest.mark.parametrize(
+    ("old", "new", "jobs"),
+    [
+        ("SELECT * FROM input_0", "SELECT id FROM input_0", {"edited": ["clean"]}),
+        ("path: /nowhere", "path: /elsewhere", {"edited": ["load"], "downstream": ["clean"]}),
+        ("unique_key: [id]\npublish", "unique_key: [value]\npublish", {"edited": ["clean"]}),
+        ("- name: clean", "- name: cleaner", {"new": ["cleaner"], "removed": ["clean"]}),
+        ("description: Rows as they came", "description: Rows as they came, partition_by: {column: value}", {"edited": ["load"], "downstream": ["clean"]}),
+    ],
+)
+def test_what_makes_other_rows_is_refused_with_its_jobs_and_nothing_is_stored(lake: Lake, old: str, new: str, jobs: dict):
+    before = facts(lake)
+    assert old in ROWS
+    text = ROWS.replace(old, new).replace("job: clean,", "job: cleaner," if "cleaner" in new else "job: clean,")
+    for dry_run in (True, False):
+        with pytest.raises(RebuildNeeded) as refused:
+            redeploy(lake, text, dry_run=dry_run)
+        assert {reason: names for reason, names in refused.value.extra["jobs"].items() if names} == jobs
+        for name in [name for names in jobs.values() for name in names]:
+            assert name in refused.value.detail
+    assert facts(lake) == before
+
+
+def test_a_mixture_is_refused_whole(lake: Lake):
+    before = facts(lake)
+    with pytest.raises(RebuildNeeded):
+        redeploy(lake, ROWS.replace("SELECT * FROM input_0", "SELECT id FROM input_0").replace("max_attempts: 3", "max_attempts: 5").replace("  sample_clean:", "  x:"))
+    assert facts(lake) == before
+
+
+@pytest.mark.proves("T7.2")
+def test_an_earlier_definition_is_activated_again_and_makes_no_version(lake: Lake):
+    other = ROWS.replace("max_attempts: 3", "max_attempts: 5")
+    assert [redeploy(lake, text).version for text in (other, ROWS, other)] == [2, 1, 2]
+    assert lake.one("SELECT count(*) FROM dag_version") == 2
+    assert lake.one("SELECT count(*) FROM dag_activation") == 4
+    assert lake.one("SELECT count(*) FROM dag_activation WHERE previous_id IS NOT NULL") == 3
+    assert lake.services.asking.status(lake.admin, "sample")[0].version == 2
+
+
+@pytest.mark.proves("T4.3", "T4.5")
+def test_names_are_given_moved_swapped_and_dropped_and_no_data_changes(lake: Lake):
+    fill(lake, 1)
+    ids = dict(lake.query("SELECT name, dataset_id FROM dataset_name"))
+    raw, clean = ids["sample_raw"], ids["sample_clean"]
+    facts_before = [lake.query(f"SELECT * FROM {table} ORDER BY 1, 2") for table in ("data_version", "dataset_version", "task", "dataset_event", "data_file")]
+    head = ROWS[: ROWS.index("publish:")]
+
+    def publish(**names: str) -> dict[str, str]:
+        lines = "".join(f"  {name}: {{job: {job}, output_index: 0}}\n" for name, job in names.items())
+        return redeploy(lake, head + (f"publish:\n{lines}" if lines else "")).published
+
+    assert publish(sample_raw="clean", sample_clean="load") == {"sample_raw": str(clean), "sample_clean": str(raw)}
+    assert lake.services.explaining.dataset(lake.admin, "sample_raw").job == "clean"
+    assert lake.services.explaining.version(lake.admin, "sample_raw", 1).version == 1, "a name shows at once what is there"
+    assert publish(sample_raw="clean") == {"sample_raw": str(clean)}
+    assert lake.services.explaining.dataset(lake.admin, str(raw)).name is None
+    assert publish() == {}
+    assert dict(lake.query("SELECT name, dataset_id FROM dataset_name")) == {}
+    assert publish(fresh="load") == {"fresh": str(raw)}
+    with lake.control.database.transaction("test") as tx:
+        [resolved] = registry.resolve(tx, lake.admin.org_id, ["fresh"])
+    assert (resolved.dataset_id, resolved.version) == (raw, 1)
+    assert [lake.query(f"SELECT * FROM {table} ORDER BY 1, 2") for table in ("data_version", "dataset_version", "task", "dataset_event", "data_file")] == facts_before
+
+
+@pytest.mark.proves("T4.1")
+def test_a_name_of_another_dag_is_not_taken_by_a_redeploy(lake: Lake):
+    deploy_reports(lake)
+    before = facts(lake)
+    with pytest.raises(NameTaken):
+        redeploy(lake, ROWS.replace("  sample_raw:", "  sales:"))
+    assert facts(lake) == before
+
+
+@pytest.mark.proves("T7.3")
+def test_a_name_that_stands_for_another_dataset_now_is_a_rebuild_of_its_reader(lake: Lake):
+    deploy_reports(lake)
+    redeploy(lake, ROWS.replace("  sample_clean:", "  sample_cleaned:"))
+    redeploy(lake, SAMPLE.format(name="other", max_attempts=3).replace("  other_clean:", "  sample_clean:"))
+    with pytest.raises(RebuildNeeded) as refused:
+        redeploy(lake, REPORTS.replace("max_attempts: 3", "max_attempts: 4"))
+    assert refused.value.extra["jobs"]["moved"] == ["sum_up"]
+
+
+@pytest.mark.proves("T7.3")
+def test_queued_tasks_follow_new_attempts_and_timeouts(desk: Desk):
+    desk.deploy(max_attempts=3)
+    desk.ask()
+    redeploy(desk, NAMED.replace("max_attempts: 3", "max_attempts: 1, timeout_seconds: 5"))
+    [task] = desk.claim()
+    assert task.payload.job.timeout_seconds == 5
+    desk.complete(failed(task))
+    assert desk.query("SELECT state::text, failures FROM task") == [("failed", 1)]
+
+
+def limited(turns: int | None) -> str:
+    return NAMED if turns is None else NAMED.replace("operator: noop\n    outputs", f"operator: noop\n    scaling: {{max_concurrency: {turns}}}\n    outputs")
+
+
+def waiting(desk: Desk) -> list[tuple]:
+    return desk.query("SELECT state::text, waits::text, ordinal IS NOT NULL FROM task ORDER BY id")
+
+
+@pytest.mark.proves("T7.3")
+def test_queued_tasks_follow_new_turns_up_and_down(desk: Desk):
+    redeploy(desk, limited(None))
+    for _ in range(4):
+        desk.ask()
+    [first] = desk.claim(1)
+    redeploy(desk, limited(1))
+    assert waiting(desk) == [("running", None, False), ("queued", None, True), ("queued", "turn", True), ("queued", "turn", True)]
+    redeploy(desk, limited(2))
+    assert [waits for _, waits, _ in waiting(desk)] == [None, None, None, "turn"]
+    redeploy(desk, limited(1))
+    assert [waits for _, waits, _ in waiting(desk)] == [None, None, "turn", "turn"]
+    desk.complete(succeeded(first))
+    done = 0
+    while claimed := desk.claim():
+        assert len(claimed) == 1, "one at a time"
+        desk.complete(succeeded(claimed[0]))
+        done += 1
+    assert done == 3
+    for _ in range(3):
+        desk.ask()
+    assert [waits for _, waits, _ in waiting(desk)][4:] == [None, "turn", "turn"]
+    redeploy(desk, limited(None))
+    assert len(desk.claim()) == 3
+    assert desk.one("SELECT count(*) FROM task WHERE ordinal IS NOT NULL AND state = 'running'") == 0
+
+
+@pytest.mark.proves("T7.3")
+def test_queued_tasks_go_to_the_new_pool_also_behind_its_watermark(desk: Desk):
+    desk.query("INSERT INTO worker_pool (id, org_id, runtime, name) SELECT %s, id, 'dispatcher', 'fast' FROM org", uuid4())
+    redeploy(desk, NAMED)
+    running, *queued = [desk.ask() for _ in range(4)]
+    [held] = desk.claim(1)
+    desk.services.deploys.deploy(desk.admin, NAMED.replace("name: sample", "name: other").replace("operator: noop\n    outputs", "operator: noop\n    scaling: {worker_pool: fast}\n    outputs"))
+    def claim(pool: str) -> list:
+        request = ClaimRequest(worker="w", claim_id=fresh_claim_id(), runtime="dispatcher", room={pool: 10}, wait_s=0)
+        return [claimed["fence"]["task_id"] for claimed in desk.services.claims.claim(desk.worker, request)]
+
+    for _ in range(3):  # so that the new pool's watermark is past the old tasks' places
+        desk.ask("other")
+    assert len(claim("fast")) == 3
+    redeploy(desk, NAMED.replace("operator: noop\n    outputs", "operator: noop\n    scaling: {worker_pool: fast}\n    outputs"))
+    assert claim("default") == []
+    assert claim("fast") == queued, "in their order"
+    desk.complete(failed(held))
+    desk.query("UPDATE task SET due_at = now() WHERE id = %s", running)
+    desk.services.reaper.run_once()
+    assert claim("fast") == [running], "what ran goes there with its next attempt"
+
+
+def test_a_task_that_is_told_while_it_is_redeployed_is_under_the_one_or_the_other(desk: Desk):
+    """Events and redeploys at once: every event has its task, in the order of turns, and the last definition counts."""
+    redeploy(desk, limited(None))
+    stop = threading.Event()
+    errors: list[BaseException] = []
+
+    def tell() -> None:
+        try:
+            while not stop.is_set():
+                desk.ask()
+                for claimed in desk.claim(3):
+                    desk.complete(succeeded(claimed, events=[EventDraft(output=0, scope=CursorScope(value=1))] if claimed.payload.job.name == "start" else []))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=tell) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(6):
+        redeploy(desk, limited([1, 3, None, 2, None, 1][number]))
+    stop.set()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert errors == []
+    while claimed := desk.claim(100):
+        for one in claimed:
+            desk.complete(succeeded(one))
+    assert desk.query("SELECT DISTINCT state::text FROM task") == [("completed",)]
+    assert desk.one("SELECT count(*) FROM dataset_event WHERE id NOT IN (SELECT event_id FROM event_ledger)") == 0
+
+
+@pytest.mark.proves("T5.3")
+def test_who_redeploys_is_who_the_dag_reads_as_from_then_on(lake: Lake):
+    deploy_reports(lake)
+    walter = user(lake, "walter", "writer", "analysts")
+    lake.services.granting.grant(lake.admin, "reports", DagRight.DEPLOY, "analysts")
+    other = REPORTS.replace("max_attempts: 3", "max_attempts: 4")
+    with pytest.raises(InputNotReadable):
+        lake.services.deploys.deploy(walter, other)
+    lake.services.reading.set_read_roles(lake.admin, "sample_clean", ["analysts"])
+    assert lake.services.deploys.deploy(walter, other).version == 2
+    assert [name for (name,) in lake.query(
+        "SELECT app_user.name FROM dag_activation JOIN app_user ON app_user.id = user_id JOIN dag ON dag.id = dag_id WHERE dag.name = 'reports' ORDER BY at"
+    )] == ["admin", "walter"]
+
+
+def test_a_paused_dag_stays_paused(desk: Desk):
+    desk.deploy()
+    desk.ask()
+    desk.services.pauses.pause(desk.admin, "sample", None)
+    redeploy(desk, limited(1))
+    assert desk.claim() == []
+    desk.services.pauses.resume(desk.admin, "sample", None)
+    assert len(desk.claim()) == 1
+
+
+def test_equal_redeploys_at_once_make_one_version(desk: Desk):
+    desk.deploy()
+    versions: list[int] = []
+    threads = [threading.Thread(target=lambda: versions.append(redeploy(desk, limited(2)).version)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert versions == [2] * 6
+    assert counts(desk)["dag_version"] == 2
+    assert counts(desk)["dag_activation"] == 2
