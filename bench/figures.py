@@ -41,6 +41,7 @@ class Figure:
     goal: float
     # What the row's limit did on the machine that the goal was written on; None where nothing limits it.
     limit_there: float | None = None
+    limit_factor: float = 1.0         # and of so many times what the limit does
     above_limit: float | None = None  # where the goal is so much above what the limit does, wherever that is
     ours_alone: bool = False          # nobody else has this figure
 
@@ -51,7 +52,7 @@ class Figure:
     def goal_here(self, limit_here: float) -> float:
         """The goal for this machine: as far from the limit here as the goal is from the limit there."""
         if self.above_limit is not None:
-            return limit_here + self.above_limit
+            return self.limit_factor * limit_here + self.above_limit
         return self.goal * limit_here / self.limit_there if self.limit_there else self.goal
 
     def ratio(self, ours: float, theirs: float) -> float:

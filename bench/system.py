@@ -29,6 +29,7 @@ CONTROL = (sys.executable, "-m", "tracelake.main", "control")
 WORKER = (sys.executable, "-m", "tracelake.main", "worker")
 STAMPED_CONTROL = (sys.executable, "-m", "bench.programs.stamped_control")
 STAMPED_WORKER = (sys.executable, "-m", "bench.programs.stamped_worker")
+STAMPED_SPARK_WORKER = (sys.executable, "-m", "bench.programs.stamped_spark_worker")
 
 _READY_SECONDS = 60
 

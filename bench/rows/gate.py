@@ -8,7 +8,7 @@ its own. Who is measured has first found every fault in a few rows that have som
 import json
 import os
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
@@ -22,6 +22,7 @@ from bench.bare_spark import BareSpark
 from bench.contenders import OURS, Contender, Stage, our_version
 from bench.figures import BenchFailed, Figure, Measured
 from bench.gate_rules import BROKEN, RULES, name_of, to_measure
+from bench.peer_environments import Peer
 from bench.rows import Row
 from tracelake.worker.measuring.contract import OutputToMeasure
 from tracelake.worker.measuring_process import MeasuringProcess
@@ -202,7 +203,7 @@ def _condition(rule: dict[str, object]) -> str:
             return f"NOT regexp_full_match({column}, '{rule['pattern']}')"
 
 
-def _peers(stage: Stage, rows: Path, faulty: Path):  # noqa: ANN202
+def _peers(stage: Stage, rows: Path, faulty: Path) -> list[tuple[Peer, Callable[[int], Measured]]]:
     """Each is told where the rows, the faulty ones and the rules are, and which Java to use."""
     found = stage.peers_of("gate")
     if not found:
