@@ -15,9 +15,9 @@ from bench.peer_environments import known_peers
 from bench.running import run_row
 from bench.system import Postgres
 
-TINY = {"tasks": 30, "latency": 4, "chain": 5, "fan-out": 30, "idle": 1, "commit": 6}
-LIMITS = {"tasks": 2, "latency": 1, "chain": 1, "fan-out": 1, "idle": 0, "commit": 2}
-TIMED = {"latency", "commit"}  # where each one is timed by itself
+TINY = {"tasks": 30, "latency": 4, "chain": 5, "fan-out": 30, "idle": 1, "commit": 6, "query": 3}
+LIMITS = {"tasks": 2, "latency": 1, "chain": 1, "fan-out": 1, "idle": 0, "commit": 2, "query": 1}
+TIMED = {"latency", "commit", "query"}  # where each one is timed by itself
 RATE = Figure("rate", "tasks/s", lambda run: run.rate, more_is_better=True, goal=3000, limit_there=60_000)
 TIME = Figure("time", "s", lambda run: run.seconds, more_is_better=False, goal=0.5)
 
