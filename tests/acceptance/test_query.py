@@ -57,7 +57,7 @@ def test_a_join_is_of_one_moment_while_both_sides_are_committed(lake: QueryLake)
 
     def commit() -> int:
         version = 1
-        while not over.is_set():
+        while not over.wait(0.05):  # a breath: it is the queries that are tried here
             version += 1
             stamp(lake, version)
             if version % 10 == 0:

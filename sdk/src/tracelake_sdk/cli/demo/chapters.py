@@ -51,7 +51,6 @@ class Chapters:
             raise type(error)(f"{error.detail} To see the demo, give it a home of its own with TRACELAKE_HOME.") from error
         dag = self.client.dag(DAG)
         self._go_on(dag)
-        self.client.run(DAG, CUSTOMERS)  # now: it wakes Spark, which takes its time
         self.teller.chapter(f"A DAG of {counted(len(dag.jobs), 'job')}")
         if deployed.created:
             self.teller.say("This file was deployed. Nothing has moved yet: jobs run when files are asked for, or when an event tells of a new version.")
@@ -59,6 +58,7 @@ class Chapters:
             self.teller.say("It is here from before: deploying the same file again made nothing new.")
         self.teller.picture([(branch.lines, branch.job.name, JOBS[branch.job.name][1]) for branch in branches(dag)])
         self.teller.command(again("deploy", str(self.definition)))
+        self.client.run(DAG, CUSTOMERS)  # it wakes Spark, which takes its time
 
     def from_files_to_gold(self) -> None:
         self.teller.chapter("From files to gold")
@@ -156,6 +156,8 @@ class Chapters:
                 unfinished = [job.name for job in dag.jobs if job.tasks.queued or job.tasks.waiting or job.tasks.running or job.tasks.committing]
                 if not unfinished:
                     return
+                if broken := next((job for job in dag.jobs if job.paused), None):
+                    raise TracelakeError(f"The job {DAG}/{broken.name} was paused: {broken.pause_reason} Look with `tracelake log {DAG}`.")
                 show(f"{', '.join(unfinished)} … {time.monotonic() - started:.0f} s")
                 time.sleep(0.1)
         raise Unavailable(f"The tasks of {DAG} did not come to rest in {_REST_SECONDS:.0f} seconds; look with `tracelake status {DAG}`.")
