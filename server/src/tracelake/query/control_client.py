@@ -1,29 +1,26 @@
 """Control as a query process sees it: pins, and the lines of queries that have ended."""
 
-import ssl
 from typing import TypeVar
 from uuid import UUID
 
-import httpx2
+import orjson
 from pydantic import BaseModel, ValidationError
 
+from tracelake.kept_connections import Answered, KeptConnections, NoAnswer
 from tracelake_sdk.errors import TracelakeError, Unavailable
 from tracelake_sdk.queries import Pinned, PinRequest, Released, ReleaseRequest, Renewed, RenewRequest
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
 
-_TIMEOUT = httpx2.Timeout(30, connect=5)
+_ANSWER_SECONDS = 30.0
 
 
 class ControlClient:
     """An error of control is raised as its own class; one that does not answer as Unavailable."""
 
     def __init__(self, api_url: str, token: str) -> None:
-        self._url: str = api_url.rstrip("/") + "/internal/pins"
-        tls = httpx2.create_ssl_context() if api_url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=30)
-        self._client: httpx2.Client = httpx2.Client(headers=headers, limits=limits, timeout=_TIMEOUT, verify=tls, trust_env=False)
+        self._connections: KeptConnections = KeptConnections(api_url.rstrip("/") + "/internal/pins", seconds=_ANSWER_SECONDS)
+        self._headers: dict[str, str] = {"authorization": f"Bearer {token}", "content-type": "application/json"}
 
     def take(self, request: PinRequest) -> Pinned:
         return self._post("", request, Pinned)
@@ -32,36 +29,31 @@ class ControlClient:
         return self._post("/renew", RenewRequest(pins=pins), Renewed)
 
     def release(self, request: ReleaseRequest) -> Released:
-        """Sent again where the answer was lost: the same again changes nothing."""
-        try:
-            return self._post("/release", request, Released)
-        except Unavailable:
-            if request.pin is None:
-                raise
-            return self._post("/release", request, Released)
+        """Sent again where the answer was lost: of a pin it changes nothing the second time."""
+        return self._post("/release", request, Released)
 
     def close(self) -> None:
-        self._client.close()
+        self._connections.close()
 
     def _post(self, path: str, request: BaseModel, answer: type[_Answer]) -> _Answer:
         try:
-            response = self._client.post(self._url + path, content=request.model_dump_json().encode())
-        except httpx2.TransportError as error:
-            raise Unavailable(f"Control does not answer the query process ({type(error).__name__}); try again shortly.", retry_after=1) from None
-        if response.status_code != 200:
-            raise _problem(response)
+            answered = self._connections.post(path, request.model_dump_json().encode(), self._headers)
+        except NoAnswer as error:
+            raise Unavailable(f"Control does not answer the query process ({error}); try again shortly.", retry_after=1) from None
+        if answered.status != 200:
+            raise _problem(answered)
         try:
-            return answer.model_validate_json(response.content)
+            return answer.model_validate_json(answered.body)
         except ValidationError:
             raise TracelakeError("Control's answer is not understood; run query processes of the same release as control.") from None
 
 
-def _problem(response: httpx2.Response) -> TracelakeError:
-    if response.headers.get("content-type", "").startswith("application/problem+json"):
+def _problem(answered: Answered) -> TracelakeError:
+    if answered.headers.get("content-type", "").startswith("application/problem+json"):
         try:
-            problem = response.json()
-        except ValueError:
+            problem = orjson.loads(answered.body)
+        except orjson.JSONDecodeError:
             problem = None
         if isinstance(problem, dict):
             return TracelakeError.of({str(key): value for key, value in problem.items()})
-    return Unavailable(f"Control answered the query process with {response.status_code}; try again shortly.", retry_after=1)
+    return Unavailable(f"Control answered the query process with {answered.status}; try again shortly.", retry_after=1)

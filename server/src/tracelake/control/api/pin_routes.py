@@ -1,11 +1,15 @@
-"""What query processes call: pins, and the line of a query that has ended. They read and write bytes themselves, as the worker's routes do."""
+"""What query processes call: pins, and the line of a query that has ended. They read and write bytes themselves, in one step, as the worker's routes do."""
 
+from collections.abc import Callable
+from typing import Any
+
+import anyio.to_thread
 import orjson
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from tracelake.control.access.callers import Caller
-from tracelake.control.api.context import QueryProcess, Serving, services_of
+from tracelake.control.api.context import Services, query_process_of, services_of
 from tracelake_sdk.access import TokenKind
 from tracelake_sdk.errors import Forbidden
 from tracelake_sdk.queries import Pinned, PinRequest, Released, ReleaseRequest, Renewed, RenewRequest
@@ -13,31 +17,51 @@ from tracelake_sdk.queries import Pinned, PinRequest, Released, ReleaseRequest, 
 router = APIRouter(prefix="/internal/pins", tags=["internal"])
 
 
-@router.post("", response_model=Pinned)
-def take(request: Request, services: Serving, process: QueryProcess, body: PinRequest) -> Response:
-    """With the token of whoever asks: what that may not read is not pinned."""
-    taken = services.pins.take(_asking(request, body.caller), body.names, replay_of=body.replay_of)
-    return Response(orjson.dumps(taken), media_type="application/json")
-
-
-@router.post("/renew")
-def renew(services: Serving, process: QueryProcess, body: RenewRequest) -> Renewed:
-    return services.pins.renew(body.pins)
-
-
-@router.post("/release")
-def release(request: Request, services: Serving, process: QueryProcess, body: ReleaseRequest) -> Released:
-    """The query has ended: its line is written, and its pin is given back."""
-    return services.pins.release(body, _asking(request, body.caller) if body.caller is not None else None)
-
-
-def _asking(request: Request, token: str) -> Caller:
-    caller = services_of(request).access.authenticate(token)
-    if caller.kind is TokenKind.WORKER:
-        raise Forbidden("A worker token only claims and completes tasks; use a user's or a service's token here.")
-    return caller
-
-
 def takes(model: type[BaseModel]) -> dict[str, object]:
     """What the page of the API says of a body that a route parses itself."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}
+
+
+async def _answer(request: Request, step: Callable[[Services, bytes], Any]) -> Response:
+    body = await request.body()
+
+    def whole() -> bytes:
+        query_process_of(request)
+        answered = step(services_of(request), body)
+        return answered.model_dump_json().encode() if isinstance(answered, BaseModel) else orjson.dumps(answered)
+
+    return Response(await anyio.to_thread.run_sync(whole), media_type="application/json")
+
+
+@router.post("", response_model=Pinned, openapi_extra=takes(PinRequest))
+async def take(request: Request) -> Response:
+    """With the token of whoever asks: what that may not read is not pinned."""
+
+    def step(services: Services, body: bytes) -> dict[str, Any]:
+        wanted = PinRequest.model_validate_json(body)
+        return services.pins.take(_asking(services, wanted.caller), wanted.names, replay_of=wanted.replay_of)
+
+    return await _answer(request, step)
+
+
+@router.post("/renew", response_model=Renewed, openapi_extra=takes(RenewRequest))
+async def renew(request: Request) -> Response:
+    return await _answer(request, lambda services, body: services.pins.renew(RenewRequest.model_validate_json(body).pins))
+
+
+@router.post("/release", response_model=Released, openapi_extra=takes(ReleaseRequest))
+async def release(request: Request) -> Response:
+    """The query has ended: its line is written, and its pin is given back."""
+
+    def step(services: Services, body: bytes) -> Released:
+        ended = ReleaseRequest.model_validate_json(body)
+        return services.pins.release(ended, _asking(services, ended.caller) if ended.caller is not None else None)
+
+    return await _answer(request, step)
+
+
+def _asking(services: Services, token: str) -> Caller:
+    caller = services.access.authenticate(token)
+    if caller.kind is TokenKind.WORKER:
+        raise Forbidden("A worker token only claims and completes tasks; use a user's or a service's token here.")
+    return caller

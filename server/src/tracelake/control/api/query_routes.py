@@ -14,10 +14,11 @@ from tracelake.control.api.paging import Limit, Token, id_of
 from tracelake.control.api.pin_routes import takes
 from tracelake_sdk.errors import TooManyQueries
 from tracelake_sdk.pages import Page
-from tracelake_sdk.queries import QueryAnswer, QueryRequest, QueryRun, ReplayRequest, SavedQuery, SaveQuery
+from tracelake_sdk.queries import MORE_HEADER, RECEIPT_HEADER, QueryAnswer, QueryRequest, QueryRun, ReplayRequest, SavedQuery, SaveQuery
 
 router = APIRouter(prefix="/v1", tags=["queries"])
 
+_KEPT = ("content-type", RECEIPT_HEADER.lower(), MORE_HEADER.lower(), "retry-after")
 Name = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_]{0,127}$")]
 
 
@@ -30,7 +31,7 @@ async def _forward(request: Request, question: Callable[[Services, Caller], dict
     def ask() -> Response:
         services = services_of(request)
         answered = services.forwarding.ask(request.headers["authorization"], question(services, user_of(request)))
-        return Response(answered.body, status_code=answered.status, headers=answered.headers)
+        return Response(answered.body, status_code=answered.status, headers={name: answered.headers[name] for name in _KEPT if name in answered.headers})
 
     return await anyio.to_thread.run_sync(ask, limiter=limiter)
 
