@@ -4,19 +4,19 @@ import json
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
-from support.databases import StateDatabase
+from support.databases import fresh_database
 from support.queries import QueryLake, query_lake
 from support.registries import REPORTS, SAMPLE, fill
 
+from tracelake.embedded.postgres import EmbeddedPostgres
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import Forbidden, TracelakeError
 
 from .test_cli import Shell
 
-pytestmark = [pytest.mark.proves("T5.1"), pytest.mark.proves("T5.2"), pytest.mark.proves("T5.3")]
+pytestmark = [pytest.mark.proves("T5.1", "T5.2", "T5.3"), pytest.mark.xdist_group("readers")]
 
 RAW, CLEAN, SALES = "sample_raw", "sample_clean", "sales"
 ALL, NONE = frozenset({RAW, CLEAN, SALES}), frozenset[str]()
@@ -66,9 +66,11 @@ class Org:
         return self.lake.client(self.tokens[name])
 
 
-@pytest.fixture
-def org(database: StateDatabase, tmp_path: Path) -> Iterator[Org]:
-    with query_lake(database, tmp_path, waiting=64, patience_seconds=120, max_seconds=60) as lake:
+@pytest.fixture(scope="module")
+def org(postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Org]:
+    """Once for all: the tests only look."""
+    folder = tmp_path_factory.mktemp("org")
+    with fresh_database(postgres) as database, query_lake(database, folder, waiting=64, patience_seconds=120, max_seconds=60) as lake:
         shell = Shell(lake.control.settings.home, lake.api_url)
         tokens = {"admin": _admin_token(lake)}
         _people(shell, tokens)
@@ -137,9 +139,9 @@ jobs:
 """
 
 
-Path_ = Callable[[Org, Client, str], object]
+Asking = Callable[[Org, Client, str], object]
 # Answered for those who read the rows; for all others the dataset does not exist.
-ROWS: dict[str, Path_] = {
+ROWS: dict[str, Asking] = {
     "POST /v1/query": lambda org, client, name: client.query(f"SELECT count(*) FROM {name}").rows,
     "POST /v1/query of a version": lambda org, client, name: client.query(f'SELECT count(*) FROM "{name}@1"').rows,
     "POST /v1/query of a snapshot": lambda org, client, name: client.query(f"SELECT count(*) FROM {THEN[name]}").rows,
@@ -147,7 +149,7 @@ ROWS: dict[str, Path_] = {
     "POST /v1/queries/{id}/replay": lambda org, client, name: client.replay(org.receipts[name][0], sql=org.receipts[name][1]).rows,
 }
 # Answered for those who may know of it.
-FACTS: dict[str, Path_] = {
+FACTS: dict[str, Asking] = {
     "GET /v1/datasets/{name}": lambda org, client, name: client.dataset(name),
     "GET /v1/datasets/{name} by snapshot": lambda org, client, name: client.dataset(THEN[name]),
     "GET /v1/datasets/{name} by uuid": lambda org, client, name: client.dataset(org.lake.one("SELECT dataset_id FROM dataset_name WHERE name = %s", name)),
@@ -256,7 +258,7 @@ def test_what_a_refusal_says_is_what_it_says_of_a_name_that_is_not_there(org: Or
         for path, ask in (*ROWS.items(), *FACTS.items()):
             if "replay" in path or "decision" in path or "uuid" in path or "snapshot" in path:
                 continue
-            there, nowhere = (_detail(lambda ask=ask, name=name: ask(org, client, name)).replace(name, "…") for name in (CLEAN, "cleansed"))
+            there, nowhere = (_detail(lambda ask=ask, name=name: ask(org, client, name)).replace(name, "…") for name in (CLEAN, "sample_klean"))
             assert there == nowhere, path
 
 

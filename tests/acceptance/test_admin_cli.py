@@ -1,0 +1,138 @@
+"""`tracelake admin`, `deploy` of another definition, and `dataset pin`, as processes against a real control."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.controls import Desk
+from support.registries import SAMPLE
+
+from .test_cli import Shell
+
+pytestmark = [pytest.mark.proves("T5.6"), pytest.mark.proves("X.1")]
+
+DEFINITION = SAMPLE.format(name="sample", max_attempts=3)
+
+
+@pytest.fixture
+def shell(desk: Desk, api_url: str) -> Shell:
+    return Shell(desk.control.settings.home, api_url)
+
+
+def as_somebody(desk: Desk, shell: Shell, token: str) -> Shell:
+    other = Shell(desk.control.settings.home, shell.environment["TRACELAKE_API_URL"])
+    other.environment |= {"TRACELAKE_TOKEN": token}
+    return other
+
+
+def test_a_user_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None:
+    assert "would be there, with the role reader. Nothing was changed." in shell("admin", "user", "create", "ada", "--role", "reader", "--dry-run")
+    assert [user["name"] for user in shell.json("admin", "user", "list")["items"]] == ["admin"]
+    said = shell("admin", "user", "create", "ada", "--role", "reader")
+    assert said.startswith("User ada is there, with the role reader.\nA token for them:\n")
+    assert said.splitlines()[-1].endswith(" admin token create ada --user ada")
+    made = shell.json("admin", "token", "create", "laptop", "--user", "ada", "--days", "7")
+    assert made["token"].startswith("tl_")
+    ada = as_somebody(desk, shell, made["token"])
+    assert json.loads(ada("dataset", "list", "-o", "json")) == {"items": [], "next": None}
+    assert "error [forbidden]" in ada("admin", "user", "list", code=1)
+    assert made["token"] not in shell("admin", "token", "list") + shell("admin", "audit") + str(desk.query("SELECT * FROM api_token"))
+    assert shell.json("admin", "user", "disable", "ada")["disabled_at"] is not None
+    desk.services.access._remembered.clear()
+    assert "error [unauthenticated]" in ada("dataset", "list", code=1)
+    assert "is active, with the role reader." in shell("admin", "user", "enable", "ada")
+    assert ada("dataset", "list") == "There is no such dataset that you may read.\n"
+    assert "is revoked" in shell("admin", "token", "revoke", made["id"])
+    assert "revoked" in shell("admin", "token", "list", "--all")
+    assert made["id"] not in shell("admin", "token", "list")
+    assert "error [last_admin]: admin is the only admin" in shell("admin", "user", "disable", "admin", code=1)
+    assert "error [last_admin]" in shell("admin", "role", "remove", "admin", "admin", code=1)
+
+
+def test_roles_grants_and_read_roles_are_given_shown_and_taken(desk: Desk, shell: Shell) -> None:
+    shell("deploy", "-", stdin=DEFINITION)
+    assert shell("admin", "role", "create", "night_shift") == "Role night_shift is there.\n"
+    shell("admin", "user", "create", "walter")
+    assert shell("admin", "role", "add", "night_shift", "walter", "--dry-run") == "User walter would have the role night_shift. Nothing was changed.\n"
+    assert shell("admin", "role", "add", "night_shift", "walter") == "User walter has the role night_shift.\n"
+    roles = {role["name"]: role for role in shell.json("admin", "role", "list")}
+    assert roles["night_shift"] == {"name": "night_shift", "reserved": False, "members": ["walter"]}
+    assert {name for name, role in roles.items() if role["reserved"]} == {"admin", "writer", "reader", "auditor"}
+    assert shell("admin", "grant", "add", "sample", "trigger", "night_shift", "--dry-run").endswith("Nothing was changed.\n")
+    granted = shell("admin", "grant", "add", "sample", "trigger", "night_shift")
+    assert granted.startswith("Role night_shift holds the right trigger on DAG sample.\n")
+    assert "user admin (creator)" in granted
+    assert [grant["role"] for grant in shell.json("admin", "grant", "list", "sample") if grant["role"]] == ["night_shift"]
+    assert "no longer holds" in shell("admin", "grant", "remove", "sample", "trigger", "--role", "night_shift")
+    assert "error [not_found]: The role night_shift does not hold" in shell("admin", "grant", "remove", "sample", "trigger", "--role", "night_shift", code=1)
+    assert shell("admin", "read-roles", "show", "sample_raw") == "sample_raw is read by those who deploy or trigger its DAG, and the admins alone.\n"
+    assert "and by the roles night_shift, reader." in shell("admin", "read-roles", "set", "sample_raw", "reader", "night_shift")
+    assert shell.json("admin", "read-roles", "show", "sample_raw")["roles"] == ["night_shift", "reader"]
+    assert shell.json("admin", "read-roles", "set", "sample_raw")["roles"] == []
+    actions = [entry["action"] for entry in shell.json("admin", "audit", "--limit", "4")["items"]]
+    assert actions == ["set_read_roles", "set_read_roles", "revoke_grant", "grant"]
+
+
+WRONG: list[tuple[list[str], int, str]] = [
+    (["admin", "user", "create", "no spaces"], 1, "error [malformed]: The request is wrong at name"),
+    (["admin", "user", "create", "eve", "--role", "nobodys"], 1, "error [not_found]: There is no role 'nobodys'"),
+    (["admin", "user", "create", "eve", "--issuer", "x"], 1, "error [invalid]: Issuer and subject"),
+    (["admin", "user", "disable", "nobody"], 1, "error [not_found]: There is no user 'nobody'"),
+    (["admin", "role", "create", "Capital"], 1, "error [malformed]: The request is wrong at name"),
+    (["admin", "role", "add", "reader", "nobody"], 1, "error [not_found]"),
+    (["admin", "token", "create", "x"], 2, "say whose token it is"),
+    (["admin", "token", "create", "x", "--user", "admin", "--service"], 2, "say whose token it is"),
+    (["admin", "token", "create", "x", "--service"], 1, "error [invalid]: A service's token has one or more scopes"),
+    (["admin", "token", "create", "x", "--service", "--scope", "administer"], 1, "error [invalid]: There is no scope 'administer'"),
+    (["admin", "token", "create", "x", "--worker", "--scope", "read"], 1, "error [invalid]: A worker's token"),
+    (["admin", "token", "revoke", "7"], 2, "valid UUID"),
+    (["admin", "grant", "add", "none", "trigger", "reader"], 1, "error [not_found]: There is no DAG 'none'"),
+    (["admin", "grant", "add", "none", "own", "reader"], 2, "RIGHT"),
+    (["admin", "grant", "remove", "none", "trigger"], 1, "error [invalid]: Name one holder"),
+    (["admin", "read-roles", "show", "none"], 1, "error [not_found]: There is no dataset 'none'"),
+    (["admin", "audit", "--token", "x"], 1, "error [malformed]: This is no token of a page"),
+    (["dataset", "pin", "none", "--as", "then"], 1, "error [not_found]"),
+    (["dataset", "unpin", "none"], 1, "error [not_found]: There is no snapshot 'none'"),
+]
+
+
+def test_what_is_wrong_is_said_in_one_sentence_with_the_right_exit_code(desk: Desk, shell: Shell) -> None:
+    before = desk.one("SELECT count(*) FROM audit")
+    for words, code, said in WRONG:
+        assert said in shell(*words, code=code), words
+    assert desk.one("SELECT count(*) FROM audit") == before
+
+
+def test_tokens_of_services_and_workers_say_what_they_may(desk: Desk, shell: Shell) -> None:
+    dry = shell("admin", "token", "create", "board", "--service", "--scope", "read", "--role", "reader", "--dry-run")
+    assert dry == "A token board would be made, of a service that may read with the role reader. Nothing was changed.\n"
+    said = shell("admin", "token", "create", "board", "--service", "--scope", "read", "--role", "reader").splitlines()
+    assert said[0].endswith("(board), of a service that may read with the role reader. This is the only time that it is shown:")
+    board = as_somebody(desk, shell, said[-1])
+    assert json.loads(board("dataset", "list", "-o", "json"))["items"] == []
+    worker = shell.json("admin", "token", "create", "digger", "--worker", "--pool", "default")
+    assert (worker["kind"], worker["pools"]) == ("worker", ["default"])
+    assert "of a worker of pool default" in shell("admin", "token", "list")
+    words = ("admin", "token", "create", "w", "--worker", "--idempotency-key", "k")
+    first = shell.json(*words)
+    assert f"error [token_shown_once]: Token {first['id']} was made" in shell(*words, code=1)
+
+
+def test_datasets_are_searched_and_a_definition_that_makes_the_same_rows_is_the_next_version(desk: Desk, shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "dag.yaml"
+    file.write_text(DEFINITION)
+    shell("deploy", str(file))
+    assert [found["name"] for found in shell.json("dataset", "list", "--search", "clean ROWS")["items"]] == ["sample_clean"]
+    assert [found["name"] for found in shell.json("dataset", "list", "--layer", "bronze", "--domain", "test", "--owner", "test", "--dag", "sample")["items"]] == ["sample_raw"]
+    assert shell("dataset", "list", "--search", "nothing like it") == "There is no such dataset that you may read.\n"
+    page = shell("dataset", "list", "--search", "sample", "--limit", "1")
+    command = next(line for line in page.splitlines() if line.startswith("More: ")).removeprefix("More: ")
+    assert "--search sample --limit 1 --token" in command
+    file.write_text(DEFINITION.replace("max_attempts: 3", "max_attempts: 5").replace("sample_clean:", "cleansed:"))
+    assert "would activate DAG sample as version 2" in shell("deploy", str(file), "--dry-run")
+    assert "DAG sample is active as version 2 with 2 jobs." in shell("deploy", str(file))
+    assert [found["name"] for found in shell.json("dataset", "list", "--layer", "silver")["items"]] == ["cleansed"]
+    file.write_text(DEFINITION.replace("SELECT * FROM input_0", "SELECT id FROM input_0"))
+    said = shell("deploy", str(file), code=1)
+    assert said.startswith("error [rebuild_needed]: DAG 'sample' is active as version 2, and this definition changes the rows of clean (edited);")
+    assert said.count("\n") == 1
