@@ -67,6 +67,14 @@ class PlayedWorker:
         """Raises where one of them is not allowed."""
         self._expect(reports, CompletionResult.COMMITTING)
 
+    def complete_each(self, reports: list[Completion]) -> None:
+        """One report a request, over a connection of the calling thread's own, as a worker's slot does."""
+        try:
+            for report in reports:
+                self.complete([report])
+        finally:
+            self._system.as_worker.close()
+
     def _expect(self, reports: list[Completion], wanted: CompletionResult) -> None:
         for answer in self._system.as_worker.complete(CompleteRequest(items=reports)).results:
             if answer.result is not wanted:

@@ -155,7 +155,9 @@ def running_system(postgres: Postgres, folder: Path, database: str, *, commands:
             programs.append(stack.enter_context(Child("worker", commands.worker, log=home / "worker.log", folder=ROOT, environment=environment | told)))
         client = stack.enter_context(Client(api_url, files.admin_token()))
         watcher = stack.enter_context(psycopg.connect(superuser_url, autocommit=True))
-        yield System(client, ControlClient(api_url, token), watcher, database, home, tuple(programs))
+        as_worker = ControlClient(api_url, token)
+        stack.callback(as_worker.close)
+        yield System(client, as_worker, watcher, database, home, tuple(programs))
 
 
 def _wait_until_ready(api_url: str, control: Child) -> None:

@@ -130,9 +130,7 @@ class _Ours:
                 reports = [self._worker.report(task) for task in self._worker.take(min(AT_ONCE, n - first))]
                 tail = stamps.Tail(self._stamped, "control")
                 start = time.perf_counter()
-                sent = [pool.submit(self._worker.complete, [report]) for report in reports]
-                for done in sent:
-                    done.result()
+                list(pool.map(self._worker.complete_each, [reports[number::CONNECTIONS] for number in range(CONNECTIONS)]))
                 entries += self._until_all_visible(tail, dag, first + len(reports))
                 seconds += time.perf_counter() - start
         self._check(dag, n, entries=entries)
