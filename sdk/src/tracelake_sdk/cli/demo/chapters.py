@@ -189,8 +189,7 @@ class Chapters:
             self.teller.command(f"grep '^{ids[0]},' {quote(str(files[0]))}")
 
     def _explain(self, dataset: str) -> None:
-        reasons = self.client.explain(dataset).reasons
-        self.teller.picture([("", reason.code, reason.sentence) for reason in reasons])
+        self.teller.facts([(reason.code, reason.sentence) for reason in self.client.explain(dataset).reasons])
 
     def _what_readers_saw(self, reader: Reader) -> None:
         if len(reader.seen) == 1 and reader.looks > 1:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from tracelake_sdk.cli.printing import console
@@ -45,6 +46,20 @@ class Teller:
         for lines, name, words in rows:
             gap = " " * (width - len(lines) - len(name) + 3)
             self._screen.print(Text.assemble(" " * (_INDENT + 2), (lines, "dim"), (name, "bold"), gap, words), soft_wrap=True)
+        self._screen.print()
+
+    def facts(self, rows: Sequence[tuple[str, str]]) -> None:
+        """A word and its sentence, which on a terminal is wrapped beside the word."""
+        width = max(len(word) for word, _ in rows) + _INDENT
+        self._screen.print()
+        for word, sentence in rows:
+            if self._screen.is_terminal:
+                grid = Table.grid()
+                grid.add_column(width=width, no_wrap=True)
+                grid.add_row(Text(word, "bold"), Text(sentence))
+                self._screen.print(Padding(grid, (0, _INDENT, 0, _INDENT + 2)))
+            else:
+                self._screen.print(Text(f"{' ' * (_INDENT + 2)}{word:<{width}}{sentence}"), soft_wrap=True)
         self._screen.print()
 
     def lines(self, lines: Sequence[str]) -> None:
