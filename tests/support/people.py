@@ -1,9 +1,28 @@
 """People of a test's org, made as an admin makes them: users with roles, services with scopes, each with a token."""
 
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
 from support.controls import Desk
 from tracelake.control.access.administration import WantedToken
 from tracelake.control.access.callers import Caller
 from tracelake_sdk.access import TokenKind
+
+Done = TypeVar("Done")
+
+
+def begun_and_waiting(desk: Desk, pool: ThreadPoolExecutor, act: Callable[[], Done]) -> Future[Done]:
+    """Begins an act in another thread; returns when it waits for a lock that the test holds, and fails if it is done without waiting."""
+    begun = pool.submit(act)
+    deadline = time.monotonic() + 30
+    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    while not desk.one(waiting):
+        assert not begun.done(), "it did not wait"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return begun
 
 
 def user(desk: Desk, name: str, *roles: str) -> Caller:

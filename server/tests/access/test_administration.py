@@ -5,10 +5,12 @@ from uuid import uuid4
 
 import pytest
 from support.controls import Desk
-from support.people import again, service, user
+from support.people import again, begun_and_waiting, service, user
 
+from tracelake.control.access import store
 from tracelake.control.access.administration import Administration, WantedToken
 from tracelake.control.access.callers import RESERVED_ROLES
+from tracelake.control.database.transactions import Role
 from tracelake_sdk.access import TokenKind
 from tracelake_sdk.errors import (
     AccessConflict,
@@ -91,18 +93,14 @@ def test_an_org_keeps_an_admin(desk: Desk, administration: Administration):
 
 def test_two_admins_who_disable_each_other_leave_one(desk: Desk, administration: Administration):
     ada = user(desk, "ada", "admin")
-
-    def disable(caller, name):
-        try:
-            administration.disable_user(caller, name)
-        except LastAdmin:
-            return "refused"
-        return "done"
-
-    with ThreadPoolExecutor(2) as pool:
-        done = [task.result() for task in [pool.submit(disable, desk.admin, "ada"), pool.submit(disable, ada, "admin")]]
-    assert sorted(done) == ["done", "refused"]
-    assert desk.one("SELECT count(*) FROM app_user WHERE disabled_at IS NULL") == 1
+    with ThreadPoolExecutor(1) as pool:
+        with desk.control.database.transaction("test", role=Role.DEFINE) as tx:
+            store.lock_access(tx, desk.admin.org_id)
+            store.disable_user(tx, desk.admin.user_id or uuid4())
+            other = begun_and_waiting(desk, pool, lambda: administration.disable_user(desk.admin, ada.name))
+        with pytest.raises(LastAdmin):
+            other.result(timeout=30)
+    assert desk.query("SELECT name FROM app_user WHERE disabled_at IS NULL") == [("ada",)]
 
 
 def test_a_token_is_shown_once_and_stored_as_its_hash(desk: Desk, administration: Administration):

@@ -5,10 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 from support.lakes import BRONZE, Lake
-from support.people import user
-from support.registries import REPORTS, deploy_reports, deploy_sample, fill
+from support.people import begun_and_waiting, user
+from support.registries import deploy_reports, deploy_sample, fill
 
 from tracelake.control.access.callers import Caller
+from tracelake.control.database.transactions import Role
 from tracelake.control.registry import store
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.errors import Forbidden, Invalid, NameTaken, NotFound, TracelakeError
@@ -101,24 +102,25 @@ def test_datasets_and_snapshots_share_one_namespace(lake: Lake):
 
 
 @pytest.mark.proves("T4.1")
-def test_a_name_that_is_pinned_and_published_at_once_is_given_once(lake: Lake):
+@pytest.mark.parametrize("first", ["pinned", "published"])
+def test_a_name_that_is_pinned_and_published_at_once_is_given_once(lake: Lake, first: str):
     deploy_sample(lake)
     fill(lake, 1)
-
-    def attempt(act) -> str:
-        try:
-            act()
-        except TracelakeError as error:
-            return error.code
-        return "done"
-
-    with ThreadPoolExecutor(4) as pool:
-        acts = [lambda number=number: lake.services.deploys.deploy(lake.admin, REPORTS.replace("name: reports", f"name: reports_{number}")) for number in range(3)]
-        acts += [lambda version=version: lake.services.snapshots.pin(lake.admin, version, "sales") for version in ("sample_raw", "sample_clean", "sample_raw")]
-        done = [task.result() for task in [pool.submit(attempt, act) for act in acts]]
-    given = lake.one("SELECT (SELECT count(*) FROM dataset_name WHERE name = 'sales') + (SELECT count(*) FROM dataset_snapshot WHERE name = 'sales')")
-    assert given == 1
-    assert set(done) == {"done", "name_taken"}
+    raw = lake.one("SELECT dataset_id FROM dataset_name WHERE name = 'sample_raw'")
+    org, late = lake.admin.org_id, {"pinned": lambda: deploy_reports(lake), "published": lambda: lake.services.snapshots.pin(lake.admin, "sample_raw", "sales")}
+    with ThreadPoolExecutor(1) as pool:
+        with lake.control.database.transaction("test", role=Role.DEFINE) as tx:
+            store.lock_org(tx, org)
+            if first == "pinned":
+                store.add_snapshot(tx, org=org, name="sales", dataset=raw, version=1, actor="test", user=None, token=None)
+            else:
+                store.drop_names(tx, org=org, names=["sample_clean"])
+                store.name_dataset(tx, org=org, name="sales", dataset=table_of(lake, "sample_clean")[0])
+            other = begun_and_waiting(lake, pool, late[first])
+        with pytest.raises(TracelakeError) as refused:
+            other.result(timeout=30)
+    assert refused.value.code == "name_taken"
+    assert lake.one("SELECT (SELECT count(*) FROM dataset_name WHERE name = 'sales') + (SELECT count(*) FROM dataset_snapshot WHERE name = 'sales')") == 1
 
 
 @pytest.mark.proves("T4.4")
