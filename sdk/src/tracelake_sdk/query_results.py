@@ -10,9 +10,10 @@ from typing import Any
 from tracelake_sdk.errors import PackageMissing
 from tracelake_sdk.queries import QueryAnswer, QueryColumn, Receipt, Replay
 
+_TIMES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 _WHOLE = ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT")
 _ARROW_TYPES = {
-    "BOOLEAN": "bool", "TINYINT": "int8", "SMALLINT": "int16", "INTEGER": "int32", "BIGINT": "int64", "UTINYINT": "uint8", "USMALLINT": "uint16",
+    "BOOLEAN": "bool_", "TINYINT": "int8", "SMALLINT": "int16", "INTEGER": "int32", "BIGINT": "int64", "UTINYINT": "uint8", "USMALLINT": "uint16",
     "UINTEGER": "uint32", "UBIGINT": "uint64", "FLOAT": "float32", "DOUBLE": "float64", "VARCHAR": "string", "BLOB": "binary", "DATE": "date32",
 }  # fmt: skip
 
@@ -39,9 +40,7 @@ class QueryResult:
     def arrow(self) -> Any:
         """A `pyarrow.Table`."""
         pyarrow = _package("pyarrow", "arrow()")
-        arrays = [
-            pyarrow.array([row[place] for row in self.rows], type=_arrow_type(pyarrow, column.type)) for place, column in enumerate(self.columns)
-        ]
+        arrays = [_arrow_array(pyarrow, [row[place] for row in self.rows], column.type) for place, column in enumerate(self.columns)]
         return pyarrow.Table.from_arrays(arrays, names=[column.name for column in self.columns])
 
     def pandas(self) -> Any:
@@ -86,11 +85,19 @@ def _or_text(read: Callable[[str], Any]) -> Callable[[str], Any]:
     return reading
 
 
+def _arrow_array(pyarrow: Any, values: list[Any], type: str) -> Any:
+    if type in _TIMES and any(isinstance(value, str) for value in values):
+        return pyarrow.array([None if value is None else str(value) for value in values], type=pyarrow.string())
+    return pyarrow.array(values, type=_arrow_type(pyarrow, type))
+
+
 def _arrow_type(pyarrow: Any, type: str) -> Any:
     """None: what the values are."""
     if type.startswith("DECIMAL("):
         precision, scale = type.removeprefix("DECIMAL(").removesuffix(")").split(",")
         return pyarrow.decimal128(int(precision), int(scale))
+    if type in ("HUGEINT", "UHUGEINT"):
+        return pyarrow.decimal256(39, 0)
     if type in ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE"):
         return pyarrow.timestamp("us", tz="UTC" if type != "TIMESTAMP" else None)
     return getattr(pyarrow, _ARROW_TYPES[type])() if type in _ARROW_TYPES else None

@@ -16,7 +16,7 @@ from tracelake.query.gate import Statement, Tree, judge
 from tracelake.query.replayability import judge_replay
 from tracelake.query.results import body_of, collect, computed_floats, hash_of, rows_of
 from tracelake.query.version_clauses import with_versions
-from tracelake_sdk.errors import QueryRefused
+from tracelake_sdk.errors import Purged, QueryRefused
 from tracelake_sdk.queries import QueryColumn
 
 ENGINE_VERSION = f"duckdb {duckdb.__version__}"
@@ -80,6 +80,15 @@ class Engine:
         return WasRead(names=list(statement.names))
 
     def run(self, order: Run) -> tuple[Ran, bytes]:
+        try:
+            return self._run(order)
+        except (duckdb.Error, OSError):
+            # A file that is missing the engine calls forbidden.
+            if any(not Path(path).exists() for table in order.tables for files in table.files.values() for path in files):
+                raise Purged from None
+            raise
+
+    def _run(self, order: Run) -> tuple[Ran, bytes]:
         if self._statement is None:
             raise QueryRefused
         text, statement = self._statement

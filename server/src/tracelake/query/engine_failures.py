@@ -2,12 +2,11 @@
 
 import re
 
-from tracelake_sdk.errors import Purged, QueryInvalid, QueryOverLimit, QueryRefused, TracelakeError
+from tracelake_sdk.errors import QueryInvalid, QueryOverLimit, QueryRefused, TracelakeError
 
 _KIND = re.compile(r"^(?:Invalid Input Error: )?([A-Z][A-Za-z ]+?) Error: ")
 _PATH = re.compile(r"(?:/[\w.@%+-]+){2,}")
 _BINDINGS = re.compile(r"^Candidate bindings?: .+$", re.MULTILINE)
-_MISSING = ("No files found", "Cannot open file", "No such file")
 _LONGEST = 500
 _FATAL = ("FATAL", "INTERNAL", "Fatal", "Internal")
 
@@ -27,8 +26,6 @@ def failure_of(error: BaseException, *, max_seconds: float, memory_mib: int, spi
         return _too_much_memory(memory_mib), "bad_alloc" in text
     if "total string size" in text:
         return QueryOverLimit("The result holds texts that are too large for one answer; ask for less, or in parts.", limit="bytes"), False
-    if kind == "IO" and any(words in text for words in _MISSING):
-        return Purged(), False
     if kind == "Permission":
         return QueryRefused("The statement reaches for something outside of the datasets that it names."), False
     return QueryInvalid(_sentence(text)), kind in _FATAL
