@@ -1,6 +1,7 @@
 """Another definition of an active DAG: what makes the same rows is activated, what does not is refused with the jobs named."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
@@ -8,16 +9,18 @@ from support.controls import NOOP, Desk, failed, fresh_claim_id, running_control
 from support.databases import StateDatabase
 from support.lakes import Lake
 from support.lines import tasks_of
-from support.people import user
+from support.people import begun_and_waiting, user
 from support.registries import REPORTS, SAMPLE, deploy_reports, deploy_sample, fill
 
+from tracelake.control.dags import store as dags
 from tracelake.control.registry import store as registry
+from tracelake.control.tasks.accepting import Wanted, make_tasks
 from tracelake_sdk.access import DagRight
 from tracelake_sdk.dag_errors import InputNotReadable
 from tracelake_sdk.errors import NameTaken, RebuildNeeded
 from tracelake_sdk.events import EventDraft
 from tracelake_sdk.scopes import CursorScope
-from tracelake_sdk.tasks import ClaimRequest
+from tracelake_sdk.tasks import ClaimRequest, TriggerKind
 
 from .test_deploying import TABLES, counts
 
@@ -305,3 +308,16 @@ def test_equal_redeploys_at_once_make_one_version(desk: Desk):
     assert versions == [2] * 6
     assert counts(desk)["dag_version"] == 2
     assert counts(desk)["dag_activation"] == 2
+
+
+def test_a_redeploy_waits_for_what_is_being_told_and_sees_its_tasks(desk: Desk):
+    desk.deploy()
+    [dag] = desk.query("SELECT id FROM dag")[0]
+    with ThreadPoolExecutor(1) as pool:
+        with desk.control.database.transaction("test") as tx:
+            dags.lock_routing_shared(tx, [dag])
+            waits = begun_and_waiting(desk, pool, lambda: redeploy(desk, limited(1)))
+            job = dags.get_job(tx, org=desk.admin.org_id, dag="sample", job="start")
+            make_tasks(tx, desk.admin.org_id, [Wanted(uuid4(), job, TriggerKind.REQUEST, uuid4(), request={}) for _ in range(2)])
+        assert waits.result(timeout=30).version == 2
+    assert waiting(desk) == [("queued", None, True), ("queued", "turn", True)]
