@@ -13,6 +13,7 @@ from support.people import begun_and_waiting, user
 from support.registries import REPORTS, SAMPLE, deploy_reports, deploy_sample, fill
 
 from tracelake.control.dags import store as dags
+from tracelake.control.database.ids import new_id
 from tracelake.control.registry import store as registry
 from tracelake.control.tasks.accepting import Wanted, make_tasks
 from tracelake_sdk.access import DagRight
@@ -318,6 +319,6 @@ def test_a_redeploy_waits_for_what_is_being_told_and_sees_its_tasks(desk: Desk):
             dags.lock_routing_shared(tx, [dag])
             waits = begun_and_waiting(desk, pool, lambda: redeploy(desk, limited(1)))
             job = dags.get_job(tx, org=desk.admin.org_id, dag="sample", job="start")
-            make_tasks(tx, desk.admin.org_id, [Wanted(uuid4(), job, TriggerKind.REQUEST, uuid4(), request={}) for _ in range(2)])
+            make_tasks(tx, desk.admin.org_id, [Wanted(new_id(), job, TriggerKind.REQUEST, new_id(), request={}) for _ in range(2)])
         assert waits.result(timeout=30).version == 2
     assert waiting(desk) == [("queued", None, True), ("queued", "turn", True)]
