@@ -72,6 +72,14 @@ class Processes:
     def worker(self, settings: Settings = NONE, *, kill_at: str | None = None, api_url: str | None = None) -> Child:
         return self._start("worker", kill_at, {"TRACELAKE__WORKER__API_URL": api_url or self.api_url, **settings})
 
+    def query(self, settings: Settings = NONE) -> Child:
+        """One that answers; control was told its port."""
+        process = self._start("query", None, {"TRACELAKE__QUERY__API_URL": self.api_url, **settings})
+        url = self._settings["TRACELAKE__QUERY__URL"]
+        wait_until(lambda: process.exit_code is not None or is_ready(url), f"{process.name} is ready")
+        assert process.exit_code is None, f"{process.name} ended with {process.exit_code} before it was ready"
+        return process
+
     def client(self, api_url: str | None = None) -> Client:
         return Client(api_url or self.api_url, HomeFiles(self.home).admin_token())
 

@@ -1,0 +1,134 @@
+"""`tracelake query` and `tracelake replay` as a person calls them, and `tracelaked query` as a process of its own."""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pytest
+from support.databases import StateDatabase, fresh_database
+from support.processes import Processes, running_processes, wait_until
+from support.queries import QueryLake, query_lake
+
+from tracelake.embedded.ports import free_port
+from tracelake_sdk.errors import QueryRefused, Unavailable
+
+PROGRAM = Path(sys.executable).with_name("tracelake")
+
+
+class Shell:
+    def __init__(self, lake: QueryLake) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("TRACELAKE")}
+        self._environment = kept | {"TRACELAKE_HOME": str(lake.control.settings.home), "TRACELAKE_API_URL": lake.api_url}
+
+    def __call__(self, *words: str, code: int = 0, stdin: bytes = b"") -> bytes:
+        answer = subprocess.run([PROGRAM, *words], capture_output=True, check=False, timeout=120, env=self._environment, input=stdin)
+        assert answer.returncode == code, answer
+        assert b"Traceback" not in answer.stderr
+        assert code or not answer.stderr
+        return answer.stdout if answer.stdout or not code else answer.stderr
+
+
+@pytest.fixture(scope="module")
+def lake(postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryLake]:
+    with fresh_database(postgres) as database, query_lake(database, tmp_path_factory.mktemp("cli")) as running:
+        running.publish("orders")
+        running.commit("orders", [(1, "x"), (2, None)])
+        running.commit("orders", [(3, "a,b")])
+        yield running
+
+
+@pytest.fixture
+def shell(lake: QueryLake) -> Shell:
+    return Shell(lake)
+
+
+@pytest.mark.proves("X.1")
+def test_a_table_with_its_versions_and_the_way_to_ask_again(shell: Shell):
+    told = shell("query", "SELECT * FROM orders_raw ORDER BY id").decode()
+    assert re.sub(r"\d+(\.\d)? m?s", "N ms", told).splitlines()[:6] == ["id  value", "─────────", " 1  x", " 2  null", " 3  a,b", ""]
+    assert re.search(r"^3 rows in [\d.]+ m?s, from orders_raw version 2$", told, re.MULTILINE)
+    [again] = re.findall(r"^Again, on the same versions: (.*)$", told, re.MULTILINE)
+    words = again.split(" replay ")[1]
+    assert shell("replay", words).decode().startswith("same     3 rows, from orders_raw version 2")
+
+
+def test_what_cannot_be_replayed_is_told_and_refused(shell: Shell):
+    told = shell("query", "SELECT now()").decode()
+    assert "Not replayable: now() is another value each time." in told
+    answer = json.loads(shell("query", "SELECT now()", "-o", "json"))
+    assert b"error [not_replayable]" in shell("replay", answer["receipt"]["id"], code=1)
+
+
+def test_every_format_and_every_way_to_give_a_statement(shell: Shell, tmp_path: Path):
+    file = tmp_path / "ask.sql"
+    file.write_text("SELECT * FROM orders_raw ORDER BY id")
+    answer = json.loads(shell("query", "-f", str(file), "-o", "json"))
+    assert answer["rows"] == [["1", "x"], ["2", None], ["3", "a,b"]]
+    assert shell("query", "-", "-o", "csv", stdin=file.read_bytes()) == b'id,value\r\n1,x\r\n2,\r\n3,"a,b"\r\n'
+    arrow = pa.ipc.open_stream(io.BytesIO(shell("query", file.read_text(), "-o", "arrow"))).read_all()
+    assert arrow.column("id").to_pylist() == [1, 2, 3]
+    cut = shell("query", "-f", str(file), "--limit", "1").decode()
+    assert "There are more rows; only the first 1 are shown." in cut
+    shell("query", file.read_text(), "--save", "all_orders")
+    assert shell("query", "--saved", "all_orders", "-o", "csv").count(b"\r\n") == 4
+    assert b"give one statement" in shell("query", code=2)
+    assert b"cannot be read" in shell("query", "-f", str(tmp_path / "none"), code=2)
+
+
+def test_a_receipt_in_a_file_is_enough_to_ask_again(shell: Shell, lake: QueryLake, tmp_path: Path):
+    receipt = tmp_path / "receipt.json"
+    shell("query", "SELECT count(*) FROM orders_raw", "--receipt", str(receipt), "-o", "csv")
+    assert json.loads(receipt.read_text())["sql"] == "SELECT count(*) FROM orders_raw"
+    lake.commit("orders", [(100, "later")])
+    assert shell("replay", str(receipt)).startswith(b"same ")
+    assert json.loads(shell("replay", str(receipt), "-o", "json"))["replay"]["same"] is True
+    receipt.write_text("{}")
+    assert b"is no receipt" in shell("replay", str(receipt), code=2)
+    assert b"neither the id of a query nor a file" in shell("replay", "nothing", code=2)
+
+
+def test_errors_are_one_line_with_what_to_write(shell: Shell):
+    assert b"did you mean orders_raw?" in shell("query", "SELECT * FROM order_raw", code=1)
+    assert b'error [query_refused]: A version is asked for as FROM "orders@3"' in shell("query", "SELECT * FROM orders_raw@1", code=1)
+
+
+@pytest.fixture
+def processes(database: StateDatabase, tmp_path: Path) -> Iterator[Processes]:
+    with running_processes(database, tmp_path, {"TRACELAKE__QUERY__URL": f"http://127.0.0.1:{(port := free_port())}", "TRACELAKE__QUERY__PORT": str(port)}) as running:
+        running.control()
+        yield running
+
+
+@pytest.mark.proves("T6.7", "T6.4")
+def test_a_query_process_serves_stops_and_leaves_nothing(processes: Processes):
+    with processes.client() as client:
+        with pytest.raises(Unavailable, match="query process does not answer"):
+            client.query("SELECT 1")
+        first = processes.query()
+        assert client.query("SELECT 'a_very_secret_word' AS x").rows == [("a_very_secret_word",)]
+        with pytest.raises(QueryRefused):
+            client.query("DROP TABLE a_very_secret_word")
+        engines = [child.pid for child in psutil.Process(first.pid).children(recursive=True)]
+        assert engines
+        first.stop(((signal.SIGTERM, 20.0),))
+        assert first.exit_code == 0
+        wait_until(lambda: not any(psutil.pid_exists(pid) for pid in engines), "its engines are gone")
+        assert list((processes.home / "query").iterdir()) == []
+        second = processes.query()
+        client.query("SELECT 1")
+        engines = [child.pid for child in psutil.Process(second.pid).children(recursive=True)]
+        second.stop(((signal.SIGKILL, 20.0),))
+        wait_until(lambda: not any(psutil.pid_exists(pid) for pid in engines), "engines die with their process, however it ends")
+        third = processes.query()
+        assert client.query("SELECT 2").rows == [(2,)]
+        assert [folder.name for folder in (processes.home / "query").iterdir()] == [str(third.pid)]
+    assert "a query was answered" in processes.log()
+    assert "a_very_secret_word" not in processes.log()
