@@ -13,6 +13,11 @@ CREATE TYPE public.attempt_outcome AS ENUM (
     'given_back'
 );
 
+CREATE TYPE public.dag_right AS ENUM (
+    'deploy',
+    'trigger'
+);
+
 CREATE TYPE public.enforcement AS ENUM (
     'BLOCK',
     'ALERT'
@@ -43,6 +48,13 @@ CREATE TYPE public.layer AS ENUM (
     'bronze',
     'silver',
     'gold'
+);
+
+CREATE TYPE public.query_status AS ENUM (
+    'done',
+    'refused',
+    'failed',
+    'over_limit'
 );
 
 CREATE TYPE public.rule_scope AS ENUM (
@@ -301,7 +313,21 @@ CREATE TABLE public.dag_activation (
     previous_id uuid,
     pointer_set_hash text NOT NULL,
     actor text NOT NULL,
-    at timestamp with time zone NOT NULL
+    at timestamp with time zone NOT NULL,
+    user_id uuid,
+    token_id uuid,
+    CONSTRAINT activated_by_one CHECK ((num_nonnulls(user_id, token_id) <= 1))
+);
+
+CREATE TABLE public.dag_grant (
+    dag_id uuid NOT NULL,
+    dag_right public.dag_right NOT NULL,
+    role_id uuid,
+    user_id uuid,
+    token_id uuid,
+    actor text NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT granted_to_one CHECK ((num_nonnulls(role_id, user_id, token_id) = 1))
 );
 
 CREATE TABLE public.data_file (
@@ -403,6 +429,40 @@ CREATE TABLE public.dataset_name (
     CONSTRAINT dataset_has_a_plain_name CHECK ((name ~ '^[a-z][a-z0-9_]{0,127}$'::text))
 );
 
+CREATE TABLE public.dataset_read_role (
+    dataset_id uuid NOT NULL,
+    role_id uuid NOT NULL
+);
+
+CREATE TABLE public.role (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    name text NOT NULL,
+    CONSTRAINT role_has_a_plain_name CHECK ((name ~ '^[a-z][a-z0-9_]{0,62}$'::text))
+);
+
+CREATE VIEW public.dataset_reader AS
+ SELECT reads.dataset_id,
+    reads.role_id,
+    NULL::uuid AS user_id,
+    NULL::uuid AS token_id
+   FROM public.dataset_read_role reads
+UNION ALL
+ SELECT dataset.id AS dataset_id,
+    held.role_id,
+    held.user_id,
+    held.token_id
+   FROM ((public.dag_grant held
+     JOIN public.job_key ON ((job_key.dag_id = held.dag_id)))
+     JOIN public.dataset ON ((dataset.job_key_id = job_key.id)))
+UNION ALL
+ SELECT dataset.id AS dataset_id,
+    role.id AS role_id,
+    NULL::uuid AS user_id,
+    NULL::uuid AS token_id
+   FROM (public.dataset
+     JOIN public.role ON (((role.org_id = dataset.org_id) AND (role.name = 'admin'::text))));
+
 CREATE TABLE public.dataset_revision (
     dataset_id uuid NOT NULL,
     revision integer NOT NULL,
@@ -428,6 +488,18 @@ CREATE VIEW public.dataset_registry AS
    FROM ((public.dataset
      JOIN public.dataset_revision revision ON ((revision.dataset_id = dataset.id)))
      LEFT JOIN public.dataset_name name ON ((name.dataset_id = dataset.id)));
+
+CREATE TABLE public.dataset_snapshot (
+    org_id uuid NOT NULL,
+    name text NOT NULL,
+    dataset_id uuid NOT NULL,
+    version bigint NOT NULL,
+    actor text NOT NULL,
+    user_id uuid,
+    token_id uuid,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT snapshot_has_a_plain_name CHECK ((name ~ '^[a-z][a-z0-9_]{0,127}$'::text))
+);
 
 CREATE TABLE public.dataset_version (
     id uuid NOT NULL,
@@ -546,6 +618,25 @@ CREATE TABLE public.outbox (
     sent_at timestamp with time zone,
     given_up_at timestamp with time zone,
     CONSTRAINT sent_or_given_up_not_both CHECK (((sent_at IS NULL) OR (given_up_at IS NULL)))
+);
+
+CREATE TABLE public.pin (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    caller text NOT NULL,
+    user_id uuid,
+    token_id uuid,
+    taken_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    lease_expires_at timestamp with time zone NOT NULL,
+    released_at timestamp with time zone
+);
+
+CREATE TABLE public.pin_dataset (
+    pin_id uuid NOT NULL,
+    name text NOT NULL,
+    dataset_id uuid NOT NULL,
+    dataset_version_id uuid NOT NULL,
+    version bigint NOT NULL
 );
 
 CREATE TABLE public.pointer (
@@ -687,10 +778,30 @@ CREATE VIEW public.quality_rules AS
    FROM (public.quality_rule rule
      JOIN public.dataset ON ((dataset.id = rule.dataset_id)));
 
-CREATE TABLE public.role (
+CREATE TABLE public.query_run (
     id uuid NOT NULL,
     org_id uuid NOT NULL,
-    name text NOT NULL
+    actor text NOT NULL,
+    user_id uuid,
+    token_id uuid,
+    sql text NOT NULL,
+    sql_sha256 text NOT NULL,
+    pins jsonb NOT NULL,
+    status public.query_status NOT NULL,
+    error_code text,
+    result_hash text,
+    left_out text[] NOT NULL,
+    row_count bigint,
+    row_limit bigint NOT NULL,
+    milliseconds double precision NOT NULL,
+    engine_version text NOT NULL,
+    replayable boolean NOT NULL,
+    why_not text,
+    replay_of uuid,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT done_means_a_result CHECK ((((status = 'done'::public.query_status) = (error_code IS NULL)) AND ((status <> 'done'::public.query_status) OR ((result_hash IS NOT NULL) AND (row_count IS NOT NULL))))),
+    CONSTRAINT not_replayable_means_a_reason CHECK ((replayable OR (status <> 'done'::public.query_status) OR (why_not IS NOT NULL))),
+    CONSTRAINT replayable_means_done CHECK (((NOT replayable) OR (status = 'done'::public.query_status)))
 );
 
 CREATE TABLE public.role_member (
@@ -722,6 +833,19 @@ ALTER TABLE public.run_history ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
+);
+
+CREATE TABLE public.saved_query (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    user_id uuid,
+    token_id uuid,
+    name text NOT NULL,
+    sql text NOT NULL,
+    description text NOT NULL,
+    saved_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT saved_by_one CHECK ((num_nonnulls(user_id, token_id) = 1)),
+    CONSTRAINT saved_query_has_a_plain_name CHECK ((name ~ '^[a-z][a-z0-9_]{0,127}$'::text))
 );
 
 CREATE TABLE public.schema_migration (
@@ -810,6 +934,11 @@ CREATE SEQUENCE public.task_seq
     NO MAXVALUE
     CACHE 1;
 
+CREATE TABLE public.token_role (
+    token_id uuid NOT NULL,
+    role_id uuid NOT NULL
+);
+
 CREATE TABLE public.version_counter (
     dataset_id uuid NOT NULL,
     last bigint NOT NULL
@@ -896,8 +1025,14 @@ ALTER TABLE ONLY public.dataset_name
 ALTER TABLE ONLY public.dataset
     ADD CONSTRAINT dataset_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.dataset_read_role
+    ADD CONSTRAINT dataset_read_role_pkey PRIMARY KEY (dataset_id, role_id);
+
 ALTER TABLE ONLY public.dataset_revision
     ADD CONSTRAINT dataset_revision_pkey PRIMARY KEY (dataset_id, revision);
+
+ALTER TABLE ONLY public.dataset_snapshot
+    ADD CONSTRAINT dataset_snapshot_pkey PRIMARY KEY (org_id, name);
 
 ALTER TABLE ONLY public.dataset_version
     ADD CONSTRAINT dataset_version_dataset_id_generation_id_key UNIQUE (dataset_id, generation_id);
@@ -916,6 +1051,9 @@ ALTER TABLE ONLY public.generation
 
 ALTER TABLE ONLY public.generation
     ADD CONSTRAINT generation_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.dag_grant
+    ADD CONSTRAINT granted_once UNIQUE NULLS NOT DISTINCT (dag_id, dag_right, role_id, user_id, token_id);
 
 ALTER TABLE ONLY public.idempotency
     ADD CONSTRAINT idempotency_pkey PRIMARY KEY (org_id, kind, key);
@@ -962,6 +1100,12 @@ ALTER TABLE ONLY public.org
 ALTER TABLE ONLY public.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.pin_dataset
+    ADD CONSTRAINT pin_dataset_pkey PRIMARY KEY (pin_id, name);
+
+ALTER TABLE ONLY public.pin
+    ADD CONSTRAINT pin_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.pointer
     ADD CONSTRAINT pointer_pkey PRIMARY KEY (dag_version_id, dataset_id);
 
@@ -986,6 +1130,9 @@ ALTER TABLE ONLY public.quality_result
 ALTER TABLE ONLY public.quality_rule
     ADD CONSTRAINT quality_rule_pkey PRIMARY KEY (id, revision);
 
+ALTER TABLE ONLY public.query_run
+    ADD CONSTRAINT query_run_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.role_member
     ADD CONSTRAINT role_member_pkey PRIMARY KEY (role_id, user_id);
 
@@ -997,6 +1144,12 @@ ALTER TABLE ONLY public.role
 
 ALTER TABLE ONLY public.run_history
     ADD CONSTRAINT run_history_pkey PRIMARY KEY (run_id);
+
+ALTER TABLE ONLY public.saved_query
+    ADD CONSTRAINT saved_once UNIQUE NULLS NOT DISTINCT (org_id, user_id, token_id, name);
+
+ALTER TABLE ONLY public.saved_query
+    ADD CONSTRAINT saved_query_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.schema_migration
     ADD CONSTRAINT schema_migration_pkey PRIMARY KEY (set, name);
@@ -1013,6 +1166,9 @@ ALTER TABLE ONLY public.task_input
 ALTER TABLE ONLY public.task
     ADD CONSTRAINT task_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.token_role
+    ADD CONSTRAINT token_role_pkey PRIMARY KEY (token_id, role_id);
+
 ALTER TABLE ONLY public.version_counter
     ADD CONSTRAINT version_counter_pkey PRIMARY KEY (dataset_id);
 
@@ -1021,6 +1177,8 @@ ALTER TABLE ONLY public.worker_pool
 
 ALTER TABLE ONLY public.worker_pool
     ADD CONSTRAINT worker_pool_pkey PRIMARY KEY (id);
+
+CREATE INDEX audit_of_org ON public.audit USING btree (org_id, id);
 
 CREATE INDEX change_output_of_version ON public.change_output USING btree (dataset_version_id, place DESC);
 
@@ -1038,6 +1196,8 @@ CREATE INDEX data_version_of_table ON public.data_version USING btree (dataset_v
 
 CREATE INDEX dataset_event_of_dataset ON public.dataset_event USING btree (dataset_id, id);
 
+CREATE INDEX dataset_snapshot_of_dataset ON public.dataset_snapshot USING btree (dataset_id);
+
 CREATE INDEX delta_commit_to_put ON public.delta_commit USING btree (generation_id, first_place) WHERE (recorded_at IS NULL);
 
 CREATE INDEX job_input_of_dataset ON public.job_input USING btree (dataset_id) WHERE trigger;
@@ -1054,11 +1214,19 @@ CREATE UNIQUE INDEX one_change_per_task ON public.change USING btree (task_id);
 
 CREATE INDEX outbox_due ON public.outbox USING btree (due_at) WHERE ((sent_at IS NULL) AND (given_up_at IS NULL));
 
+CREATE INDEX pin_dataset_of_version ON public.pin_dataset USING btree (dataset_version_id, version);
+
+CREATE INDEX pin_to_drop ON public.pin USING btree (lease_expires_at);
+
 CREATE INDEX policy_rule_of_layer ON public.policy_rule USING btree (org_id, applies_to_layer, id, revision DESC);
 
 CREATE INDEX promotion_status_of_dataset ON public.promotion_status USING btree (dataset_id, seq DESC);
 
 CREATE INDEX quality_rule_of_dataset ON public.quality_rule USING btree (dataset_id, id, revision DESC);
+
+CREATE INDEX query_run_of_org ON public.query_run USING btree (org_id, id DESC);
+
+CREATE INDEX role_member_of_user ON public.role_member USING btree (user_id);
 
 CREATE INDEX run_history_of_generation ON public.run_history USING btree (generation_id, seq);
 
@@ -1184,6 +1352,10 @@ CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.quality_rule FOR EA
 
 ALTER TABLE public.quality_rule ENABLE ALWAYS TRIGGER append_only;
 
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.query_run FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.query_run ENABLE ALWAYS TRIGGER append_only;
+
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.run_history FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.run_history ENABLE ALWAYS TRIGGER append_only;
@@ -1292,6 +1464,10 @@ CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.quality_rule FOR EACH
 
 ALTER TABLE public.quality_rule ENABLE ALWAYS TRIGGER append_only_whole;
 
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.query_run FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.query_run ENABLE ALWAYS TRIGGER append_only_whole;
+
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.run_history FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.run_history ENABLE ALWAYS TRIGGER append_only_whole;
@@ -1342,8 +1518,26 @@ ALTER TABLE ONLY public.dag_activation
 ALTER TABLE ONLY public.dag_activation
     ADD CONSTRAINT dag_activation_previous_id_fkey FOREIGN KEY (previous_id) REFERENCES public.dag_activation(id);
 
+ALTER TABLE ONLY public.dag_activation
+    ADD CONSTRAINT dag_activation_token_id_fkey FOREIGN KEY (token_id) REFERENCES public.api_token(id);
+
+ALTER TABLE ONLY public.dag_activation
+    ADD CONSTRAINT dag_activation_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.app_user(id);
+
 ALTER TABLE ONLY public.dag
     ADD CONSTRAINT dag_active_version_id_fkey FOREIGN KEY (active_version_id) REFERENCES public.dag_version(id);
+
+ALTER TABLE ONLY public.dag_grant
+    ADD CONSTRAINT dag_grant_dag_id_fkey FOREIGN KEY (dag_id) REFERENCES public.dag(id);
+
+ALTER TABLE ONLY public.dag_grant
+    ADD CONSTRAINT dag_grant_role_id_fkey FOREIGN KEY (role_id) REFERENCES public.role(id);
+
+ALTER TABLE ONLY public.dag_grant
+    ADD CONSTRAINT dag_grant_token_id_fkey FOREIGN KEY (token_id) REFERENCES public.api_token(id);
+
+ALTER TABLE ONLY public.dag_grant
+    ADD CONSTRAINT dag_grant_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.app_user(id);
 
 ALTER TABLE ONLY public.dag
     ADD CONSTRAINT dag_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
@@ -1384,8 +1578,29 @@ ALTER TABLE ONLY public.dataset_name
 ALTER TABLE ONLY public.dataset
     ADD CONSTRAINT dataset_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
 
+ALTER TABLE ONLY public.dataset_read_role
+    ADD CONSTRAINT dataset_read_role_dataset_id_fkey FOREIGN KEY (dataset_id) REFERENCES public.dataset(id);
+
+ALTER TABLE ONLY public.dataset_read_role
+    ADD CONSTRAINT dataset_read_role_role_id_fkey FOREIGN KEY (role_id) REFERENCES public.role(id);
+
 ALTER TABLE ONLY public.dataset_revision
     ADD CONSTRAINT dataset_revision_dataset_id_fkey FOREIGN KEY (dataset_id) REFERENCES public.dataset(id);
+
+ALTER TABLE ONLY public.dataset_snapshot
+    ADD CONSTRAINT dataset_snapshot_dataset_id_fkey FOREIGN KEY (dataset_id) REFERENCES public.dataset(id);
+
+ALTER TABLE ONLY public.dataset_snapshot
+    ADD CONSTRAINT dataset_snapshot_dataset_id_version_fkey FOREIGN KEY (dataset_id, version) REFERENCES public.data_version(dataset_id, version);
+
+ALTER TABLE ONLY public.dataset_snapshot
+    ADD CONSTRAINT dataset_snapshot_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
+ALTER TABLE ONLY public.dataset_snapshot
+    ADD CONSTRAINT dataset_snapshot_token_id_fkey FOREIGN KEY (token_id) REFERENCES public.api_token(id);
+
+ALTER TABLE ONLY public.dataset_snapshot
+    ADD CONSTRAINT dataset_snapshot_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.app_user(id);
 
 ALTER TABLE ONLY public.dataset_version
     ADD CONSTRAINT dataset_version_dataset_id_fkey FOREIGN KEY (dataset_id) REFERENCES public.dataset(id);
@@ -1432,6 +1647,24 @@ ALTER TABLE ONLY public.materialization_input
 ALTER TABLE ONLY public.operator_state
     ADD CONSTRAINT operator_state_generation_id_fkey FOREIGN KEY (generation_id) REFERENCES public.generation(id);
 
+ALTER TABLE ONLY public.pin_dataset
+    ADD CONSTRAINT pin_dataset_dataset_id_fkey FOREIGN KEY (dataset_id) REFERENCES public.dataset(id);
+
+ALTER TABLE ONLY public.pin_dataset
+    ADD CONSTRAINT pin_dataset_dataset_version_id_fkey FOREIGN KEY (dataset_version_id) REFERENCES public.dataset_version(id);
+
+ALTER TABLE ONLY public.pin_dataset
+    ADD CONSTRAINT pin_dataset_pin_id_fkey FOREIGN KEY (pin_id) REFERENCES public.pin(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.pin
+    ADD CONSTRAINT pin_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
+ALTER TABLE ONLY public.pin
+    ADD CONSTRAINT pin_token_id_fkey FOREIGN KEY (token_id) REFERENCES public.api_token(id);
+
+ALTER TABLE ONLY public.pin
+    ADD CONSTRAINT pin_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.app_user(id);
+
 ALTER TABLE ONLY public.pointer
     ADD CONSTRAINT pointer_dag_version_id_fkey FOREIGN KEY (dag_version_id) REFERENCES public.dag_version(id);
 
@@ -1468,6 +1701,18 @@ ALTER TABLE ONLY public.quality_rule
 ALTER TABLE ONLY public.quality_rule
     ADD CONSTRAINT quality_rule_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
 
+ALTER TABLE ONLY public.query_run
+    ADD CONSTRAINT query_run_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
+ALTER TABLE ONLY public.query_run
+    ADD CONSTRAINT query_run_replay_of_fkey FOREIGN KEY (replay_of) REFERENCES public.query_run(id);
+
+ALTER TABLE ONLY public.query_run
+    ADD CONSTRAINT query_run_token_id_fkey FOREIGN KEY (token_id) REFERENCES public.api_token(id);
+
+ALTER TABLE ONLY public.query_run
+    ADD CONSTRAINT query_run_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.app_user(id);
+
 ALTER TABLE ONLY public.role_member
     ADD CONSTRAINT role_member_role_id_fkey FOREIGN KEY (role_id) REFERENCES public.role(id);
 
@@ -1477,11 +1722,26 @@ ALTER TABLE ONLY public.role_member
 ALTER TABLE ONLY public.role
     ADD CONSTRAINT role_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
 
+ALTER TABLE ONLY public.saved_query
+    ADD CONSTRAINT saved_query_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
+ALTER TABLE ONLY public.saved_query
+    ADD CONSTRAINT saved_query_token_id_fkey FOREIGN KEY (token_id) REFERENCES public.api_token(id);
+
+ALTER TABLE ONLY public.saved_query
+    ADD CONSTRAINT saved_query_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.app_user(id);
+
 ALTER TABLE ONLY public.scope_state
     ADD CONSTRAINT scope_state_dataset_version_id_fkey FOREIGN KEY (dataset_version_id) REFERENCES public.dataset_version(id);
 
 ALTER TABLE ONLY public.task_attempt
     ADD CONSTRAINT task_attempt_task_id_fkey FOREIGN KEY (task_id) REFERENCES public.task(id);
+
+ALTER TABLE ONLY public.token_role
+    ADD CONSTRAINT token_role_role_id_fkey FOREIGN KEY (role_id) REFERENCES public.role(id);
+
+ALTER TABLE ONLY public.token_role
+    ADD CONSTRAINT token_role_token_id_fkey FOREIGN KEY (token_id) REFERENCES public.api_token(id);
 
 ALTER TABLE ONLY public.version_counter
     ADD CONSTRAINT version_counter_dataset_id_fkey FOREIGN KEY (dataset_id) REFERENCES public.dataset(id);
@@ -1494,17 +1754,15 @@ GRANT USAGE ON SCHEMA public TO tracelake_execute;
 GRANT USAGE ON SCHEMA public TO tracelake_decide;
 GRANT USAGE ON SCHEMA public TO tracelake_define;
 
-GRANT SELECT,INSERT ON TABLE public.api_token TO tracelake_execute;
+GRANT SELECT ON TABLE public.api_token TO tracelake_execute;
+GRANT INSERT ON TABLE public.api_token TO tracelake_define;
 
-GRANT UPDATE(expires_at) ON TABLE public.api_token TO tracelake_execute;
+GRANT UPDATE(revoked_at) ON TABLE public.api_token TO tracelake_define;
 
-GRANT UPDATE(revoked_at) ON TABLE public.api_token TO tracelake_execute;
+GRANT SELECT ON TABLE public.app_user TO tracelake_execute;
+GRANT INSERT ON TABLE public.app_user TO tracelake_define;
 
-GRANT SELECT,INSERT ON TABLE public.app_user TO tracelake_execute;
-
-GRANT UPDATE(name) ON TABLE public.app_user TO tracelake_execute;
-
-GRANT UPDATE(disabled_at) ON TABLE public.app_user TO tracelake_execute;
+GRANT UPDATE(disabled_at) ON TABLE public.app_user TO tracelake_define;
 
 GRANT SELECT,INSERT ON TABLE public.audit TO tracelake_execute;
 
@@ -1544,6 +1802,9 @@ GRANT SELECT ON TABLE public.current_job TO tracelake_execute;
 GRANT SELECT ON TABLE public.dag_activation TO tracelake_execute;
 GRANT INSERT ON TABLE public.dag_activation TO tracelake_define;
 
+GRANT SELECT ON TABLE public.dag_grant TO tracelake_execute;
+GRANT INSERT,DELETE ON TABLE public.dag_grant TO tracelake_define;
+
 GRANT SELECT ON TABLE public.data_file TO tracelake_execute;
 GRANT INSERT ON TABLE public.data_file TO tracelake_decide;
 
@@ -1571,10 +1832,21 @@ GRANT INSERT,DELETE ON TABLE public.dataset_name TO tracelake_define;
 
 GRANT UPDATE(dataset_id) ON TABLE public.dataset_name TO tracelake_define;
 
+GRANT SELECT ON TABLE public.dataset_read_role TO tracelake_execute;
+GRANT INSERT,DELETE ON TABLE public.dataset_read_role TO tracelake_define;
+
+GRANT SELECT ON TABLE public.role TO tracelake_execute;
+GRANT INSERT ON TABLE public.role TO tracelake_define;
+
+GRANT SELECT ON TABLE public.dataset_reader TO tracelake_execute;
+
 GRANT SELECT ON TABLE public.dataset_revision TO tracelake_execute;
 GRANT INSERT ON TABLE public.dataset_revision TO tracelake_define;
 
 GRANT SELECT ON TABLE public.dataset_registry TO tracelake_execute;
+
+GRANT SELECT ON TABLE public.dataset_snapshot TO tracelake_execute;
+GRANT INSERT,DELETE ON TABLE public.dataset_snapshot TO tracelake_define;
 
 GRANT SELECT ON TABLE public.dataset_version TO tracelake_execute;
 GRANT INSERT ON TABLE public.dataset_version TO tracelake_define;
@@ -1624,7 +1896,8 @@ GRANT INSERT ON TABLE public.materialization_input TO tracelake_decide;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.operator_state TO tracelake_execute;
 
-GRANT SELECT,INSERT ON TABLE public.org TO tracelake_execute;
+GRANT SELECT ON TABLE public.org TO tracelake_execute;
+GRANT INSERT ON TABLE public.org TO tracelake_define;
 
 GRANT SELECT,INSERT ON TABLE public.outbox TO tracelake_execute;
 
@@ -1637,6 +1910,14 @@ GRANT UPDATE(last_error) ON TABLE public.outbox TO tracelake_execute;
 GRANT UPDATE(sent_at) ON TABLE public.outbox TO tracelake_execute;
 
 GRANT UPDATE(given_up_at) ON TABLE public.outbox TO tracelake_execute;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.pin TO tracelake_execute;
+
+GRANT UPDATE(lease_expires_at) ON TABLE public.pin TO tracelake_execute;
+
+GRANT UPDATE(released_at) ON TABLE public.pin TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.pin_dataset TO tracelake_execute;
 
 GRANT SELECT ON TABLE public.pointer TO tracelake_execute;
 GRANT INSERT ON TABLE public.pointer TO tracelake_define;
@@ -1660,11 +1941,20 @@ GRANT INSERT ON TABLE public.quality_rule TO tracelake_define;
 
 GRANT SELECT ON TABLE public.quality_rules TO tracelake_execute;
 
-GRANT SELECT,INSERT ON TABLE public.role TO tracelake_execute;
+GRANT SELECT,INSERT ON TABLE public.query_run TO tracelake_execute;
 
-GRANT SELECT,INSERT,DELETE ON TABLE public.role_member TO tracelake_execute;
+GRANT SELECT ON TABLE public.role_member TO tracelake_execute;
+GRANT INSERT,DELETE ON TABLE public.role_member TO tracelake_define;
 
 GRANT SELECT,INSERT ON TABLE public.run_history TO tracelake_execute;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.saved_query TO tracelake_execute;
+
+GRANT UPDATE(sql) ON TABLE public.saved_query TO tracelake_execute;
+
+GRANT UPDATE(description) ON TABLE public.saved_query TO tracelake_execute;
+
+GRANT UPDATE(saved_at) ON TABLE public.saved_query TO tracelake_execute;
 
 GRANT SELECT ON TABLE public.schema_migration TO tracelake_execute;
 GRANT SELECT ON TABLE public.schema_migration TO tracelake_decide;
@@ -1679,6 +1969,9 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.task_attempt TO tracelake_execute;
 GRANT SELECT,INSERT ON TABLE public.task_input TO tracelake_execute;
 
 GRANT USAGE ON SEQUENCE public.task_seq TO tracelake_execute;
+
+GRANT SELECT ON TABLE public.token_role TO tracelake_execute;
+GRANT INSERT ON TABLE public.token_role TO tracelake_define;
 
 GRANT SELECT ON TABLE public.version_counter TO tracelake_execute;
 GRANT INSERT ON TABLE public.version_counter TO tracelake_decide;
