@@ -2,7 +2,10 @@
 SELECT generation_id FROM line WHERE decided > recorded AND stopped_at IS NULL LIMIT %(room)s
 
 -- name: lock_line
-SELECT generation_id, decided, frozen, recorded, stopped_at IS NOT NULL AS stopped FROM line WHERE generation_id = %(generation)s FOR UPDATE
+-- Only where something is decided and not recorded: a lock is a write that its commit waits for, and a line is looked at once more than it has work.
+SELECT generation_id, decided, frozen, recorded, stopped_at IS NOT NULL AS stopped FROM line
+WHERE generation_id = %(generation)s AND decided > recorded
+FOR UPDATE
 
 -- name: places
 -- Decided and not yet frozen, in order.

@@ -41,7 +41,7 @@ class Commits:
         """The entries that are to be put now: frozen earlier and not recorded, or frozen by this call."""
         with self.database.transaction("freeze", role=Role.DECIDE) as tx:
             line = store.lock_line(tx, generation)
-            if line.stopped:
+            if line is None or line.stopped:
                 return []
             if line.frozen == line.recorded and line.decided > line.frozen:
                 _freeze(tx, generation, line.frozen)

@@ -78,8 +78,9 @@ def lines_to_move(tx: Transaction, *, room: int) -> list[UUID]:
     return tx.values(sql["lines_to_move"], room=room)
 
 
-def lock_line(tx: Transaction, generation: UUID) -> LockedLine:
-    return tx.get(LockedLine, sql["lock_line"], f"There is no line {generation}.", generation=generation)
+def lock_line(tx: Transaction, generation: UUID) -> LockedLine | None:
+    """None where nothing is left to do; whoever decides something later tells of it."""
+    return tx.find(LockedLine, sql["lock_line"], generation=generation)
 
 
 def places(tx: Transaction, *, generation: UUID, after: int, most: int) -> list[DecidedPlace]:
