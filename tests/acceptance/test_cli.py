@@ -17,7 +17,10 @@ import pytest
 from support.controls import EMIT, RANGES, Desk, failed, succeeded
 from support.wire import Said, serving
 
+from tracelake_sdk.access import DagRight, TokenKind
+from tracelake_sdk.administration import Administration
 from tracelake_sdk.client import Client
+from tracelake_sdk.dags import Layer
 from tracelake_sdk.errors import Invalid
 from tracelake_sdk.events import EventDraft
 from tracelake_sdk.scopes import CursorScope
@@ -333,6 +336,16 @@ def test_the_client_does_what_the_command_line_does(desk: Desk, api_url: str) ->
         assert client.cancel(next(client.iterate_tasks(job="end")).id).state.value == "canceled"
 
 
+def admin_calls(admin: Administration) -> list[Callable[[], object]]:
+    return [
+        lambda: admin.create_user("t"), admin.users, lambda: admin.disable_user("t"), lambda: admin.enable_user("t"),
+        lambda: admin.create_role("t"), admin.roles, lambda: admin.add_member("d", "t"), lambda: admin.remove_member("d", "t"),
+        lambda: admin.create_token(TokenKind.WORKER, "t"), admin.tokens, lambda: admin.revoke_token("t"),
+        lambda: admin.grant("d", DagRight.DEPLOY, "t"), lambda: admin.revoke_grant("d", DagRight.DEPLOY, role="t"), admin.grants,
+        lambda: admin.read_roles("d"), lambda: admin.set_read_roles("d", []), admin.audit,
+    ]  # fmt: skip
+
+
 def test_the_client_has_a_method_for_everything_that_users_may_call(api_url: str) -> None:
     with urllib.request.urlopen(f"{api_url}/openapi.json") as answer:
         offered = json.load(answer)["paths"]
@@ -343,12 +356,20 @@ def test_the_client_has_a_method_for_everything_that_users_may_call(api_url: str
             client.me, client.dags, lambda: client.dag("d"), lambda: client.deploy(""), lambda: client.run("d", "j"), client.runs, client.tasks, client.events,
             lambda: client.pause("d"), lambda: client.resume("d"), lambda: client.pause("d", "j"), lambda: client.resume("d", "j"),
             lambda: client.task("t"), lambda: client.cancel("t"),
+            lambda: client.add_rule("d", "UNIQUE", "id"), client.rules, lambda: client.revise_rule("t"), lambda: client.deactivate_rule("t"),
+            lambda: client.add_policy(Layer.GOLD, "SCHEMA", ""), client.policies, lambda: client.revise_policy("t"), lambda: client.deactivate_policy("t"),
+            client.promotions, lambda: client.promotion("t"),
+            client.datasets, lambda: client.dataset("d"), lambda: client.versions("d"), lambda: client.version("d", 1), lambda: client.explain("d"),
+            lambda: client.pin("d", "t"), client.snapshots, lambda: client.unpin("t"),
+            lambda: client.query("SELECT 1"), lambda: client.replay("t"), client.query_runs, lambda: client.query_run("t"),
+            client.saved_queries, lambda: client.saved_query("t"), lambda: client.save_query("t", "SELECT 1"), lambda: client.forget_query("t"),
+            *admin_calls(client.admin),
         ]  # fmt: skip
         for call in calls:
             with pytest.raises(Invalid):
                 call()
     called = {(asked.method, asked.path.partition("?")[0]) for asked in server.asked}
     assert len(called) == len(calls)
-    patterns = {(method, path): re.compile(re.sub(r"{[a-z_]+}", "[dtj]", path)) for method, path in wanted}
+    patterns = {(method, path): re.compile(re.sub(r"{[a-z_]+}", "[dtj1]", path)) for method, path in wanted}
     assert {place for place, pattern in patterns.items() if not any(place[0] == method and pattern.fullmatch(path) for method, path in called)} == set()
     assert len(called) == len(wanted)

@@ -59,6 +59,12 @@ def serving(answer: Callable[[Asked], Said | None]) -> Iterator[Server]:
         def do_POST(self) -> None:
             self.do_GET()
 
+        def do_PUT(self) -> None:
+            self.do_GET()
+
+        def do_DELETE(self) -> None:
+            self.do_GET()
+
         def log_message(self, format: str, *args: object) -> None:
             pass
 

@@ -207,7 +207,7 @@ class DagInputMixed(DagInvalid, code="dag_input_mixed", status=422):
     """An input reads either a job's output or a dataset, not both; keep one of them."""
 
 
-class InputNotReadable(DagInvalid, code="input_not_readable", status=403):
+class InputNotReadable(DagInvalid, code="input_not_readable", status=422):
     """Whoever activates a DAG must be allowed to read what it reads of other DAGs; ask an admin for a role that reads the dataset."""
 
 
