@@ -13,6 +13,8 @@ from tracelake.query.gate import judge
 from tracelake.query.replayability import Replayability, judge_replay
 from tracelake_sdk.errors import QueryRefused
 
+from .hostile import FILES, INSIDE, MADE_OF_TEXTS
+
 LIMITS = EngineLimits(threads=1, memory_mib=128, spill_mib=16, max_seconds=5, max_bytes=2**20)
 
 
@@ -155,6 +157,14 @@ def test_a_statement_that_need_not(engine: Engine, sql: str, reason: str):
 )
 def test_which_columns_of_a_result_are_computed(engine: Engine, sql: str, computed: frozenset[int] | None):
     assert replay(engine, sql).computed == computed
+
+
+@pytest.mark.proves("T6.4")
+@pytest.mark.parametrize("sql", [*FILES, *INSIDE, *MADE_OF_TEXTS])
+def test_what_reads_acts_or_looks_inside_does_not_pass_the_gate(engine: Engine, sql: str):
+    """Before anything is pinned or opened, whatever the engine's own lock would say."""
+    with pytest.raises(QueryRefused):
+        engine.read(sql)
 
 
 def test_a_statement_that_is_nested_too_deeply_is_refused(engine: Engine, tmp_path: Path):

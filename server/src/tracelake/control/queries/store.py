@@ -72,6 +72,7 @@ def files(tx: Transaction, *, dataset_version: UUID, version: int) -> list[tuple
 
 
 def take_pin(tx: Transaction, caller: Caller, *, id: UUID, lease: timedelta, pins: Sequence[QueryPin]) -> None:
+    tx.run(sql["need_not_survive_a_crash"])
     tx.run(sql["take_pin"], id=id, org=caller.org_id, caller=caller.name, user=caller.user_id, token=caller.token_id, lease=lease)
     if pins:
         tx.run(
