@@ -27,7 +27,7 @@ from bench.rows import Row
 from bench.system import STAMPED_CONTROL, Commands, System, running_system
 from tracelake.storage.local import LocalStorage
 
-CONNECTIONS = 8
+CONNECTIONS = 24
 AT_ONCE = 96      # changes that wait for their decision together, as many as a line may have unrecorded
 _LONGEST_WAIT = 120.0
 _STEPS = {"decide": "complete:after_commit", "freeze": "freeze:after_commit", "put": "put:answered", "record": "record:after_commit"}

@@ -42,6 +42,7 @@ from tracelake.control.tasks.claiming import Claims
 from tracelake.control.tasks.completing import Completions
 from tracelake.control.tasks.finishing import TASK_FINAL, Finisher
 from tracelake.control.tasks.heartbeats import Heartbeats
+from tracelake.control.tasks.joining import Joining
 from tracelake.control.tasks.judgement import Backoff
 from tracelake.control.tasks.pausing import Pauses
 from tracelake.control.tasks.posting import Posting
@@ -129,6 +130,7 @@ class Control:
         backoff = Backoff(timedelta(seconds=settings.tasks.backoff_seconds), timedelta(seconds=settings.tasks.max_backoff_seconds))
         finisher = self._finisher
         max_unrecorded = settings.storage.max_unrecorded
+        completions = Completions(database, self._wake, backoff, finisher, self.movers.told)
         issuers = {given.issuer: issuer(given.issuer, given.audience, given.public_key) for given in settings.access.issuers}
         return Services(
             database=database,
@@ -140,7 +142,8 @@ class Control:
             deploys=Deploys(database, settings.vars, self._wake),
             requests=Requests(database, self._wake),
             claims=Claims(database, self.waiting, lease, Unchanging(database, self._wake, finisher).end, Barring(database, self._wake, finisher).end, max_unrecorded),
-            completions=Completions(database, self._wake, backoff, finisher, self.movers.told),
+            completions=completions,
+            joining=Joining(completions.complete),
             posting=Posting(database, self._wake),
             heartbeats=Heartbeats(database, lease),
             cancels=Cancels(database, self._wake, finisher),

@@ -24,6 +24,7 @@ from tracelake.control.tasks.canceling import Cancels
 from tracelake.control.tasks.claiming import Claims
 from tracelake.control.tasks.completing import Completions
 from tracelake.control.tasks.heartbeats import Heartbeats
+from tracelake.control.tasks.joining import Joining
 from tracelake.control.tasks.pausing import Pauses
 from tracelake.control.tasks.posting import Posting
 from tracelake.control.tasks.reaping import Reaper
@@ -47,6 +48,7 @@ class Services:
     requests: Requests
     claims: Claims
     completions: Completions
+    joining: Joining
     posting: Posting
     heartbeats: Heartbeats
     cancels: Cancels

@@ -91,7 +91,7 @@ async def task_complete(request: Request) -> Response:
     reports = CompleteRequest.model_validate_json(await request.body())
 
     def step(services: Services, worker: Caller) -> object:
-        results = services.completions.complete(worker, reports.items)
+        results = services.joining.complete(worker, reports.items)
         claimed = services.claims.claim(worker, reports.claim.model_copy(update={"wait_s": 0})) if reports.claim else []
         return {"results": results, "claimed": claimed}
 
