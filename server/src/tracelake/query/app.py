@@ -1,9 +1,10 @@
 """The HTTP interface of a query process: one question, and how the process itself is."""
 
+import anyio
+import anyio.to_thread
 import structlog
 from pydantic import ValidationError
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -14,17 +15,21 @@ from tracelake_sdk.queries import MEDIA_TYPES, MOST_SQL
 
 _log = structlog.get_logger()
 
+_TOLD_AT_ONCE = 8
 _MOST_BYTES = MOST_SQL * 8  # a character takes up to four bytes, and up to six more when JSON escapes it
 
 
-def create_app(front: Front) -> Starlette:
+def create_app(front: Front, *, at_once: int) -> Starlette:
+    """`at_once` is how many run and wait; who comes beyond them must still be told so."""
+    threads = anyio.CapacityLimiter(at_once + _TOLD_AT_ONCE)
+
     async def query(request: Request) -> Response:
         body = b""
         async for part in request.stream():
             body += part
             if len(body) > _MOST_BYTES:
                 return _problem(TooLarge(f"A statement has at most {MOST_SQL:,} characters."))
-        return await run_in_threadpool(_answer, front, request.headers.get("authorization", ""), body)
+        return await anyio.to_thread.run_sync(_answer, front, request.headers.get("authorization", ""), body, limiter=threads)
 
     async def alive(request: Request) -> Response:
         return JSONResponse({"status": "alive"})

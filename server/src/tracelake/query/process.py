@@ -56,7 +56,7 @@ class QueryServer(uvicorn.Server):
         self._stopped: threading.Event = threading.Event()
         super().__init__(
             uvicorn.Config(
-                create_app(front),
+                create_app(front, at_once=query.engines + query.waiting),
                 host=query.host,
                 port=query.port,
                 log_config=None,
