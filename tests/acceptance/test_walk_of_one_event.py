@@ -55,7 +55,11 @@ publish:
 def shop(database: StateDatabase, tmp_path: Path) -> Iterator[Processes]:
     landing = tmp_path / "landing" / "orders"
     landing.mkdir(parents=True)
-    settings = {"TRACELAKE__VARS": f'{{"landing": "{tmp_path}/landing"}}', "TRACELAKE__TASKS__LEASE_SECONDS": "30"}
+    settings = {
+        "TRACELAKE__VARS": f'{{"landing": "{tmp_path}/landing"}}',
+        "TRACELAKE__TASKS__LEASE_SECONDS": "30",
+        "TRACELAKE__WORKER__RUNTIMES": '["dispatcher", "spark"]',
+    }
     with running_processes(database, tmp_path, settings) as processes:
         yield processes
 

@@ -6,7 +6,7 @@ from typing import LiteralString
 
 import psycopg
 import pytest
-from support.accounting import QUESTIONS, TOLD_QUESTIONS, account_for, discrepancies, rows_of
+from support.accounting import QUESTIONS, TOLD_QUESTIONS, VERSION_QUESTIONS, account_for, discrepancies, rows_of
 from support.controls import Desk, failed, running_control, settings_for, succeeded
 from support.databases import StateDatabase
 
@@ -20,7 +20,7 @@ DAMAGE: dict[str, LiteralString] = {
     "a task is not final": "UPDATE task SET state = 'queued', seq = 1, finished_at = NULL WHERE id = (SELECT min(id::text)::uuid FROM task)",
     "a task's attempts are not the rows 1 to task.attempt": "DELETE FROM task_attempt WHERE attempt = 1",
     "an attempt is not terminal": "UPDATE task_attempt SET ended_at = NULL, outcome = NULL WHERE outcome = 'failed'",
-    "an attempt has not exactly one run row": "DELETE FROM run_history WHERE seq = 1",
+    "an attempt has not exactly one run row for each output": "DELETE FROM run_history WHERE seq = 1",
     "a run row is of no attempt": "UPDATE run_history SET attempt = 99 WHERE seq = 1",
     "a run row says something else than its attempt": "UPDATE run_history SET status = 'FAILED' WHERE seq = 1",
     "a task has not the successes of its state": "UPDATE task SET state = 'failed' WHERE trigger_kind = 'request' AND state = 'completed'",
@@ -58,7 +58,8 @@ def quiet(database: StateDatabase, tmp_path: Path) -> Iterator[Desk]:
 
 
 def test_each_kind_of_loss_and_doubling_is_found(quiet: Desk):
-    assert set(DAMAGE) == {*QUESTIONS, *TOLD_QUESTIONS, METRIC}
+    # Those about versions are asked after every test of the line, and broken there.
+    assert set(DAMAGE) == {*QUESTIONS, *TOLD_QUESTIONS, METRIC} - set(VERSION_QUESTIONS)
     with psycopg.connect(quiet.database.superuser_url) as connection:
         for what, damage in DAMAGE.items():
             assert discrepancies(connection, told=True) == {}
