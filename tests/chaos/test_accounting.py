@@ -58,7 +58,7 @@ def quiet(database: StateDatabase, tmp_path: Path) -> Iterator[Desk]:
 
 
 def test_each_kind_of_loss_and_doubling_is_found(quiet: Desk):
-    # Those about versions are asked after every test of the line, and broken there.
+    # Those about versions have their own test, beside the line.
     assert set(DAMAGE) == {*QUESTIONS, *TOLD_QUESTIONS, METRIC} - set(VERSION_QUESTIONS)
     with psycopg.connect(quiet.database.superuser_url) as connection:
         for what, damage in DAMAGE.items():

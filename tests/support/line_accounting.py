@@ -14,68 +14,17 @@ from support.accounting import Account, account_for, rows_of
 from support.databases import StateDatabase
 from tracelake.storage.paths import table_location
 
-# Each question names what it finds, and must find nothing.
+# Beside those of `accounting`, which are asked of every quiet system. Each names what it finds, and must find nothing.
 LINE_QUESTIONS: dict[str, LiteralString] = {
-    "a line has something left to do": "SELECT generation_id, decided, frozen, recorded FROM line WHERE decided <> recorded OR stopped_at IS NOT NULL",
-    "a line's places are not 1 to decided": """
-        SELECT line.generation_id, line.decided, array_agg(change.place ORDER BY change.place)
-        FROM line LEFT JOIN change USING (generation_id) GROUP BY line.generation_id, line.decided
-        HAVING array_remove(array_agg(change.place ORDER BY change.place), NULL) <> ARRAY(SELECT generate_series(1, line.decided))
-    """,
-    "a change is of no completed task, or of another attempt than the one that succeeded": """
-        SELECT change.task_id, change.attempt, task.state, attempt.outcome FROM change
-        JOIN task ON task.id = change.task_id
+    "a line is stopped": "SELECT generation_id, stopped_reason FROM line WHERE stopped_at IS NOT NULL",
+    "a change is of another attempt than the one that succeeded": """
+        SELECT change.task_id, change.attempt, attempt.outcome FROM change
         JOIN task_attempt AS attempt ON attempt.task_id = change.task_id AND attempt.attempt = change.attempt
-        WHERE task.state <> 'completed' OR attempt.outcome <> 'succeeded'
-    """,
-    "an output of a change is not in exactly one version": """
-        SELECT output.generation_id, output.place, count(member.version) FROM change_output AS output
-        LEFT JOIN data_version_member AS member USING (generation_id, place, dataset_version_id)
-        GROUP BY output.generation_id, output.place, output.dataset_version_id HAVING count(member.version) <> 1
-    """,
-    "a scope of a change is not exactly one materialization": """
-        SELECT scope.dataset_version_id, scope.place, scope.scope, count(made.id) FROM change_scope AS scope
-        JOIN dataset_version AS version ON version.id = scope.dataset_version_id
-        JOIN change ON change.generation_id = version.generation_id AND change.place = scope.place
-        LEFT JOIN materialization AS made
-          ON made.task_id = change.task_id AND made.attempt = change.attempt AND made.dataset_version_id = scope.dataset_version_id AND made.span = scope.span
-        GROUP BY scope.dataset_version_id, scope.place, scope.scope HAVING count(made.id) <> 1
-    """,
-    "a materialization is of no change": """
-        SELECT made.id FROM materialization AS made LEFT JOIN change USING (task_id, attempt) WHERE change.task_id IS NULL
-    """,
-    "a scope of a change has not exactly one event": """
-        SELECT scope.dataset_version_id, scope.place, count(event.id) FROM change_scope AS scope
-        JOIN dataset_version AS version ON version.id = scope.dataset_version_id
-        JOIN change ON change.generation_id = version.generation_id AND change.place = scope.place
-        LEFT JOIN dataset_event AS event ON event.producer_task_id = change.task_id AND event.dataset_id = version.dataset_id AND event.scope = scope.scope
-        GROUP BY scope.dataset_version_id, scope.place, scope.scope HAVING count(event.id) <> 1
-    """,
-    "a dataset's versions are not 1 to its last": """
-        SELECT dataset_id, array_agg(version ORDER BY version) FROM data_version GROUP BY dataset_id
-        HAVING min(version) <> 1 OR max(version) <> count(*)
-    """,
-    "a table's log entries are not 0 to its last, each recorded and a version": """
-        SELECT entry.dataset_version_id, array_agg(entry.delta_version ORDER BY entry.delta_version) FROM delta_commit AS entry
-        LEFT JOIN data_version AS version USING (dataset_version_id, delta_version)
-        GROUP BY entry.dataset_version_id
-        HAVING min(entry.delta_version) <> 0 OR max(entry.delta_version) <> count(*) - 1
-            OR count(version.version) <> count(*) OR count(entry.recorded_at) <> count(*)
-    """,
-    "versions are not in the order of their places": """
-        SELECT later.dataset_id, later.version FROM data_version_member AS later
-        JOIN data_version_member AS earlier USING (dataset_id, generation_id) WHERE earlier.version < later.version AND earlier.place >= later.place
-    """,
-    "a file has places and no versions": """
-        SELECT dataset_version_id, path FROM data_file WHERE added_version IS NULL OR (removed_place IS NULL) <> (removed_version IS NULL)
+        WHERE attempt.outcome <> 'succeeded'
     """,
     "a file is of a refused attempt": """
         SELECT file.path FROM data_file AS file
         JOIN promotion_status AS decision ON NOT decision.allowed AND file.path LIKE decision.task_id || '-' || decision.attempt || '/%'
-    """,
-    "a refused attempt has a run row that is not blocked, or is told of": """
-        SELECT decision.task_id, decision.attempt, run.status FROM promotion_status AS decision
-        LEFT JOIN run_history AS run USING (task_id, attempt) WHERE NOT decision.allowed AND run.status IS DISTINCT FROM 'BLOCKED'
     """,
 }
 
