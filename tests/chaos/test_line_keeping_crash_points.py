@@ -60,8 +60,9 @@ def test_a_task_that_waited_for_an_input_is_placed_once(processes: Processes, si
         assert waiting(lake, "clean") == ["input"]
 
     assert_killed(processes.control(kill_at=f"place_waiting:{side}", ready=False))
+    # Before another control starts, whose movers may look at once.
+    assert rows_of(processes.database, "SELECT seq IS NOT NULL FROM task WHERE state = 'queued'") == [(side == AFTER,)]
     with by_hand(processes) as lake:
-        assert (lake.one("SELECT seq IS NOT NULL FROM task WHERE state = 'queued'") is True) == (side == AFTER)
         lake.services.reaper.run_once()
         assert waiting(lake, "clean") == [None]
         [task] = lake.take()

@@ -94,7 +94,9 @@ def test_a_bomb_is_bounded_and_harms_nobody_else(http: httpx2.Client, asked: Que
 
 @pytest.mark.proves("T6.5")
 def test_rows_beyond_the_limit_are_cut_and_said_so(http: httpx2.Client):
-    endless = http.post("/v1/query", json={"sql": "SELECT i FROM range(100000000000) t(i)", "limit": 7}).json()
+    answer = http.post("/v1/query", json={"sql": "SELECT i FROM range(100000000000) t(i)", "limit": 7})
+    assert answer.status_code == 200, answer.text
+    endless = answer.json()
     assert (len(endless["rows"]), endless["more"], endless["receipt"]["row_count"]) == (7, True, 7)
     assert endless["receipt"]["replayable"] is False
     assert "cut" in endless["receipt"]["why_not"]

@@ -12,7 +12,7 @@ _FATAL = ("FATAL", "INTERNAL", "Fatal", "Internal")
 
 
 def failure_of(error: BaseException, *, max_seconds: float, memory_mib: int, spill_mib: int) -> tuple[TracelakeError, bool]:
-    """The error, and whether the engine is unfit for the next query."""
+    """The error, and whether the engine is unfit for the next query: one that ran out of memory may not have given all of it back."""
     if isinstance(error, MemoryError):
         return _too_much_memory(memory_mib), True
     text = str(error)
@@ -21,9 +21,9 @@ def failure_of(error: BaseException, *, max_seconds: float, memory_mib: int, spi
     if kind == "INTERRUPT":
         return QueryOverLimit(f"The query took longer than {max_seconds:g} seconds; ask for less, or in parts.", limit="time"), False
     if kind == "Out of Memory" and ("max_temp_directory_size" in text or "offload" in text):
-        return QueryOverLimit(f"The query needs more than {spill_mib} MiB of space beside its memory; ask for less, or in parts.", limit="spill"), False
+        return QueryOverLimit(f"The query needs more than {spill_mib} MiB of space beside its memory; ask for less, or in parts.", limit="spill"), True
     if kind == "Out of Memory" or "bad_alloc" in text:
-        return _too_much_memory(memory_mib), "bad_alloc" in text
+        return _too_much_memory(memory_mib), True
     if "total string size" in text:
         return QueryOverLimit("The result holds texts that are too large for one answer; ask for less, or in parts.", limit="bytes"), False
     if kind == "Permission":
