@@ -1,0 +1,271 @@
+"""Records: structured facts about a target, of a registered kind, with the context in which they were told."""
+
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+
+LONGEST_NAME = 500
+LARGEST_RECORD = 1024 * 1024  # bytes of its JSON
+
+
+def _storable(value: Any) -> Any:
+    """Refuses what not every repository can carry: NUL, halves of surrogate pairs, and numbers that JSON has no word for."""
+    match value:
+        case str() if "\0" in value:
+            raise ValueError("text holds a NUL character")
+        case str():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise ValueError("text holds half of a surrogate pair") from None
+        case float() if not math.isfinite(value):
+            raise ValueError("a number is not finite; JSON has no word for it")
+        case dict():
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    raise ValueError("names in JSON are text")
+                _storable(key)
+                _storable(item)
+        case list() | tuple():
+            for item in value:
+                _storable(item)
+        case None | bool() | int() | float():
+            pass
+        case _:
+            raise ValueError(f"{type(value).__name__} is not JSON")
+    return value
+
+
+def _utc(value: datetime) -> datetime:
+    return value.astimezone(UTC)
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_utc)]
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_storable)]
+Json = Annotated[dict[str, Any], AfterValidator(_storable)]
+KindName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+
+
+class _Fact(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
+
+
+class MetadataTarget(_Fact):
+    """What a record is about; two are equal by source, schema and table, and `extras` only describes."""
+
+    source_id: Name
+    schema_name: Name = Field(alias="schema")
+    table: Name
+    extras: Json = Field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.source_id, self.schema_name, self.table
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MetadataTarget) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+class MetadataContext(_Fact):
+    """Where and in what run something is told or asked; `tenant` confines every read."""
+
+    job_id: Name | None = None
+    run_id: Name | None = None  # one try: a retry has another
+    namespace: Name | None = None
+    cluster: Name
+    workspace: Name
+    tenant: Name
+    extras: Json = Field(default_factory=dict)
+
+
+class Quality(StrEnum):
+    """How a record's facts came to be."""
+
+    MEASURED = "measured"
+    ESTIMATED = "estimated"
+    BACKFILLED = "backfilled"  # read from older notes, after the fact
+
+
+class MetadataRecord(_Fact):
+    """One fact; `version` is that of the kind's schema, and left out means the newest."""
+
+    target: MetadataTarget
+    kind: KindName
+    payload: Json
+    produced_at: Moment
+    producer_id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)*\.v[1-9][0-9]*$", max_length=200)]  # changes only with its contract
+    version: int | None = Field(default=None, ge=1)
+    quality: Quality | None = None
+    extras: Json = Field(default_factory=dict)
+
+
+class MetadataRequest(_Fact):
+    """What a consumer asks about, and in what context."""
+
+    target: MetadataTarget
+    context: MetadataContext
+
+
+class StoredRecord(_Fact):
+    """A record as it was accepted."""
+
+    id: UUID  # UUIDv7; breaks ties of `latest`
+    record: MetadataRecord
+    context: MetadataContext
+    stored_at: Moment
+    kind_version: int
+
+
+class StoreResult(_Fact):
+    """What became of one record that was handed in; `refused` and `conflict` carry the problem."""
+
+    result: Literal["stored", "same", "refused", "conflict"]
+    id: UUID | None = None  # of the stored record; for `conflict`, of the one that is in its way
+    problem: dict[str, Any] | None = None
+
+    @property
+    def accepted(self) -> bool:
+        return self.result in ("stored", "same")
+
+
+class Window(_Fact):
+    """Half-open: from `start` up to and without `end`; a side left out is open."""
+
+    start: Moment | None = None
+    end: Moment | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.start is not None and self.end is not None and self.start >= self.end:
+            raise ValueError("a window ends after it starts")
+        return self
+
+
+class Comparison(StrEnum):
+    EQ = "eq"
+    NE = "ne"          # also where the path leads nowhere
+    LT = "lt"
+    LE = "le"
+    GT = "gt"
+    GE = "ge"
+    IN = "in"          # one of a list
+    EXISTS = "exists"  # with true or false
+
+
+class PathFilter(_Fact):
+    """A condition on what a path of the record leads to: `payload.rows`, `extras.dataset.version`."""
+
+    path: Annotated[str, Field(pattern=r"^(payload|extras|context|target)(\.[^.\0]{1,200}){1,16}$", max_length=1000)]
+    op: Comparison
+    value: Any
+
+    @model_validator(mode="after")
+    def _comparable(self) -> Self:
+        _storable(self.value)
+        plain = (str, int, float, bool, type(None))
+        match self.op:
+            case Comparison.IN:
+                fits = isinstance(self.value, list) and all(isinstance(item, plain) for item in self.value)
+            case Comparison.EXISTS:
+                fits = isinstance(self.value, bool)
+            case Comparison.EQ | Comparison.NE:
+                fits = isinstance(self.value, plain)
+            case _:
+                fits = isinstance(self.value, (str, int, float)) and not isinstance(self.value, bool)
+        if not fits:
+            raise ValueError(f"`{self.op}` does not take this value")
+        return self
+
+    @property
+    def steps(self) -> list[str]:
+        return self.path.split(".")
+
+
+class RecordFilters(_Fact):
+    """Which records a query is about; what is left out does not narrow. The answer is newest first."""
+
+    kinds: list[KindName] = Field(default_factory=list)
+    source_id: Name | None = None
+    schema_name: Name | None = Field(default=None, alias="schema")
+    table: Name | None = None
+    producer_id: Name | None = None
+    job_id: Name | None = None
+    run_id: Name | None = None
+    namespace: Name | None = None
+    workspace: Name | None = None
+    cluster: Name | None = None
+    quality: Quality | None = None
+    window: Window | None = None    # overlaps the record's own window; one without has `produced_at` inside
+    produced: Window | None = None  # `produced_at` inside
+    where: list[PathFilter] = Field(default_factory=list, max_length=20)
+    kind_version: int | None = Field(default=None, ge=1)  # payloads in this version instead of the newest
+    limit: int = Field(default=100, ge=1, le=10_000)
+    page: str | None = None         # `next` of the page before
+
+
+class DroppedSpan(_Fact):
+    """Records of a kind that are gone by their retention, so that an answer without them is not taken for whole."""
+
+    kind: KindName
+    before: Moment  # what was produced earlier is gone
+
+
+class RecordPage(_Fact):
+    """Records, newest first, and what to ask with for more."""
+
+    items: list[StoredRecord]
+    next: str | None = None
+    dropped: list[DroppedSpan] = Field(default_factory=list)
+
+    def __iter__(self) -> Iterator[StoredRecord]:  # pyright: ignore[reportIncompatibleMethodOverride]  # a page is its records
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+class TailPage(_Fact):
+    """Records in the order in which they were accepted, and the offset behind the last of them."""
+
+    items: list[StoredRecord]
+    offset: str  # opaque; it outlives rotation, rebuild and compaction
+
+
+class Metric(StrEnum):
+    COUNT = "count"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+
+
+class Aggregation(_Fact):
+    """What to compute over the records that filters choose; values that are not numbers are passed over."""
+
+    metric: Metric = Metric.COUNT
+    path: str | None = Field(default=None, pattern=r"^(payload|extras)(\.[^.\0]{1,200}){1,16}$")
+    group_by: list[Annotated[str, Field(pattern=r"^(kind|target|producer_id|day|(payload|extras|context)(\.[^.\0]{1,200}){1,16})$")]] = Field(
+        default_factory=list, max_length=5
+    )
+
+    @model_validator(mode="after")
+    def _of_something(self) -> Self:
+        if (self.path is None) != (self.metric is Metric.COUNT):
+            raise ValueError("`count` takes no path, the other metrics take one")
+        return self
+
+
+class Aggregate(_Fact):
+    """One group and its value; None where the group has no number."""
+
+    group: dict[str, Any]
+    value: float | int | None
+    records: int
