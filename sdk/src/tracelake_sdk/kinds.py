@@ -45,7 +45,7 @@ class Kind(BaseModel):
     mode: Compatibility = Compatibility.BACKWARD
     retention: Retention = Retention()
     # What besides tenant, kind, target, producer, run, window and slice filter tells two records of a run apart.
-    identity: list[Annotated[str, Field(pattern=r"^(payload|extras)(\.[^.\0]{1,200}){1,16}$")]] = Field(default_factory=list, max_length=10)
+    identity: list[Annotated[str, Field(pattern=r"^(payload|extras)(\.[^.\x00]{1,200}){1,16}$")]] = Field(default_factory=list, max_length=10)
     renames: dict[str, str] = Field(default_factory=dict)  # of properties since the version before: old path → new name, below `payload`
     examples: list[dict[str, Any]] = Field(default_factory=list)
     built_in: bool = False  # of every tenant, and nobody's to change

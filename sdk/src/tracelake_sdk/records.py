@@ -11,6 +11,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 LONGEST_NAME = 500
 LARGEST_RECORD = 1024 * 1024  # bytes of its JSON
+WINDOW_SIDES = ("window_start", "window_end")  # of a payload
 
 
 def _storable(value: Any) -> Any:
@@ -106,6 +107,12 @@ class MetadataRecord(_Fact):
     quality: Quality | None = None
     extras: Json = Field(default_factory=dict)
 
+    @model_validator(mode="after")
+    def _mirror_window(self) -> Self:
+        """The payload's window stands in `extras` too, here because every repository and every hash is to see the same."""
+        self.extras.update({side: self.payload[side] for side in WINDOW_SIDES if side in self.payload})
+        return self
+
 
 class MetadataRequest(_Fact):
     """What a consumer asks about, and in what context."""
@@ -163,7 +170,7 @@ class Comparison(StrEnum):
 class PathFilter(_Fact):
     """A condition on what a path of the record leads to: `payload.rows`, `extras.dataset.version`."""
 
-    path: Annotated[str, Field(pattern=r"^(payload|extras|context|target)(\.[^.\0]{1,200}){1,16}$", max_length=1000)]
+    path: Annotated[str, Field(pattern=r"^(payload|extras|context|target)(\.[^.\x00]{1,200}){1,16}$", max_length=1000)]
     op: Comparison
     value: Any
 
@@ -251,8 +258,8 @@ class Aggregation(_Fact):
     """What to compute over the records that filters choose; values that are not numbers are passed over."""
 
     metric: Metric = Metric.COUNT
-    path: str | None = Field(default=None, pattern=r"^(payload|extras)(\.[^.\0]{1,200}){1,16}$")
-    group_by: list[Annotated[str, Field(pattern=r"^(kind|target|producer_id|day|(payload|extras|context)(\.[^.\0]{1,200}){1,16})$")]] = Field(
+    path: str | None = Field(default=None, pattern=r"^(payload|extras)(\.[^.\x00]{1,200}){1,16}$")
+    group_by: list[Annotated[str, Field(pattern=r"^(kind|target|producer_id|day|(payload|extras|context)(\.[^.\x00]{1,200}){1,16})$")]] = Field(
         default_factory=list, max_length=5
     )
 
