@@ -30,7 +30,7 @@ from tracelake_sdk.promotions import Enforcement, Policy, Promotion, Rule
 from tracelake_sdk.queries import RECEIPT_HEADER, QueryAnswer, QueryRun, Receipt, ResultFormat, SavedQuery
 from tracelake_sdk.query_results import QueryResult
 from tracelake_sdk.rules import RuleScope, Severity
-from tracelake_sdk.runs import Run, RunStatus
+from tracelake_sdk.runs import Run, RunDetail, RunStatus
 from tracelake_sdk.status import DagStatus, Deployed, WhoAmI
 from tracelake_sdk.tasks import Task, TaskState
 
@@ -150,6 +150,10 @@ class Client:
     ) -> Page[Run]:
         """The run history: one row for each finished attempt and output."""
         return self._get(Page[Run], "/v1/runs", {"dag": dag, "job": job, "status": status, "limit": limit, "token": token})
+
+    def run_detail(self, run_id: str) -> RunDetail:
+        """One run with everything behind it: the versions it read, its rule and policy results, the decision, what its operator noted."""
+        return self._get(RunDetail, f"/v1/runs/{_part(run_id)}")
 
     def iterate_tasks(self, *, dag: str | None = None, job: str | None = None, state: TaskState | None = None) -> Iterator[Task]:
         return _each(lambda token: self.tasks(dag=dag, job=job, state=state, limit=_WHOLE_PAGE, token=token))

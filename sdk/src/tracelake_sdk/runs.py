@@ -2,9 +2,14 @@
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
+
+from tracelake_sdk.datasets import PinnedVersion
+from tracelake_sdk.promotions import Promotion
+from tracelake_sdk.scopes import Scope
 
 
 class RunStatus(StrEnum):
@@ -26,3 +31,16 @@ class Run(BaseModel):
     end_time: datetime
     error_message: str | None
     triggered_by: str
+
+
+class RunDetail(Run):
+    """A run with everything behind it: what it read and wrote, and what was decided about it."""
+
+    dataset_name: str | None = None   # None: not published, or a run without a dataset
+    generation: UUID                  # the build of its job that ran
+    version: int | None = None        # of the dataset that its output became part of; None: of none
+    scopes: list[Scope] = Field(default_factory=list)  # what it wrote; of a run that was not allowed, what it was to write
+    inputs: list[PinnedVersion] = Field(default_factory=list)
+    hidden_inputs: int = 0            # that the caller may not know of
+    decision: Promotion | None = None  # None: nothing was asked of the gate
+    custom: dict[str, Any] = Field(default_factory=dict)  # what the operator noted; for those who read the dataset's rows

@@ -1,11 +1,11 @@
-"""`events` and `log`: what was told and who accounted for it, what ran and how it ended."""
+"""`events` and `log`: what was told and who accounted for it, what ran, how it ended, and what is behind one run."""
 
 from uuid import UUID
 
 from rich.text import Text
 
 from tracelake_sdk.cli.paging import Asked, print_page, print_rows
-from tracelake_sdk.cli.printing import Cell, Column, duration, instant, scope_words, state
+from tracelake_sdk.cli.printing import Cell, Column, counted, duration, instant, print_json, print_table, say, scope_words, state
 from tracelake_sdk.client import Client
 from tracelake_sdk.events import DatasetEvent, EventKind
 from tracelake_sdk.runs import Run, RunStatus
@@ -50,3 +50,38 @@ def _row(run: Run) -> list[Cell]:
         str(run.task_id),
         run.error_message or "",
     ]
+
+
+def show_run(run_id: str, *, as_json: bool) -> None:
+    """What it read, what it wrote, and what was decided about it."""
+    with Client() as client:
+        run = client.run_detail(run_id)
+    if as_json:
+        print_json(run)
+        return
+    output = f"{run.dataset_name or run.dataset_id}" + (f" version {run.version}" if run.version else "") if run.dataset_id else ""
+    facts: list[tuple[str, Cell]] = [
+        ("run", run.run_id),
+        ("job", f"{run.dag}/{run.job}"),
+        ("status", state(run.status.value)),
+        ("triggered by", run.triggered_by),
+        ("started", instant(run.start_time)),
+        ("took", duration(run.start_time, run.end_time)),
+        ("error", run.error_message or ""),
+        ("dataset", output),
+        ("scopes", ", ".join(scope_words(scope) for scope in run.scopes)),
+        ("read", ", ".join(f"{pin.name or pin.dataset_uuid} version {pin.version}" for pin in run.inputs)),
+        ("also read", f"{counted(run.hidden_inputs, 'dataset')} that you may not read" if run.hidden_inputs else ""),
+        ("decision", run.decision.reason if run.decision else ""),
+        ("noted", ", ".join(f"{name}: {value}" for name, value in run.custom.items())),
+    ]
+    for name, value in facts:
+        if value:
+            say(Text.assemble((f"{name:<14}", "bold"), value if isinstance(value, Text) else Text(value)))
+    if run.decision is None:
+        return
+    say()
+    found = [("policy", one.policy_type, one.verdict, one.sentence) for one in run.decision.policy_results]
+    found += [("rule", one.rule_type, one.verdict, one.sentence) for one in run.decision.quality_results]
+    rows: list[list[Cell]] = [[kind, type, verdict.value, sentence] for kind, type, verdict, sentence in found]
+    print_table([Column("kind"), Column("type"), Column("verdict"), Column("found", folds=True)], rows)

@@ -184,15 +184,18 @@ def events(
 
 @app.command()
 def log(
-    target: Anything = None,
+    target: Annotated[str | None, typer.Argument(metavar="DAG[/JOB]|RUN", help="Only of this DAG or job; or one run, with everything behind it.")] = None,
     status: Annotated[Status | None, typer.Option("--status", help="Only runs that ended so.")] = None,
     limit: Limit = 50,
     token: Token = None,
     output: Output = Shown,
 ) -> None:
-    """List the run history: what ran, when, and how it ended."""
+    """List the run history: what ran, when, and how it ended; or show one run."""
     from tracelake_sdk.cli import history, paging, targets
 
+    if target is not None and ":" in target:  # which no name of a DAG or job holds
+        history.show_run(target, as_json=output is OutputFormat.JSON)
+        return
     chosen = targets.parse_target(target) if target is not None else None
     asked = paging.Asked(("log",), chosen, limit, token, ("--status", status) if status else ())
     history.list_runs(asked, status=status, as_json=output is OutputFormat.JSON)

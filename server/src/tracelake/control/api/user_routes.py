@@ -10,7 +10,7 @@ from tracelake.control.api.context import Serving, User
 from tracelake.control.api.paging import Key, Limit, Token, id_of, number_of
 from tracelake_sdk.events import DatasetEvent
 from tracelake_sdk.pages import Page
-from tracelake_sdk.runs import Run, RunStatus
+from tracelake_sdk.runs import Run, RunDetail, RunStatus
 from tracelake_sdk.status import DagStatus, Deployed, WhoAmI
 from tracelake_sdk.tasks import Task, TaskState
 
@@ -88,6 +88,12 @@ def runs(
     services: Serving, user: User, dag: Name = None, job: Name = None, status: RunStatus | None = None, limit: Limit = 50, token: Token = None
 ) -> Page[Run]:
     return services.asking.runs(user, dag=dag, job=job, status=status, limit=limit, before=number_of(token))
+
+
+@router.get("/runs/{run_id}")
+def run_detail(services: Serving, user: User, run_id: str) -> RunDetail:
+    """One run with everything behind it: pins, results, decision."""
+    return services.explaining.run(user, run_id)
 
 
 @router.get("/tasks")

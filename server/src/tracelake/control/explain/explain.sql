@@ -104,3 +104,34 @@ LEFT JOIN LATERAL (
 ) AS current ON true
 WHERE version.id = %(dataset_version)s
 ORDER BY input.index
+
+-- name: run
+-- One run, the version its output became part of, and what it wrote; of one that was not allowed, what it was to write.
+SELECT run.run_id, run.task_id, run.attempt, dag.id AS dag_id, dag.name AS dag, job_key.name AS job, run.dataset_id, name.name AS dataset_name, run.layer,
+       run.status, run.start_time, run.end_time, run.error_message, run.triggered_by, run.generation_id, member.version,
+       coalesce(change.custom, '{}') AS custom,
+       CASE WHEN member.place IS NOT NULL
+            THEN (SELECT coalesce(jsonb_agg(scope.scope ORDER BY scope.span), '[]') FROM change_scope AS scope
+                  WHERE scope.dataset_version_id = version.id AND scope.place = member.place)
+            ELSE coalesce(nullif(announced.told -> 'scopes', '[]'), CASE WHEN (announced.told ->> 'everything')::boolean THEN '[{"kind": "full"}]' END::jsonb, '[]')
+       END AS scopes
+FROM run_history AS run
+JOIN generation ON generation.id = run.generation_id
+JOIN job_key ON job_key.id = generation.job_key_id
+JOIN dag ON dag.id = job_key.dag_id
+JOIN task_attempt AS attempt ON attempt.task_id = run.task_id AND attempt.attempt = run.attempt
+LEFT JOIN dataset ON dataset.id = run.dataset_id
+CROSS JOIN LATERAL (SELECT attempt.scopes -> dataset.output_index::text AS told) AS announced
+LEFT JOIN dataset_name AS name ON name.dataset_id = run.dataset_id
+LEFT JOIN dataset_version AS version ON version.dataset_id = run.dataset_id AND version.generation_id = run.generation_id
+LEFT JOIN change ON change.task_id = run.task_id AND change.attempt = run.attempt
+LEFT JOIN data_version_member AS member
+  ON member.generation_id = change.generation_id AND member.place = change.place AND member.dataset_version_id = version.id
+WHERE run.org_id = %(org)s AND run.run_id = %(run)s
+
+-- name: inputs_of_run
+SELECT input.task_id, input.attempt, input.index, input.dataset_id, name.name, input.dataset_version_id, input.version
+FROM task_input AS input
+LEFT JOIN dataset_name AS name ON name.dataset_id = input.dataset_id
+WHERE input.task_id = %(task)s AND input.attempt = %(attempt)s
+ORDER BY input.index

@@ -8,6 +8,7 @@ from tracelake.control.access.callers import Caller, Right
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.explain import store
 from tracelake.control.explain.reasons import Known, reasons
+from tracelake.control.explain.runs import run_detail
 from tracelake.control.explain.store import DatasetRow, PartRow, Searched, VersionRow
 from tracelake.control.registry import reading
 from tracelake.control.registry import store as registry
@@ -16,6 +17,7 @@ from tracelake_sdk.dags import Layer
 from tracelake_sdk.datasets import Column, Dataset, Explanation, PinnedVersion, Snapshot, Version, VersionPart
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.pages import Page
+from tracelake_sdk.runs import RunDetail
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,10 @@ class Explaining:
                 newest = f"; its newest is {dataset.version}" if dataset.version else "; it has none yet"
                 raise NotFound(f"The dataset {name} has no version {number}{newest}.")
             return _versions(tx, caller, dataset.id, rows)[0]
+
+    def run(self, caller: Caller, run_id: str) -> RunDetail:
+        """One run with everything behind it."""
+        return run_detail(self.database, caller, run_id)
 
     def explain(self, caller: Caller, name: str) -> Explanation:
         caller.require(Right.READ)

@@ -107,6 +107,28 @@ class RunRow:
 
 
 @dataclass(frozen=True)
+class WholeRun:
+    run_id: str
+    task_id: UUID
+    attempt: int
+    dag_id: UUID
+    dag: str
+    job: str
+    dataset_id: UUID | None
+    dataset_name: str | None
+    layer: str | None
+    status: str
+    start_time: datetime
+    end_time: datetime
+    error_message: str | None
+    triggered_by: str
+    generation_id: UUID
+    version: int | None
+    custom: dict[str, Any]
+    scopes: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
 class InputNow:
     index: int
     dataset_id: UUID
@@ -177,3 +199,11 @@ def newest_run(tx: Transaction, dataset: UUID) -> RunRow | None:
 
 def inputs_now(tx: Transaction, dataset_version: UUID) -> list[InputNow]:
     return tx.all(InputNow, sql["inputs_now"], dataset_version=dataset_version)
+
+
+def find_run(tx: Transaction, *, org: UUID, run: str) -> WholeRun | None:
+    return tx.find(WholeRun, sql["run"], org=org, run=run)
+
+
+def inputs_of_run(tx: Transaction, *, task: UUID, attempt: int) -> list[InputRow]:
+    return tx.all(InputRow, sql["inputs_of_run"], task=task, attempt=attempt)

@@ -194,6 +194,12 @@ class Guard:
             return _with_results(tx, caller, rows)[0]
 
 
+def decision_of(tx: Transaction, caller: Caller, *, run: str) -> Promotion | None:
+    """What was decided about a run that the caller may know of."""
+    found = _with_results(tx, caller, store.promotions(tx, org=caller.org_id, run=run, limit=1))
+    return found[0] if found else None
+
+
 def ensure_default_policies(tx: Transaction, *, org: UUID, actor: str) -> None:
     """No layer takes a breaking change, until somebody says otherwise. An org that has, or had, a policy keeps to its own."""
     store.lock_definition(tx, org)

@@ -1,0 +1,77 @@
+"""One run with everything behind it, and for whom."""
+
+import pytest
+from support.controls import served
+from support.lakes import Lake
+from support.lines import tasks_of
+from support.people import user
+from support.registries import deploy_reports, deploy_sample, fill
+
+from tracelake_sdk.client import Client
+from tracelake_sdk.errors import NotFound
+from tracelake_sdk.home import HomeFiles
+from tracelake_sdk.promotions import GateVerdict
+from tracelake_sdk.rules import RuleMeasurement
+from tracelake_sdk.runs import RunStatus
+from tracelake_sdk.scopes import FullScope
+
+
+def run_of(lake: Lake, job: str) -> str:
+    """The newest run of a job."""
+    return lake.services.asking.runs(lake.admin, dag=None, job=job, status=None, limit=1, before=None).items[0].run_id
+
+
+def test_a_run_tells_its_pins_its_decision_its_results_and_its_version(lake: Lake):
+    deploy_sample(lake)
+    deploy_reports(lake)
+    fill(lake, 1, 2)
+    fill(lake, 3)
+    gold = lake.services.explaining.run(lake.admin, run_of(lake, "sum_up"))
+    assert (gold.dag, gold.job, gold.dataset_name, gold.layer, gold.status) == ("reports", "sum_up", "sales", "gold", RunStatus.SUCCESS)
+    assert gold.version == 2
+    assert [(pin.name, pin.version) for pin in gold.inputs] == [("sample_clean", 2)]
+    assert gold.scopes == [FullScope()]
+    assert gold.decision is not None and gold.decision.allowed and gold.decision.run_id == gold.run_id
+    assert [result.policy_type for result in gold.decision.policy_results] == ["SCHEMA"]
+    assert [result.verdict for result in gold.decision.quality_results] == [GateVerdict.PASS]
+
+
+def test_a_blocked_run_tells_what_it_was_to_write_and_why_it_was_not(lake: Lake):
+    deploy_sample(lake)
+    rule = lake.services.guard.add_rule(lake.admin, "sample_raw", "NOT_NULL", "value")
+    lake.run("load")
+    [task] = tasks_of(lake, "load")
+    measured = lake.measured([lake.stage(task, [(1, None)])], rules=[RuleMeasurement(rule_id=rule.id, revision=rule.revision, violations=1, examined=1, method="scan")])
+    assert lake.report(task, measured).result == "blocked"
+    run = lake.services.explaining.run(lake.admin, run_of(lake, "load"))
+    assert run.status is RunStatus.BLOCKED and run.version is None
+    assert run.decision is not None and not run.decision.allowed
+    assert run.scopes == [FullScope()]
+
+
+@pytest.mark.proves("T5.1")
+def test_a_run_of_a_dataset_that_a_caller_may_not_know_of_is_not_there(lake: Lake):
+    deploy_sample(lake)
+    deploy_reports(lake)
+    fill(lake, 1)
+    stranger = user(lake, "stranger", "night_shift")
+    gold, silver = run_of(lake, "sum_up"), run_of(lake, "clean")
+    for run in (gold, silver, "no-such-run:1"):
+        with pytest.raises(NotFound, match="There is no run"):
+            lake.services.explaining.run(stranger, run)
+    lake.services.reading.set_read_roles(lake.admin, "sales", ["night_shift"])
+    seen = lake.services.explaining.run(stranger, gold)
+    assert seen.inputs == [] and seen.hidden_inputs == 1, "what it read is another's"
+    assert seen.decision is not None and seen.decision.evidence.get("pins") == []
+    with pytest.raises(NotFound):
+        lake.services.explaining.run(stranger, silver)
+
+
+def test_the_client_asks_for_one_run(lake: Lake):
+    deploy_sample(lake)
+    fill(lake, 1)
+    run_id = run_of(lake, "clean")
+    with served(lake.control) as url, Client(url, HomeFiles(lake.control.settings.home).admin_token()) as client:
+        assert client.run_detail(run_id) == lake.services.explaining.run(lake.admin, run_id)
+        with pytest.raises(NotFound):
+            client.run_detail("nothing:1")
