@@ -113,6 +113,53 @@ CREATE TYPE public.waits AS ENUM (
     'line'
 );
 
+CREATE PROCEDURE public.attach_record_partition(IN parent text, IN part text, IN bounds text)
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    EXECUTE format('ALTER TABLE public.%I ATTACH PARTITION public.%I FOR VALUES %s', parent, part, bounds);
+    EXECUTE format('CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.%I FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()', part);
+    EXECUTE format('ALTER TABLE public.%I ENABLE ALWAYS TRIGGER append_only', part);
+    EXECUTE format('ALTER TABLE public.%I ENABLE ALWAYS TRIGGER append_only_whole', part);
+END $$;
+
+CREATE FUNCTION public.ensure_record_partition(class text, moment timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $_$
+DECLARE
+    days constant integer := least(30, greatest(1, coalesce(substring(class FROM '_([0-9]+)$')::integer, 300) / 10));
+    day constant integer := floor(extract(epoch FROM moment) / 86400);
+    first constant integer := day - day % days;
+    whole constant text := 'metadata_record_' || class;
+    part constant text := whole || '_' || to_char(date '1970-01-01' + first, 'YYYYMMDD');
+    below constant timestamptz := to_timestamp((first + days) * 86400.0);
+BEGIN
+    IF class !~ '^(full|(archive|drop)_[1-9][0-9]{0,4})$' OR day NOT BETWEEN 0 AND 1000000 THEN
+        RAISE EXCEPTION 'there is no retention class of this name at this moment' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF to_regclass('public.' || part) IS NOT NULL THEN
+        RETURN below;
+    END IF;
+    PERFORM pg_advisory_xact_lock(hashtextextended('record partitions', 0));
+    IF to_regclass('public.' || whole) IS NULL THEN
+        EXECUTE format('CREATE TABLE public.%I (LIKE metadata_record INCLUDING DEFAULTS) PARTITION BY RANGE (id)', whole);
+        CALL attach_record_partition('metadata_record', whole, format('IN (%L)', class));
+    END IF;
+    IF to_regclass('public.' || part) IS NULL THEN
+        -- Made aside and attached: writers into its neighbours go on.
+        EXECUTE format('CREATE TABLE public.%I (LIKE metadata_record INCLUDING DEFAULTS)', part);
+        CALL attach_record_partition(whole, part, format('FROM (%L) TO (%L)', first_record_id(first), first_record_id(first + days)));
+    END IF;
+    RETURN below;
+END $_$;
+
+CREATE FUNCTION public.first_record_id(day integer) RETURNS uuid
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT (lpad(to_hex(day::bigint * 86400000), 12, '0') || '00000000000000000000')::uuid
+$$;
+
 CREATE PROCEDURE public.make_append_only(IN appended regclass)
     LANGUAGE plpgsql
     AS $$
@@ -196,6 +243,34 @@ CREATE TABLE public.batch (
     state jsonb,
     task_id uuid NOT NULL,
     posted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+CREATE TABLE public.bus_message (
+    topic text NOT NULL,
+    xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    seq bigint NOT NULL,
+    key text,
+    body json NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE public.bus_message ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.bus_message_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.bus_offset (
+    topic text NOT NULL,
+    subscriber text NOT NULL,
+    xid xid8 DEFAULT '0'::xid8 NOT NULL,
+    seq bigint DEFAULT 0 NOT NULL,
+    holder uuid,
+    held_until timestamp with time zone,
+    CONSTRAINT held_means_by_somebody CHECK (((held_until IS NULL) OR (holder IS NOT NULL)))
 );
 
 CREATE TABLE public.change (
@@ -592,6 +667,65 @@ CREATE TABLE public.materialization_input (
     version bigint NOT NULL
 );
 
+CREATE TABLE public.metadata_kind (
+    org_id uuid NOT NULL,
+    name text NOT NULL,
+    version integer NOT NULL,
+    definition json NOT NULL,
+    actor text NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT kind_has_a_plain_name CHECK ((name ~ '^[a-z][a-z0-9_]{0,63}$'::text)),
+    CONSTRAINT kind_versions_count_from_1 CHECK ((version >= 1))
+);
+
+CREATE TABLE public.metadata_latest (
+    org_id uuid NOT NULL,
+    kind text NOT NULL,
+    target_key uuid NOT NULL,
+    produced_at timestamp with time zone NOT NULL,
+    record_id uuid NOT NULL,
+    retention_class text NOT NULL,
+    target json NOT NULL,
+    dataset_ids uuid[]
+)
+WITH (fillfactor='70');
+
+CREATE SEQUENCE public.metadata_record_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE public.metadata_record (
+    retention_class text NOT NULL,
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    kind text NOT NULL,
+    kind_version integer NOT NULL,
+    target_key uuid NOT NULL,
+    source_id text NOT NULL,
+    schema_name text NOT NULL,
+    table_name text NOT NULL,
+    producer_id text NOT NULL,
+    produced_at timestamp with time zone NOT NULL,
+    quality text,
+    job_id text,
+    run_id text,
+    namespace text,
+    cluster text NOT NULL,
+    workspace text NOT NULL,
+    window_start timestamp with time zone,
+    window_end timestamp with time zone,
+    dataset_ids uuid[],
+    record json NOT NULL,
+    context json NOT NULL,
+    stored_at timestamp with time zone NOT NULL,
+    xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    seq bigint DEFAULT nextval('public.metadata_record_seq'::regclass) NOT NULL
+)
+PARTITION BY LIST (retention_class);
+
 CREATE TABLE public.operator_state (
     generation_id uuid NOT NULL,
     revision bigint NOT NULL,
@@ -804,6 +938,18 @@ CREATE TABLE public.query_run (
     CONSTRAINT replayable_means_done CHECK (((NOT replayable) OR (status = 'done'::public.query_status)))
 );
 
+CREATE TABLE public.record_identity (
+    identity bytea NOT NULL,
+    content bytea NOT NULL,
+    record_id uuid NOT NULL,
+    retention_class text NOT NULL
+);
+
+CREATE TABLE public.relay_offset (
+    name text NOT NULL,
+    behind text NOT NULL
+);
+
 CREATE TABLE public.role_member (
     role_id uuid NOT NULL,
     user_id uuid NOT NULL
@@ -968,6 +1114,12 @@ ALTER TABLE ONLY public.batch
 ALTER TABLE ONLY public.batch
     ADD CONSTRAINT batch_producer_task_id_name_key UNIQUE (producer_task_id, name);
 
+ALTER TABLE ONLY public.bus_message
+    ADD CONSTRAINT bus_message_pkey PRIMARY KEY (topic, xid, seq);
+
+ALTER TABLE ONLY public.bus_offset
+    ADD CONSTRAINT bus_offset_pkey PRIMARY KEY (topic, subscriber);
+
 ALTER TABLE ONLY public.change_output
     ADD CONSTRAINT change_output_pkey PRIMARY KEY (generation_id, place, dataset_version_id);
 
@@ -1085,6 +1237,15 @@ ALTER TABLE ONLY public.materialization
 ALTER TABLE ONLY public.materialization
     ADD CONSTRAINT materialization_task_id_dataset_version_id_span_key UNIQUE (task_id, dataset_version_id, span);
 
+ALTER TABLE ONLY public.metadata_kind
+    ADD CONSTRAINT metadata_kind_pkey PRIMARY KEY (org_id, name, version);
+
+ALTER TABLE ONLY public.metadata_latest
+    ADD CONSTRAINT metadata_latest_pkey PRIMARY KEY (org_id, kind, target_key);
+
+ALTER TABLE ONLY public.metadata_record
+    ADD CONSTRAINT metadata_record_pkey PRIMARY KEY (retention_class, id);
+
 ALTER TABLE ONLY public.task
     ADD CONSTRAINT one_task_per_trigger UNIQUE (generation_id, trigger_id);
 
@@ -1133,6 +1294,12 @@ ALTER TABLE ONLY public.quality_rule
 ALTER TABLE ONLY public.query_run
     ADD CONSTRAINT query_run_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.record_identity
+    ADD CONSTRAINT record_identity_pkey PRIMARY KEY (identity);
+
+ALTER TABLE ONLY public.relay_offset
+    ADD CONSTRAINT relay_offset_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY public.role_member
     ADD CONSTRAINT role_member_pkey PRIMARY KEY (role_id, user_id);
 
@@ -1180,6 +1347,8 @@ ALTER TABLE ONLY public.worker_pool
 
 CREATE INDEX audit_of_org ON public.audit USING btree (org_id, id);
 
+CREATE INDEX bus_message_by_age ON public.bus_message USING brin (at);
+
 CREATE INDEX change_output_of_version ON public.change_output USING btree (dataset_version_id, place DESC);
 
 CREATE INDEX dag_activation_of_version ON public.dag_activation USING btree (dag_version_id);
@@ -1210,6 +1379,14 @@ CREATE INDEX line_to_move ON public.line USING btree (generation_id) WHERE ((dec
 
 CREATE INDEX materialization_of_version ON public.materialization USING btree (dataset_id, version);
 
+CREATE INDEX metadata_record_of_kind ON ONLY public.metadata_record USING btree (org_id, kind, produced_at, id);
+
+CREATE INDEX metadata_record_of_run ON ONLY public.metadata_record USING btree (org_id, run_id) WHERE (run_id IS NOT NULL);
+
+CREATE INDEX metadata_record_of_target ON ONLY public.metadata_record USING btree (org_id, target_key, kind, produced_at, id);
+
+CREATE INDEX metadata_record_tail ON ONLY public.metadata_record USING btree (org_id, xid, seq);
+
 CREATE UNIQUE INDEX one_change_per_task ON public.change USING btree (task_id);
 
 CREATE INDEX outbox_due ON public.outbox USING btree (due_at) WHERE ((sent_at IS NULL) AND (given_up_at IS NULL));
@@ -1225,6 +1402,8 @@ CREATE INDEX promotion_status_of_dataset ON public.promotion_status USING btree 
 CREATE INDEX quality_rule_of_dataset ON public.quality_rule USING btree (dataset_id, id, revision DESC);
 
 CREATE INDEX query_run_of_org ON public.query_run USING btree (org_id, id DESC);
+
+CREATE INDEX record_identity_of_dropped ON public.record_identity USING btree (retention_class, record_id) WHERE (retention_class ~~ 'drop\_%'::text);
 
 CREATE INDEX role_member_of_user ON public.role_member USING btree (user_id);
 
@@ -1328,6 +1507,14 @@ CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.materialization_inp
 
 ALTER TABLE public.materialization_input ENABLE ALWAYS TRIGGER append_only;
 
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.metadata_kind FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.metadata_kind ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.metadata_record FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.metadata_record ENABLE ALWAYS TRIGGER append_only;
+
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.pointer FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.pointer ENABLE ALWAYS TRIGGER append_only;
@@ -1355,6 +1542,10 @@ ALTER TABLE public.quality_rule ENABLE ALWAYS TRIGGER append_only;
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.query_run FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.query_run ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.record_identity FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.record_identity ENABLE ALWAYS TRIGGER append_only;
 
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.run_history FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
@@ -1440,6 +1631,14 @@ CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.materialization_input
 
 ALTER TABLE public.materialization_input ENABLE ALWAYS TRIGGER append_only_whole;
 
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.metadata_kind FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.metadata_kind ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.metadata_record FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.metadata_record ENABLE ALWAYS TRIGGER append_only_whole;
+
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.pointer FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.pointer ENABLE ALWAYS TRIGGER append_only_whole;
@@ -1467,6 +1666,10 @@ ALTER TABLE public.quality_rule ENABLE ALWAYS TRIGGER append_only_whole;
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.query_run FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.query_run ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.record_identity FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.record_identity ENABLE ALWAYS TRIGGER append_only_whole;
 
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.run_history FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
@@ -1644,6 +1847,12 @@ ALTER TABLE ONLY public.materialization
 ALTER TABLE ONLY public.materialization_input
     ADD CONSTRAINT materialization_input_materialization_id_fkey FOREIGN KEY (materialization_id) REFERENCES public.materialization(id);
 
+ALTER TABLE ONLY public.metadata_kind
+    ADD CONSTRAINT metadata_kind_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
+ALTER TABLE ONLY public.metadata_latest
+    ADD CONSTRAINT metadata_latest_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
 ALTER TABLE ONLY public.operator_state
     ADD CONSTRAINT operator_state_generation_id_fkey FOREIGN KEY (generation_id) REFERENCES public.generation(id);
 
@@ -1754,6 +1963,11 @@ GRANT USAGE ON SCHEMA public TO tracelake_execute;
 GRANT USAGE ON SCHEMA public TO tracelake_decide;
 GRANT USAGE ON SCHEMA public TO tracelake_define;
 
+REVOKE ALL ON PROCEDURE public.attach_record_partition(IN parent text, IN part text, IN bounds text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION public.ensure_record_partition(class text, moment timestamp with time zone) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.ensure_record_partition(class text, moment timestamp with time zone) TO tracelake_execute;
+
 GRANT SELECT ON TABLE public.api_token TO tracelake_execute;
 GRANT INSERT ON TABLE public.api_token TO tracelake_define;
 
@@ -1767,6 +1981,18 @@ GRANT UPDATE(disabled_at) ON TABLE public.app_user TO tracelake_define;
 GRANT SELECT,INSERT ON TABLE public.audit TO tracelake_execute;
 
 GRANT SELECT,INSERT ON TABLE public.batch TO tracelake_execute;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.bus_message TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.bus_offset TO tracelake_execute;
+
+GRANT UPDATE(xid) ON TABLE public.bus_offset TO tracelake_execute;
+
+GRANT UPDATE(seq) ON TABLE public.bus_offset TO tracelake_execute;
+
+GRANT UPDATE(holder) ON TABLE public.bus_offset TO tracelake_execute;
+
+GRANT UPDATE(held_until) ON TABLE public.bus_offset TO tracelake_execute;
 
 GRANT SELECT ON TABLE public.change TO tracelake_execute;
 GRANT INSERT ON TABLE public.change TO tracelake_decide;
@@ -1894,6 +2120,25 @@ GRANT INSERT ON TABLE public.materialization TO tracelake_decide;
 GRANT SELECT ON TABLE public.materialization_input TO tracelake_execute;
 GRANT INSERT ON TABLE public.materialization_input TO tracelake_decide;
 
+GRANT SELECT ON TABLE public.metadata_kind TO tracelake_execute;
+GRANT INSERT ON TABLE public.metadata_kind TO tracelake_define;
+
+GRANT SELECT,INSERT ON TABLE public.metadata_latest TO tracelake_execute;
+
+GRANT UPDATE(produced_at) ON TABLE public.metadata_latest TO tracelake_execute;
+
+GRANT UPDATE(record_id) ON TABLE public.metadata_latest TO tracelake_execute;
+
+GRANT UPDATE(retention_class) ON TABLE public.metadata_latest TO tracelake_execute;
+
+GRANT UPDATE(target) ON TABLE public.metadata_latest TO tracelake_execute;
+
+GRANT UPDATE(dataset_ids) ON TABLE public.metadata_latest TO tracelake_execute;
+
+GRANT USAGE ON SEQUENCE public.metadata_record_seq TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.metadata_record TO tracelake_execute;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE public.operator_state TO tracelake_execute;
 
 GRANT SELECT ON TABLE public.org TO tracelake_execute;
@@ -1942,6 +2187,12 @@ GRANT INSERT ON TABLE public.quality_rule TO tracelake_define;
 GRANT SELECT ON TABLE public.quality_rules TO tracelake_execute;
 
 GRANT SELECT,INSERT ON TABLE public.query_run TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.record_identity TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.relay_offset TO tracelake_execute;
+
+GRANT UPDATE(behind) ON TABLE public.relay_offset TO tracelake_execute;
 
 GRANT SELECT ON TABLE public.role_member TO tracelake_execute;
 GRANT INSERT,DELETE ON TABLE public.role_member TO tracelake_define;

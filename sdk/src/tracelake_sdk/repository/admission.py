@@ -9,11 +9,11 @@ import jsonschema_rs
 
 from tracelake_sdk.kinds import Kind
 from tracelake_sdk.record_errors import ClockAhead, RecordRefused, TenantMismatch
-from tracelake_sdk.record_identity import canonical
 from tracelake_sdk.records import LARGEST_RECORD, MetadataContext, MetadataRecord
 
 AHEAD = timedelta(minutes=5)  # what clocks may differ by
 _MOST_FINDINGS = 3
+_MOST_KEPT = 1000  # schemas
 _MASK = "the value"  # what stands in a payload reaches no error
 
 
@@ -26,7 +26,7 @@ class Admission:
     """Judges records by the kinds that it is given; compiled schemas are kept."""
 
     now: Callable[[], datetime] = _now
-    _validators: dict[tuple[str, int, bytes], jsonschema_rs.Draft202012Validator] = field(default_factory=dict)
+    _validators: dict[int, tuple[Kind, jsonschema_rs.Draft202012Validator]] = field(default_factory=dict)
 
     def judge(self, record: MetadataRecord, kind: Kind) -> None:
         """Raises ClockAhead or RecordRefused."""
@@ -38,10 +38,13 @@ class Admission:
             raise RecordRefused(f"The payload does not fit {kind.name} version {kind.version}: {'; '.join(found)}.", kind=kind.name, kind_version=kind.version)
 
     def _validator(self, kind: Kind) -> jsonschema_rs.Draft202012Validator:
-        key = (kind.name, kind.version, canonical(kind.json_schema))
-        if key not in self._validators:
-            self._validators[key] = jsonschema_rs.Draft202012Validator(kind.json_schema, validate_formats=True, mask=_MASK)
-        return self._validators[key]
+        # By the object: repositories keep their kinds, and comparing schemas would cost more than validating. It is kept along, so that its id stays its own.
+        known = self._validators.get(id(kind))
+        if known is None:
+            if len(self._validators) >= _MOST_KEPT:
+                self._validators.clear()
+            known = self._validators[id(kind)] = kind, jsonschema_rs.Draft202012Validator(kind.json_schema, validate_formats=True, mask=_MASK)
+        return known[1]
 
 
 def small_enough(spelt: bytes) -> None:

@@ -14,9 +14,10 @@ from psycopg import Connection, errors
 from tracelake.control.database.roles import SERVICE, prepare_roles
 from tracelake_sdk.errors import MigrationRefused
 
-CORE = "core"    # access, outbox, idempotency: what every service needs
-TRACE = "trace"  # dags, registry, events, tasks, runs
-ALL_SETS = (CORE, TRACE)
+CORE = "core"        # access, outbox, idempotency: what every service needs
+RECORDS = "records"  # metadata records and their kinds; with `core` alone it is the records service
+TRACE = "trace"      # dags, registry, events, tasks, runs
+ALL_SETS = (CORE, RECORDS, TRACE)
 
 _LOCK = 0x7472616365  # one migration at a time, whoever starts it
 

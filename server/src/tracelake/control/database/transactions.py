@@ -1,8 +1,8 @@
 """Transactions: one connection pool, one name a use case, one database role a transaction."""
 
 import re
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 from functools import cache
 from typing import Any, LiteralString, Self, TypeVar
@@ -83,6 +83,11 @@ class Transaction:
         with self.connection.cursor() as cursor:
             cursor.execute(query, values, prepare=_prepare(query))
 
+    def copy(self, query: LiteralString, lines: Iterable[str]) -> None:
+        """COPY … FROM STDIN of these lines; for transactions that were opened with `copies`."""
+        with self.connection.cursor() as cursor, cursor.copy(query) as copy:
+            copy.write("".join(lines))
+
 
 class Database:
     """The state database of one process."""
@@ -102,12 +107,12 @@ class Database:
         self._pool.close()
 
     @contextmanager
-    def transaction(self, name: str, *, role: Role = Role.EXECUTE) -> Generator[Transaction]:
-        """All of it or nothing of it; `name` is how the chaos suite finds the moments around its commit."""
+    def transaction(self, name: str, *, role: Role = Role.EXECUTE, copies: bool = False) -> Generator[Transaction]:
+        """All of it or nothing of it; `name` is how the chaos suite finds the moments around its commit; `copies` lets it COPY."""
         try:
             with self._pool.connection() as connection:
-                # Statements follow each other without waiting; only a question waits for its answer.
-                with connection.pipeline(), connection.transaction():
+                # Statements follow each other without waiting; only a question waits for its answer. COPY takes turns.
+                with nullcontext() if copies else connection.pipeline(), connection.transaction():
                     if role is not Role.EXECUTE:
                         connection.execute(_BECOME[role])
                     yield Transaction(connection)

@@ -1,0 +1,98 @@
+"""Records as they go into the tables: what they are about, how long they stay, and their line of COPY. Pure."""
+
+import hashlib
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from tracelake_sdk.kinds import Kind
+from tracelake_sdk.record_identity import canonical
+from tracelake_sdk.record_matching import own_window
+from tracelake_sdk.records import MetadataContext, MetadataRecord
+
+LAKE = "lake"  # the source of targets that are datasets
+_NOTHING = r"\N"
+
+
+class Sameness(NamedTuple):
+    """What makes a record known when it comes again."""
+
+    identity: bytes
+    content: bytes
+    id: UUID
+    retention_class: str
+
+
+class Newest(NamedTuple):
+    """A record that may be the newest of its kind about its target."""
+
+    kind: str
+    target_key: UUID
+    produced_at: datetime
+    id: UUID
+    retention_class: str
+    target: str             # as JSON
+    dataset_ids: str | None  # as a literal
+
+
+def retention_class(kind: Kind) -> str:
+    """The partitions that its records lie in."""
+    retention = kind.retention
+    return "full" if retention.keep == "full" else f"{retention.then}_{retention.days}"
+
+
+@lru_cache(maxsize=10_000)
+def target_key(target: tuple[str, str, str]) -> UUID:
+    return UUID(bytes=hashlib.sha256(canonical(target)).digest()[:16])
+
+
+def datasets_of(record: MetadataRecord) -> list[UUID]:
+    """The datasets that a record is about: its target, and the one that it names in `extras.dataset`."""
+    target = record.target.table if record.target.source_id == LAKE else None
+    named = record.extras.get("dataset")
+    found = {_uuid(target), _uuid(named.get("uuid") if isinstance(named, dict) else None)}
+    return sorted(id for id in found if id is not None)
+
+
+class Lines:
+    """Lines of COPY for records of one org that are told in one context at one moment."""
+
+    def __init__(self, org: UUID, context: MetadataContext, at: datetime) -> None:
+        self._org: str = str(org)
+        cells = (context.job_id, context.run_id, context.namespace, context.cluster, context.workspace)
+        self._rest: str = "\t".join([*(_cell(cell) for cell in cells), _json_cell(context.model_dump_json()), at.isoformat()]) + "\n"
+
+    def line(self, record: MetadataRecord, spelt: str, kind: Kind, retention_class: str, id: UUID, dataset_ids: str | None) -> str:
+        """`spelt` is the record's JSON."""
+        start, end = own_window(record.payload)
+        source, schema, table = record.target.key
+        return (
+            f"{retention_class}\t{id}\t{self._org}\t{record.kind}\t{kind.version}\t{target_key(record.target.key)}\t{_cell(source)}\t{_cell(schema)}\t{_cell(table)}"
+            f"\t{record.producer_id}\t{record.produced_at.isoformat()}\t{record.quality.value if record.quality else _NOTHING}"
+            f"\t{start.isoformat() if start else _NOTHING}\t{end.isoformat() if end else _NOTHING}\t{dataset_ids or _NOTHING}\t{_json_cell(spelt)}\t{self._rest}"
+        )
+
+
+def array_literal(ids: list[UUID]) -> str | None:
+    return f"{{{','.join(map(str, ids))}}}" if ids else None
+
+
+def _uuid(text: Any) -> UUID | None:
+    """In whatever spelling: who may not read a dataset does not see a record that spells it otherwise."""
+    try:
+        return UUID(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=10_000)
+def _cell(text: str | None) -> str:
+    if text is None:
+        return _NOTHING
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _json_cell(text: str) -> str:
+    # JSON spells what would end a cell or a line with backslashes of its own.
+    return text.replace("\\", "\\\\")

@@ -1,0 +1,168 @@
+-- name: number_of_kinds
+-- Kinds are only ever added: as many as before are the same as before.
+SELECT count(*) FROM metadata_kind WHERE org_id = %(org)s
+
+-- name: kinds
+SELECT definition::text FROM metadata_kind WHERE org_id = %(org)s ORDER BY name, version
+
+-- name: lock_kind
+SELECT pg_advisory_xact_lock(hashtextextended('kind ' || %(org)s::uuid || ' ' || %(name)s::text, 0))
+
+-- name: add_kind
+INSERT INTO metadata_kind (org_id, name, version, definition, actor) VALUES (%(org)s, %(name)s, %(version)s, %(definition)s::json, %(actor)s)
+
+-- name: org_called
+SELECT id FROM org WHERE name = %(name)s
+
+-- name: ensure_partition
+SELECT ensure_record_partition(%(class)s, %(moment)s)
+
+-- name: take_identities
+-- In ascending order, so that two transactions never wait for each other in a circle. What somebody else has is given back.
+WITH told AS (
+    SELECT * FROM unnest(%(identities)s::bytea[], %(contents)s::bytea[], %(ids)s::uuid[], %(classes)s::text[]) AS told(identity, content, id, class)
+), taken AS (
+    INSERT INTO record_identity (identity, content, record_id, retention_class) SELECT identity, content, id, class FROM told
+    ON CONFLICT (identity) DO NOTHING RETURNING record_id
+)
+SELECT told.identity FROM told WHERE NOT EXISTS (SELECT 1 FROM taken WHERE taken.record_id = told.id)
+
+-- name: identities
+-- A statement of its own: it sees what the one before waited for.
+SELECT identity, content, record_id FROM record_identity WHERE identity = ANY(%(identities)s::bytea[])
+
+-- name: copy_records
+COPY metadata_record (
+    retention_class, id, org_id, kind, kind_version, target_key, source_id, schema_name, table_name, producer_id, produced_at, quality,
+    window_start, window_end, dataset_ids, record, job_id, run_id, namespace, cluster, workspace, context, stored_at
+) FROM STDIN
+
+-- name: set_latest
+-- In ascending order, after the identities: see there.
+INSERT INTO metadata_latest AS newest (org_id, kind, target_key, produced_at, record_id, retention_class, target, dataset_ids)
+SELECT %(org)s, kind, target_key, produced_at, id, class, target::json, dataset_ids::uuid[]
+FROM unnest(
+    %(kinds)s::text[], %(target_keys)s::uuid[], %(produced)s::timestamptz[], %(ids)s::uuid[], %(classes)s::text[], %(targets)s::text[], %(datasets)s::text[]
+) AS told(kind, target_key, produced_at, id, class, target, dataset_ids)
+ON CONFLICT (org_id, kind, target_key) DO UPDATE
+SET produced_at = excluded.produced_at, record_id = excluded.record_id, retention_class = excluded.retention_class,
+    target = excluded.target, dataset_ids = excluded.dataset_ids
+WHERE (excluded.produced_at, excluded.record_id) > (newest.produced_at, newest.record_id)
+
+-- name: latest
+SELECT record.id, record.kind_version, record.stored_at, record.record::text AS record, record.context::text AS context
+FROM metadata_latest AS newest
+JOIN metadata_record AS record ON record.retention_class = newest.retention_class AND record.id = newest.record_id
+WHERE newest.org_id = %(org)s AND newest.kind = %(kind)s AND newest.target_key = %(target_key)s
+  AND (%(sees_all)s OR newest.dataset_ids IS NULL OR newest.dataset_ids <@ %(seen)s::uuid[])
+
+-- name: of_target
+SELECT record.id, record.kind_version, record.stored_at, record.record::text AS record, record.context::text AS context
+FROM metadata_record AS record
+WHERE record.org_id = %(org)s AND record.target_key = %(target_key)s AND record.kind = %(kind)s
+  AND (record.produced_at, record.id) < (%(before)s::timestamptz, %(before_id)s::uuid)
+  AND (%(sees_all)s OR record.dataset_ids IS NULL OR record.dataset_ids <@ %(seen)s::uuid[])
+ORDER BY record.produced_at DESC, record.id DESC LIMIT %(limit)s
+
+-- name: of_run
+SELECT record.id, record.kind_version, record.stored_at, record.record::text AS record, record.context::text AS context
+FROM metadata_record AS record
+WHERE record.org_id = %(org)s AND record.run_id = %(run_id)s
+  AND (record.produced_at, record.id) < (%(before)s::timestamptz, %(before_id)s::uuid)
+  AND (%(sees_all)s OR record.dataset_ids IS NULL OR record.dataset_ids <@ %(seen)s::uuid[])
+ORDER BY record.produced_at DESC, record.id DESC LIMIT %(limit)s
+
+-- name: candidates
+-- All that filters may choose, and what they choose only after it is read in a newer version of its kind; kind by kind, as the index lies.
+SELECT found.id, found.kind_version, found.stored_at, found.record::text AS record, found.context::text AS context
+FROM unnest(%(kinds)s::text[], %(versions)s::integer[]) AS wanted(kind, version)
+CROSS JOIN LATERAL (
+    SELECT record.id, record.kind_version, record.stored_at, record.produced_at, record.record, record.context
+    FROM metadata_record AS record
+    WHERE record.org_id = %(org)s AND record.kind = wanted.kind
+      AND (record.produced_at, record.id) < (%(before)s::timestamptz, %(before_id)s::uuid)
+      AND record.produced_at >= %(produced_from)s::timestamptz AND record.produced_at < %(produced_to)s::timestamptz
+      AND (%(source_id)s::text IS NULL OR record.source_id = %(source_id)s)
+      AND (%(schema)s::text IS NULL OR record.schema_name = %(schema)s)
+      AND (%(table)s::text IS NULL OR record.table_name = %(table)s)
+      AND (%(target_key)s::uuid IS NULL OR record.target_key = %(target_key)s)
+      AND (%(producer_id)s::text IS NULL OR record.producer_id = %(producer_id)s)
+      AND (%(job_id)s::text IS NULL OR record.job_id = %(job_id)s)
+      AND (%(namespace)s::text IS NULL OR record.namespace = %(namespace)s)
+      AND (%(workspace)s::text IS NULL OR record.workspace = %(workspace)s)
+      AND (%(cluster)s::text IS NULL OR record.cluster = %(cluster)s)
+      AND (%(quality)s::text IS NULL OR record.quality = %(quality)s)
+      AND (%(sees_all)s OR record.dataset_ids IS NULL OR record.dataset_ids <@ %(seen)s::uuid[])
+      AND (
+        record.kind_version < wanted.version
+        OR (
+            CASE
+                WHEN record.window_start IS NULL AND record.window_end IS NULL
+                THEN record.produced_at >= %(window_from)s::timestamptz AND record.produced_at < %(window_to)s::timestamptz
+                ELSE coalesce(record.window_start < %(window_to)s::timestamptz, true) AND coalesce(record.window_end > %(window_from)s::timestamptz, true)
+            END
+            AND NOT EXISTS (
+                SELECT 1
+                FROM unnest(%(paths)s::text[], %(tests)s::text[], %(texts)s::text[], %(numbers)s::float8[]) AS asked(path, test, text, number)
+                CROSS JOIN LATERAL (
+                    SELECT CASE WHEN asked.path LIKE 'context.%%' THEN record.context #> string_to_array(substr(asked.path, 9), '.')
+                                ELSE record.record #> string_to_array(asked.path, '.') END AS value
+                ) AS there
+                CROSS JOIN LATERAL (
+                    SELECT there.value #>> '{}' COLLATE "C" AS text,
+                           CASE WHEN json_typeof(there.value) = 'number' AND length(there.value::text) < 300 THEN (there.value #>> '{}')::float8 END AS number
+                ) AS spelt
+                WHERE NOT coalesce(
+                    CASE asked.test
+                        WHEN 'exists' THEN there.value IS NOT NULL
+                        WHEN 'text_eq' THEN spelt.text = asked.text
+                        WHEN 'text_le' THEN spelt.text <= asked.text
+                        WHEN 'text_ge' THEN spelt.text >= asked.text
+                        WHEN 'number_eq' THEN coalesce(spelt.number = asked.number, json_typeof(there.value) = 'number')
+                        WHEN 'number_le' THEN coalesce(spelt.number <= asked.number, json_typeof(there.value) = 'number')
+                        WHEN 'number_ge' THEN coalesce(spelt.number >= asked.number, json_typeof(there.value) = 'number')
+                    END,
+                    false
+                )
+            )
+        )
+      )
+    ORDER BY record.produced_at DESC, record.id DESC LIMIT %(limit)s
+) AS found
+ORDER BY found.produced_at DESC, found.id DESC LIMIT %(limit)s
+
+-- name: targets
+-- Those whose newest record is hidden from the caller are there if an older one is not.
+SELECT coalesce(newest.target, shown.target)::text
+FROM (
+    SELECT latest.kind, latest.target_key,
+           CASE WHEN %(sees_all)s OR latest.dataset_ids IS NULL OR latest.dataset_ids <@ %(seen)s::uuid[] THEN latest.target END AS target
+    FROM metadata_latest AS latest
+    WHERE latest.org_id = %(org)s AND (%(kind)s::text IS NULL OR latest.kind = %(kind)s)
+) AS newest
+LEFT JOIN LATERAL (
+    SELECT record.record -> 'target' AS target FROM metadata_record AS record
+    WHERE newest.target IS NULL AND record.org_id = %(org)s AND record.target_key = newest.target_key AND record.kind = newest.kind
+      AND (record.dataset_ids IS NULL OR record.dataset_ids <@ %(seen)s::uuid[])
+    ORDER BY record.produced_at DESC, record.id DESC LIMIT 1
+) AS shown ON true
+WHERE newest.target IS NOT NULL OR shown.target IS NOT NULL
+
+-- name: tail_ends
+-- Up to where each log can be read: what a transaction that still runs may add lies behind it. And the first transaction that nobody has begun.
+SELECT org.id AS org_id, last.xid::text AS xid, last.seq, pg_snapshot_xmax(pg_current_snapshot())::text AS unbegun
+FROM unnest(%(orgs)s::uuid[]) AS org(id)
+LEFT JOIN LATERAL (
+    SELECT record.xid, record.seq FROM metadata_record AS record
+    WHERE record.org_id = org.id AND record.xid < pg_snapshot_xmin(pg_current_snapshot())
+    ORDER BY record.xid DESC, record.seq DESC LIMIT 1
+) AS last ON true
+
+-- name: tail
+SELECT record.id, record.kind_version, record.stored_at, record.record::text AS record, record.context::text AS context, record.xid::text AS xid, record.seq
+FROM metadata_record AS record
+WHERE record.org_id = %(org)s
+  AND (record.xid, record.seq) > (%(xid)s::xid8, %(seq)s::bigint) AND (record.xid, record.seq) <= (%(last_xid)s::xid8, %(last_seq)s::bigint)
+  AND (%(every_kind)s OR record.kind = ANY(%(kinds)s::text[]))
+  AND (%(sees_all)s OR record.dataset_ids IS NULL OR record.dataset_ids <@ %(seen)s::uuid[])
+ORDER BY record.xid, record.seq LIMIT %(limit)s

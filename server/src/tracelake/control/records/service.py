@@ -1,0 +1,277 @@
+"""Storing and reading records, one transaction a use case. What a record means is the SDK's to say; here it is kept."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from uuid import UUID
+
+from tracelake.control.database.transactions import Database, Role, Transaction
+from tracelake.control.records import store
+from tracelake.control.records.catalogs import Catalog, Catalogs
+from tracelake.control.records.judging import Candidate, Judging
+from tracelake.control.records.lines import Newest, target_key
+from tracelake.control.records.partitions import Partitions
+from tracelake.control.records.searches import START, Search, Sight, offset_of, page_after, place_in_log, place_of
+from tracelake.control.records.store import RecordRow
+from tracelake_sdk.errors import TracelakeError
+from tracelake_sdk.kind_governance import admit, upcast
+from tracelake_sdk.kinds import Kind
+from tracelake_sdk.record_errors import OffsetUnknown, RecordConflict
+from tracelake_sdk.record_ids import RecordIds
+from tracelake_sdk.record_matching import aggregate, in_window, matches, newest_first
+from tracelake_sdk.records import (
+    Aggregate,
+    Aggregation,
+    MetadataContext,
+    MetadataRecord,
+    MetadataTarget,
+    RecordFilters,
+    RecordPage,
+    StoredRecord,
+    StoreResult,
+    TailPage,
+    Window,
+)
+from tracelake_sdk.repository.admission import Admission, same_tenant
+
+_MOST_AT_ONCE = 2_000  # rows of one look
+
+Seeing = Callable[[Transaction], Sight]
+Refusing = Callable[[MetadataRecord], None]
+
+
+def sees_all(tx: Transaction) -> Sight:
+    """Of whoever is the tenant itself."""
+    return Sight()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _nobody(org: UUID) -> None:
+    """Nobody waits for what is stored."""
+
+
+def refuses_nothing(record: MetadataRecord) -> None:
+    """Whatever its kind admits."""
+
+
+@dataclass(frozen=True)
+class Tenant:
+    org: UUID
+    name: str
+
+
+@dataclass
+class Records:
+    """The records and kinds of every tenant; `told` hears whose records have become more."""
+
+    database: Database
+    told: Callable[[UUID], None] = _nobody
+    now: Callable[[], datetime] = _now
+    catalogs: Catalogs = field(default_factory=Catalogs)
+
+    def __post_init__(self) -> None:
+        self._partitions: Partitions = Partitions(self.database)
+        self._judging: Judging = Judging(Admission(self.now), RecordIds())
+
+    # Kinds
+    def kinds(self, tenant: Tenant) -> list[Kind]:
+        return self._catalog(tenant).newest()
+
+    def kind(self, tenant: Tenant, name: str, version: int | None = None) -> Kind:
+        return self._catalog(tenant).kind(name, version)
+
+    def register(self, tenant: Tenant, kind: Kind, *, actor: str, check_only: bool = False) -> Kind:
+        with self.database.transaction("register_kind", role=Role.DEFINE) as tx:
+            store.lock_kind(tx, org=tenant.org, name=kind.name)
+            versions = self.catalogs.of(tx, tenant.org).of(kind.name)
+            admitted = admit(kind, versions)
+            if not check_only and admitted not in versions:
+                store.add_kind(
+                    tx, org=tenant.org, name=admitted.name, version=admitted.version, definition=admitted.model_dump_json(by_alias=True), actor=actor
+                )
+        return admitted
+
+    # Storing
+    def store(self, tenant: Tenant, record: MetadataRecord, context: MetadataContext, *, refusing: Refusing = refuses_nothing) -> StoreResult:
+        """Stored, or the same as before; raises what is wrong with it."""
+        [result] = self.bulk_store(tenant, [record], context, refusing=refusing)
+        if result.problem is not None:
+            raise TracelakeError.of(result.problem)
+        return result
+
+    def bulk_store(
+        self, tenant: Tenant, records: Sequence[MetadataRecord], context: MetadataContext, *, refusing: Refusing = refuses_nothing
+    ) -> list[StoreResult]:
+        """One result a record; what is good becomes durable together."""
+        same_tenant(context, tenant.name)
+        results, good = self._judging.judge(tenant.org, self._catalog(tenant), records, context, refusing, at=self.now())
+        if not good:
+            return results
+        for retention_class in {candidate.sameness.retention_class for candidate in good}:
+            self._partitions.ensure(retention_class, good[0].sameness.id, good[-1].sameness.id)
+        stored = self._keep(tenant, good, results)
+        if stored:
+            self.told(tenant.org)
+        return results
+
+    def _keep(self, tenant: Tenant, good: list[Candidate], results: list[StoreResult]) -> int:
+        first: dict[bytes, Candidate] = {}
+        for candidate in good:
+            first.setdefault(candidate.sameness.identity, candidate)
+        with self.database.transaction("store_records", copies=True) as tx:
+            taken_before = store.take_identities(tx, [first[identity].sameness for identity in sorted(first)])
+            known = store.identities(tx, taken_before) if taken_before else {}
+            new = [candidate for identity, candidate in first.items() if identity not in known]
+            if new:
+                store.copy_records(tx, [candidate.line for candidate in new])
+                store.set_latest(tx, org=tenant.org, told=_newest(new))
+        for candidate in good:
+            kept = first[candidate.sameness.identity].sameness
+            content, id = known.get(kept.identity, (kept.content, kept.id))
+            results[candidate.place] = _result(candidate, content, id)
+        return len(new)
+
+    # Reading
+    def latest(self, tenant: Tenant, target: MetadataTarget, kind: str, *, seeing: Seeing = sees_all) -> StoredRecord | None:
+        with self.database.transaction("latest_record") as tx:
+            catalog = self.catalogs.of(tx, tenant.org)
+            catalog.kind(kind)
+            sight, key = seeing(tx), target_key(target.key)
+            row = store.latest(tx, org=tenant.org, kind=kind, target_key=key, sight=sight)
+            if row is None and not sight.all:  # the newest may be hidden, and an older one not
+                row = next(iter(store.of_target(tx, org=tenant.org, kind=kind, target_key=key, before=START, limit=1, sight=sight)), None)
+        return None if row is None else _in_version(_stored(row), catalog, None)
+
+    def history(
+        self, tenant: Tenant, target: MetadataTarget, kind: str, limit: int = 100, window: Window | None = None, *, seeing: Seeing = sees_all
+    ) -> RecordPage:
+        with self.database.transaction("record_history") as tx:
+            catalog = self.catalogs.of(tx, tenant.org)
+            catalog.kind(kind)
+            sight, key = seeing(tx), target_key(target.key)
+
+            def rows(before: tuple[datetime | str, UUID], number: int) -> list[RecordRow]:
+                return store.of_target(tx, org=tenant.org, kind=kind, target_key=key, before=before, limit=number, sight=sight)
+
+            found = _walk(rows, START, limit + 1, lambda row: _in_version(_stored(row), catalog, None))
+            return _page((stored for stored in found if window is None or in_window(stored, window)), limit)
+
+    def query(self, tenant: Tenant, filters: RecordFilters, *, seeing: Seeing = sees_all) -> RecordPage:
+        with self.database.transaction("query_records") as tx:
+            return _page(self._chosen(tx, tenant, filters, seeing(tx), filters.limit + 1), filters.limit)
+
+    def aggregate(self, tenant: Tenant, filters: RecordFilters, aggregation: Aggregation, *, seeing: Seeing = sees_all) -> list[Aggregate]:
+        whole = filters.model_copy(update={"page": None})
+        with self.database.transaction("aggregate_records") as tx:
+            return aggregate(self._chosen(tx, tenant, whole, seeing(tx), _MOST_AT_ONCE), aggregation)
+
+    def targets(self, tenant: Tenant, kind: str | None = None, *, seeing: Seeing = sees_all) -> list[MetadataTarget]:
+        with self.database.transaction("record_targets") as tx:
+            told = store.targets(tx, org=tenant.org, kind=kind, sight=seeing(tx))
+        found = {target.key: target for target in map(MetadataTarget.model_validate_json, told)}
+        return [target for _, target in sorted(found.items())]
+
+    def tail(
+        self, tenant: Tenant, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000, seeing: Seeing = sees_all
+    ) -> TailPage:
+        after = place_in_log(offset)
+        with self.database.transaction("tail_records") as tx:
+            catalog = self.catalogs.of(tx, tenant.org)
+            [end] = store.tail_ends(tx, [tenant.org])
+            if int(after[0]) >= int(end.unbegun):
+                raise OffsetUnknown
+            if end.xid is None or end.seq is None or (int(end.xid), end.seq) <= (int(after[0]), after[1]):
+                return TailPage(items=[], offset=offset_of(after))
+            last = (end.xid, end.seq)
+            rows = store.tail(tx, org=tenant.org, after=after, last=last, kinds=list(kinds), limit=limit, sight=seeing(tx))
+        whole = len(rows) == limit
+        return TailPage(
+            items=[_in_version(_stored(row), catalog, None) for row in rows], offset=offset_of((rows[-1].xid, rows[-1].seq) if whole else last)
+        )
+
+    def _catalog(self, tenant: Tenant) -> Catalog:
+        with self.database.transaction("record_kinds") as tx:
+            return self.catalogs.of(tx, tenant.org)
+
+    def _chosen(self, tx: Transaction, tenant: Tenant, filters: RecordFilters, sight: Sight, at_once: int) -> Iterator[StoredRecord]:
+        """Newest first."""
+        catalog = self.catalogs.of(tx, tenant.org)
+        search = Search.of(filters, catalog.versions)
+
+        def rows(before: tuple[datetime | str, UUID], number: int) -> list[RecordRow]:
+            if filters.run_id is not None:
+                return store.of_run(tx, org=tenant.org, run_id=filters.run_id, before=before, limit=number, sight=sight)
+            return store.candidates(tx, org=tenant.org, search=search, before=before, limit=number, sight=sight)
+
+        def read(row: RecordRow) -> StoredRecord:
+            return _in_version(_stored(row), catalog, filters.kind_version)
+
+        return (stored for stored in _walk(rows, place_of(filters.page), at_once, read) if matches(stored, filters))
+
+
+def _walk(
+    rows: Callable[[tuple[datetime | str, UUID], int], list[RecordRow]],
+    place: tuple[datetime | str, UUID],
+    at_once: int,
+    read: Callable[[RecordRow], StoredRecord],
+) -> Iterator[StoredRecord]:
+    """Row after row, so many at a look, for as long as somebody takes them."""
+    number = min(at_once, _MOST_AT_ONCE)
+    while found := rows(place, number):
+        stored: StoredRecord | None = None
+        for row in found:
+            stored = read(row)
+            yield stored
+        if stored is None or len(found) < number:
+            return
+        place, number = newest_first(stored), _MOST_AT_ONCE
+
+
+def _page(found: Iterator[StoredRecord], limit: int) -> RecordPage:
+    items: list[StoredRecord] = []
+    for stored in found:
+        if len(items) == limit:
+            return RecordPage(items=items, next=page_after(items[-1]))
+        items.append(stored)
+    return RecordPage(items=items)
+
+
+def _newest(new: list[Candidate]) -> list[Newest]:
+    """One a kind and target, in the order in which everybody locks them."""
+    newest: dict[tuple[str, UUID], Candidate] = {}
+    for candidate in new:
+        key = (candidate.record.kind, target_key(candidate.record.target.key))
+        known = newest.get(key)
+        if known is None or (known.record.produced_at, known.sameness.id) < (candidate.record.produced_at, candidate.sameness.id):
+            newest[key] = candidate
+    return [
+        Newest(
+            kind, target, one.record.produced_at, one.sameness.id, one.sameness.retention_class, one.record.target.model_dump_json(), one.dataset_ids
+        )
+        for (kind, target), one in sorted(newest.items())
+    ]
+
+
+def _result(candidate: Candidate, content: bytes, id: UUID) -> StoreResult:
+    if id == candidate.sameness.id:
+        return StoreResult.model_construct(result="stored", id=id, problem=None)
+    if content == candidate.sameness.content:
+        return StoreResult(result="same", id=id)
+    return StoreResult(result="conflict", id=id, problem=RecordConflict(stored_id=str(id)).problem())
+
+
+def _stored(row: RecordRow) -> StoredRecord:
+    return StoredRecord.model_construct(
+        id=row.id,
+        record=MetadataRecord.model_validate_json(row.record),
+        context=MetadataContext.model_validate_json(row.context),
+        stored_at=row.stored_at.astimezone(UTC),
+        kind_version=row.kind_version,
+    )
+
+
+def _in_version(stored: StoredRecord, catalog: Catalog, version: int | None) -> StoredRecord:
+    return upcast(stored, catalog.of(stored.record.kind), version)

@@ -1,0 +1,146 @@
+"""The record tables, one function a query."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from tracelake.control.database.named_queries import load
+from tracelake.control.database.transactions import Transaction
+from tracelake.control.records.lines import Newest, Sameness
+from tracelake.control.records.searches import Search, Sight
+
+sql = load(__name__, "records.sql")
+
+
+@dataclass(frozen=True)
+class RecordRow:
+    id: UUID
+    kind_version: int
+    stored_at: datetime
+    record: str
+    context: str
+
+
+@dataclass(frozen=True)
+class LoggedRow(RecordRow):
+    xid: str
+    seq: int
+
+
+@dataclass(frozen=True)
+class TailEnd:
+    org_id: UUID
+    xid: str | None  # None: nothing is there
+    seq: int | None
+    unbegun: str
+
+
+# Kinds
+def number_of_kinds(tx: Transaction, org: UUID) -> int:
+    return tx.value(sql["number_of_kinds"], org=org)
+
+
+def kinds(tx: Transaction, org: UUID) -> list[str]:
+    """As JSON, by name and version."""
+    return tx.values(sql["kinds"], org=org)
+
+
+def lock_kind(tx: Transaction, *, org: UUID, name: str) -> None:
+    tx.run(sql["lock_kind"], org=org, name=name)
+
+
+def add_kind(tx: Transaction, *, org: UUID, name: str, version: int, definition: str, actor: str) -> None:
+    tx.run(sql["add_kind"], org=org, name=name, version=version, definition=definition, actor=actor)
+
+
+def org_called(tx: Transaction, name: str) -> UUID | None:
+    return tx.value(sql["org_called"], name=name)
+
+
+# Storing
+def ensure_partition(tx: Transaction, *, retention_class: str, moment: datetime) -> datetime:
+    """Up to when the partition reaches."""
+    return tx.value(sql["ensure_partition"], **{"class": retention_class, "moment": moment})
+
+
+def take_identities(tx: Transaction, told: Sequence[Sameness]) -> list[bytes]:
+    """Makes these identities known, given in ascending order; answers with those that somebody else has made known before."""
+    return tx.values(
+        sql["take_identities"],
+        identities=[one.identity for one in told],
+        contents=[one.content for one in told],
+        ids=[one.id for one in told],
+        classes=[one.retention_class for one in told],
+    )
+
+
+def identities(tx: Transaction, identities: list[bytes]) -> dict[bytes, tuple[bytes, UUID]]:
+    """Content and record of each."""
+    return {identity: (content, id) for identity, content, id in tx.tuples(sql["identities"], identities=identities)}
+
+
+def copy_records(tx: Transaction, lines: Iterable[str]) -> None:
+    tx.copy(sql["copy_records"], lines)
+
+
+def set_latest(tx: Transaction, *, org: UUID, told: Sequence[Newest]) -> None:
+    """One a kind and target, in ascending order."""
+    tx.run(
+        sql["set_latest"],
+        org=org,
+        kinds=[one.kind for one in told],
+        target_keys=[one.target_key for one in told],
+        produced=[one.produced_at for one in told],
+        ids=[one.id for one in told],
+        classes=[one.retention_class for one in told],
+        targets=[one.target for one in told],
+        datasets=[one.dataset_ids for one in told],
+    )
+
+
+# Reading
+def latest(tx: Transaction, *, org: UUID, kind: str, target_key: UUID, sight: Sight) -> RecordRow | None:
+    return tx.find(RecordRow, sql["latest"], org=org, kind=kind, target_key=target_key, sees_all=sight.all, seen=sight.datasets)
+
+
+def of_target(
+    tx: Transaction, *, org: UUID, kind: str, target_key: UUID, before: tuple[datetime | str, UUID], limit: int, sight: Sight
+) -> list[RecordRow]:
+    return tx.all(
+        RecordRow, sql["of_target"], org=org, kind=kind, target_key=target_key, before=before[0], before_id=before[1], limit=limit,
+        sees_all=sight.all, seen=sight.datasets,
+    )  # fmt: skip
+
+
+def of_run(tx: Transaction, *, org: UUID, run_id: str, before: tuple[datetime | str, UUID], limit: int, sight: Sight) -> list[RecordRow]:
+    return tx.all(
+        RecordRow, sql["of_run"], org=org, run_id=run_id, before=before[0], before_id=before[1], limit=limit, sees_all=sight.all, seen=sight.datasets
+    )
+
+
+def candidates(tx: Transaction, *, org: UUID, search: Search, before: tuple[datetime | str, UUID], limit: int, sight: Sight) -> list[RecordRow]:
+    return tx.all(
+        RecordRow, sql["candidates"], org=org, before=before[0], before_id=before[1], limit=limit, sees_all=sight.all, seen=sight.datasets,
+        **search.values,
+    )  # fmt: skip
+
+
+def targets(tx: Transaction, *, org: UUID, kind: str | None, sight: Sight) -> list[str]:
+    """As JSON; one a kind and target."""
+    return tx.values(sql["targets"], org=org, kind=kind, sees_all=sight.all, seen=sight.datasets)
+
+
+# The log
+def tail_ends(tx: Transaction, orgs: list[UUID]) -> list[TailEnd]:
+    return tx.all(TailEnd, sql["tail_ends"], orgs=orgs)
+
+
+def tail(
+    tx: Transaction, *, org: UUID, after: tuple[str, int], last: tuple[str, int], kinds: list[str], limit: int, sight: Sight
+) -> list[LoggedRow]:
+    """Of these kinds, or of all; up to and with `last`."""
+    return tx.all(
+        LoggedRow, sql["tail"], org=org, xid=after[0], seq=after[1], last_xid=last[0], last_seq=last[1], every_kind=not kinds, kinds=kinds, limit=limit,
+        sees_all=sight.all, seen=sight.datasets,
+    )  # fmt: skip
