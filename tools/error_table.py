@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tools.generated import ROOT, settle
-from tracelake_sdk import dag_errors
+from tracelake_sdk import dag_errors, record_errors
 from tracelake_sdk.errors import TracelakeError
 
 PAGE = Path("docs/reference/errors.md")
@@ -15,7 +15,7 @@ HEAD = """\
 # Errors
 
 Every error that Tracelake raises on purpose. Over HTTP it is problem+json with this `code` and this status; the Python client raises it again as the class of this
-name, from `{errors}` or `{dag_errors}`; the command line prints `error [code]: …` and ends with exit code 1, for
+name, from `{errors}`, `{dag_errors}` or `{record_errors}`; the command line prints `error [code]: …` and ends with exit code 1, for
 `setting_invalid` with 2. The message may say more than the one here. Written by `make docs`.
 
 | code | status | class | what it means and what to do |
@@ -24,7 +24,7 @@ name, from `{errors}` or `{dag_errors}`; the command line prints `error [code]: 
 
 
 def page() -> str:
-    head = HEAD.format(errors=TracelakeError.__module__, dag_errors=dag_errors.__name__)
+    head = HEAD.format(errors=TracelakeError.__module__, dag_errors=dag_errors.__name__, record_errors=record_errors.__name__)
     rows = [f"| `{code}` | {kind.status} | {kind.__name__} | {' '.join((kind.__doc__ or '').split()).replace('|', chr(92) + '|')} |" for code, kind in sorted(TracelakeError.registered.items())]
     return head + "\n".join(rows) + "\n"
 

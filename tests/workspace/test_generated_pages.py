@@ -5,11 +5,11 @@ from types import ModuleType
 
 import pytest
 
-from tools import cli_reference, error_table
+from tools import cli_reference, error_table, kinds_page
 from tracelake_sdk.errors import TracelakeError
 
 
-@pytest.mark.parametrize("tool", [cli_reference, error_table])
+@pytest.mark.parametrize("tool", [cli_reference, error_table, kinds_page])
 def test_a_stale_page_is_an_error_and_is_not_written_by_the_check(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / tool.PAGE
     page.parent.mkdir(parents=True)

@@ -7,7 +7,7 @@ hold anything, so naming one is a promise broken unless the schema before had `a
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracelake_sdk.kind_schemas import Finding, Schema, properties_of, types_of, validator_of
+from tracelake_sdk.kind_schemas import ANNOTATIONS, Finding, Schema, properties_of, types_of, validator_of
 
 # What a difference is called when the old schema admits more than the new one, and when the new one admits more than the old.
 NAMES = {
@@ -41,6 +41,8 @@ class Comparison:
     findings: list[Finding] = field(default_factory=list)
 
     def compare(self, narrow: Schema, wide: Schema, path: str = "payload") -> None:
+        if not wide.keys() - ANNOTATIONS:
+            return  # it admits anything
         if (values := _values(narrow)) is not None:
             self._values(values, narrow, wide, path)
             return
