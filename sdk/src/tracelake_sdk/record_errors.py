@@ -43,9 +43,25 @@ class RepositoryUnavailable(TracelakeError, code="repository_unavailable", statu
     """The repository does not answer; what was emitted is kept in the spool, `tracelake record flush` sends it."""
 
 
+class RepositoryDamaged(TracelakeError, code="repository_damaged", status=500):
+    """A file of the repository is gone or cannot be read; `EmbeddedRepository.rebuild()` mends what can be mended."""
+
+
 class ColdUnreadable(TracelakeError, code="cold_unreadable", status=503):
     """Older records lie in files that cannot be read from here, so the answer would be shorter than the truth; the detail says what is missing."""
 
 
 class SpoolFull(TracelakeError, code="spool_full", status=503):
     """The spool holds as much as it may; let the repository answer, or give the spool more room."""
+
+
+class BusUnavailable(TracelakeError, code="bus_unavailable", status=503):
+    """The bus does not take or give messages now; what was not told is told when it answers again."""
+
+
+class RecordsElsewhere(TracelakeError, code="records_elsewhere", status=409):
+    """This system keeps its records in another place, which the detail names; ask there."""
+
+
+class TooManyTails(TracelakeError, code="too_many_tails", status=429):
+    """As many streams of records are open here as there is room for; try again shortly, or read page by page."""
