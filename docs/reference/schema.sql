@@ -597,6 +597,22 @@ CREATE TABLE public.delta_commit (
     CONSTRAINT cleared_once_recorded CHECK (((body IS NULL) = (recorded_at IS NOT NULL)))
 );
 
+CREATE TABLE public.emission (
+    stream text NOT NULL,
+    xid xid8 DEFAULT '0'::xid8 NOT NULL,
+    seq bigint DEFAULT 0 NOT NULL,
+    holder uuid,
+    held_until timestamp with time zone,
+    CONSTRAINT held_means_by_somebody CHECK (((held_until IS NULL) OR (holder IS NOT NULL)))
+);
+
+CREATE TABLE public.emission_refusal (
+    kind text NOT NULL,
+    fact text NOT NULL,
+    code text NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL
+);
+
 CREATE TABLE public.event_ledger (
     event_id uuid NOT NULL,
     generation_id uuid NOT NULL,
@@ -1195,6 +1211,12 @@ ALTER TABLE ONLY public.dataset_version
 ALTER TABLE ONLY public.delta_commit
     ADD CONSTRAINT delta_commit_pkey PRIMARY KEY (dataset_version_id, delta_version);
 
+ALTER TABLE ONLY public.emission
+    ADD CONSTRAINT emission_pkey PRIMARY KEY (stream);
+
+ALTER TABLE ONLY public.emission_refusal
+    ADD CONSTRAINT emission_refusal_pkey PRIMARY KEY (kind, fact);
+
 ALTER TABLE ONLY public.event_ledger
     ADD CONSTRAINT event_ledger_pkey PRIMARY KEY (event_id, generation_id);
 
@@ -1361,6 +1383,8 @@ CREATE INDEX data_file_removed ON public.data_file USING btree (dataset_version_
 
 CREATE INDEX data_file_span ON public.data_file USING gist (dataset_version_id, span) WHERE (removed_place IS NULL);
 
+CREATE INDEX data_version_member_of_place ON public.data_version_member USING btree (generation_id, place);
+
 CREATE INDEX data_version_of_table ON public.data_version USING btree (dataset_version_id, version DESC);
 
 CREATE INDEX dataset_event_of_dataset ON public.dataset_event USING btree (dataset_id, id);
@@ -1397,6 +1421,8 @@ CREATE INDEX pin_to_drop ON public.pin USING btree (lease_expires_at);
 
 CREATE INDEX policy_rule_of_layer ON public.policy_rule USING btree (org_id, applies_to_layer, id, revision DESC);
 
+CREATE INDEX promotion_status_in_order ON public.promotion_status USING btree (xid, seq);
+
 CREATE INDEX promotion_status_of_dataset ON public.promotion_status USING btree (dataset_id, seq DESC);
 
 CREATE INDEX quality_rule_of_dataset ON public.quality_rule USING btree (dataset_id, id, revision DESC);
@@ -1406,6 +1432,8 @@ CREATE INDEX query_run_of_org ON public.query_run USING btree (org_id, id DESC);
 CREATE INDEX record_identity_of_dropped ON public.record_identity USING btree (retention_class, record_id) WHERE (retention_class ~~ 'drop\_%'::text);
 
 CREATE INDEX role_member_of_user ON public.role_member USING btree (user_id);
+
+CREATE INDEX run_history_in_order ON public.run_history USING btree (xid, seq);
 
 CREATE INDEX run_history_of_generation ON public.run_history USING btree (generation_id, seq);
 
@@ -2083,6 +2111,18 @@ GRANT INSERT ON TABLE public.delta_commit TO tracelake_decide;
 GRANT UPDATE(body) ON TABLE public.delta_commit TO tracelake_decide;
 
 GRANT UPDATE(recorded_at) ON TABLE public.delta_commit TO tracelake_decide;
+
+GRANT SELECT ON TABLE public.emission TO tracelake_execute;
+
+GRANT UPDATE(xid) ON TABLE public.emission TO tracelake_execute;
+
+GRANT UPDATE(seq) ON TABLE public.emission TO tracelake_execute;
+
+GRANT UPDATE(holder) ON TABLE public.emission TO tracelake_execute;
+
+GRANT UPDATE(held_until) ON TABLE public.emission TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.emission_refusal TO tracelake_execute;
 
 GRANT SELECT,INSERT ON TABLE public.event_ledger TO tracelake_execute;
 

@@ -1,6 +1,7 @@
 """One frozen object per process: the environment over `tracelake.yaml` over these defaults, read once at the start."""
 
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -110,6 +111,24 @@ class QuerySettings(_Section):
     idle_seconds: float = Field(default=300, ge=0, le=86400)   # before an engine that has nothing to do ends
 
 
+class BusSettings(_Section):
+    """Where records are told before they are stored. Without a url they are stored at once."""
+
+    url: str | None = None  # `postgres:`, or `kafka://host:port,host:port`
+    options: dict[str, SecretStr] = Field(default_factory=dict)  # of Kafka's driver, by its own names: `security.protocol`, `sasl.username`, …
+    keep: timedelta = timedelta(days=7)  # before a message on Postgres is removed, read or not
+
+
+class RecordSettings(_Section):
+    """Metadata records: where the platform keeps its own, and what the service offers."""
+
+    url: str | None = None           # `file:///folder`, `s3://bucket/prefix` or `https://service`; left empty, this system's Postgres
+    token: SecretStr | None = None   # of the service there
+    cluster: str = Field(default="embedded", min_length=1, max_length=500)  # with `workspace`: where this system stands among others, in its own records
+    workspace: str = Field(default="main", min_length=1, max_length=500)
+    max_tails: int = Field(default=1000, ge=1, le=100_000)  # streams that are open at a time
+
+
 class ChaosSettings(_Section):
     """For the chaos suite: kill this very process when it reaches a named point (`claim:before_commit`)."""
 
@@ -129,6 +148,8 @@ class Settings(BaseSettings):
     webhook: WebhookSettings = WebhookSettings()
     worker: WorkerSettings = WorkerSettings()
     query: QuerySettings = QuerySettings()
+    bus: BusSettings = BusSettings()
+    records: RecordSettings = RecordSettings()
     chaos: ChaosSettings = ChaosSettings()
 
     @classmethod

@@ -108,6 +108,21 @@ class Records:
         """One result a record; what is good becomes durable together."""
         same_tenant(context, tenant.name)
         results, good = self._judging.judge(tenant.org, self._catalog(tenant), records, context, refusing, at=self.now())
+        return self._kept(tenant, results, good)
+
+    def store_each(self, tenant: Tenant, told: Sequence[tuple[MetadataRecord, MetadataContext]]) -> list[StoreResult]:
+        """As `bulk_store`, of records that each have a context of their own."""
+        catalog, at = self._catalog(tenant), self.now()
+        results: list[StoreResult] = []
+        good: list[Candidate] = []
+        for record, context in told:
+            same_tenant(context, tenant.name)
+            [result], mine = self._judging.judge(tenant.org, catalog, [record], context, refuses_nothing, at=at)
+            good += [candidate._replace(place=len(results)) for candidate in mine]
+            results.append(result)
+        return self._kept(tenant, results, good)
+
+    def _kept(self, tenant: Tenant, results: list[StoreResult], good: list[Candidate]) -> list[StoreResult]:
         if not good:
             return results
         for retention_class in {candidate.sameness.retention_class for candidate in good}:

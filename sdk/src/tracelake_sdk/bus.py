@@ -1,0 +1,109 @@
+"""The bus: messages by topic, read by independent subscribers, each at its own pace.
+
+Delivery is at least once: a subscriber that dies before it commits reads the same again, so what it does with a message
+must be the same when it is done twice. In this process here; on Postgres and Kafka in the server.
+"""
+
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+EVENTS = "metadata.events"  # records before they are stored
+STORED = "metadata.stored"  # what a repository accepted, with its offset
+
+
+@dataclass(frozen=True)
+class Message:
+    """Something to tell; what has the same key stays in order, wherever it is told."""
+
+    body: dict[str, Any]
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class Received:
+    """A message where it lies in its topic."""
+
+    offset: str  # opaque
+    body: dict[str, Any]
+    key: str | None = None
+
+
+class Subscription(Protocol):
+    """One subscriber's place in one topic. Several processes may have the same: they share the work, never the effect."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    def read(self, limit: int = 100) -> list[Received]:
+        """What is behind the last commit, the oldest first; the same again until it is committed."""
+        ...
+
+    def commit(self, done: Sequence[Received]) -> None:
+        """These, the first of what was read, are done with for good."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Bus(Protocol):
+    def publish(self, topic: str, messages: Sequence[Message]) -> None:
+        """Returns when they will outlive this process; raises BusUnavailable, and then some of them may come nevertheless."""
+        ...
+
+    def subscribe(self, topic: str, name: str) -> Subscription:
+        """Where this name left off; a new name begins at the oldest message that is kept."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class MemoryBus:
+    """A bus that lives and ends with its process."""
+
+    def __init__(self) -> None:
+        self._topics: defaultdict[str, list[Message]] = defaultdict(list)
+        self._offsets: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._lock: threading.Lock = threading.Lock()
+
+    def publish(self, topic: str, messages: Sequence[Message]) -> None:
+        with self._lock:
+            self._topics[topic].extend(messages)
+
+    def subscribe(self, topic: str, name: str) -> Subscription:
+        return _MemorySubscription(self, topic, name)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def behind(self, topic: str, name: str, limit: int) -> list[Received]:
+        with self._lock:
+            start = self._offsets[topic, name]
+            found = self._topics[topic][start : start + limit]
+        return [Received(str(place), message.body, message.key) for place, message in enumerate(found, start)]
+
+    def moved(self, topic: str, name: str, last: str) -> None:
+        with self._lock:
+            self._offsets[topic, name] = max(self._offsets[topic, name], int(last) + 1)
+
+
+@dataclass(frozen=True)
+class _MemorySubscription:
+    bus: MemoryBus
+    topic: str
+    name: str
+
+    def read(self, limit: int = 100) -> list[Received]:
+        return self.bus.behind(self.topic, self.name, limit)
+
+    def commit(self, done: Sequence[Received]) -> None:
+        if done:
+            self.bus.moved(self.topic, self.name, done[-1].offset)
+
+    def close(self) -> None:
+        """Nothing is open."""

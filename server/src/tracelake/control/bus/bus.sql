@@ -1,0 +1,45 @@
+-- name: publish
+INSERT INTO bus_message (topic, key, body)
+SELECT %(topic)s, new.key, new.body::json
+FROM unnest(%(keys)s::text[], %(bodies)s::text[]) WITH ORDINALITY AS new (key, body, number) ORDER BY new.number
+
+-- name: subscribe
+INSERT INTO bus_offset (topic, subscriber) VALUES (%(topic)s, %(subscriber)s) ON CONFLICT DO NOTHING
+
+-- name: waits
+-- Whether there is anything to read: looking writes nothing.
+SELECT EXISTS (
+    SELECT 1 FROM bus_message AS message
+    WHERE message.topic = place.topic AND (message.xid, message.seq) > (place.xid, place.seq) AND message.xid < pg_snapshot_xmin(pg_current_snapshot())
+) FROM bus_offset AS place WHERE place.topic = %(topic)s AND place.subscriber = %(subscriber)s
+
+-- name: hold
+UPDATE bus_offset SET holder = %(holder)s, held_until = now() + %(lease)s::interval
+WHERE topic = %(topic)s AND subscriber = %(subscriber)s AND (held_until IS NULL OR held_until < now() OR holder = %(holder)s)
+RETURNING xid::text, seq
+
+-- name: read
+SELECT xid::text || '.' || seq AS place, key, body::text AS body FROM bus_message
+WHERE topic = %(topic)s AND (xid, seq) > (%(xid)s::text::xid8, %(seq)s::bigint) AND xid < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY xid, seq LIMIT %(limit)s
+
+-- name: commit
+-- Never back: whoever was followed by somebody else in the meantime changes nothing.
+UPDATE bus_offset SET xid = %(xid)s::text::xid8, seq = %(seq)s, held_until = NULL
+WHERE topic = %(topic)s AND subscriber = %(subscriber)s AND holder = %(holder)s AND (xid, seq) < (%(xid)s::text::xid8, %(seq)s::bigint)
+
+-- name: release
+UPDATE bus_offset SET held_until = NULL WHERE topic = %(topic)s AND subscriber = %(subscriber)s AND holder = %(holder)s
+
+-- name: drop_old
+-- What is older than the bus keeps, read or not.
+DELETE FROM bus_message WHERE ctid = ANY(ARRAY(SELECT ctid FROM bus_message WHERE at < now() - %(keep)s::interval LIMIT %(most)s)) RETURNING seq
+
+-- name: relay
+SELECT behind FROM relay_offset WHERE name = %(name)s
+
+-- name: keep_relay
+INSERT INTO relay_offset (name, behind) VALUES (%(name)s, %(behind)s) ON CONFLICT (name) DO UPDATE SET behind = excluded.behind
+
+-- name: tenants
+SELECT name FROM org ORDER BY name

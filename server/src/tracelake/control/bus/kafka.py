@@ -1,0 +1,125 @@
+"""The bus on Kafka: a subscriber is a consumer group, and offsets are the broker's.
+
+The driver is the extra `tracelake[kafka]`; this module is imported when a bus on Kafka is opened, and not before.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import confluent_kafka as driver
+import orjson
+
+from tracelake_sdk.bus import Message, Received, Subscription
+from tracelake_sdk.record_errors import BusUnavailable
+
+_LONGEST_UNREADABLE = 1000
+# A topic that is not there yet is an empty one.
+_NOTHING_THERE = {driver.KafkaError.UNKNOWN_TOPIC_OR_PART, driver.KafkaError._PARTITION_EOF, driver.KafkaError._UNKNOWN_TOPIC}  # pyright: ignore[reportPrivateUsage]
+
+
+class KafkaBus:
+    """`servers` is `host:port`, several joined by commas; `options` go to the driver as they are (`security.protocol`, `sasl.username`, …)."""
+
+    def __init__(self, servers: str, *, options: dict[str, str] | None = None, patience: float = 1.0, timeout: float = 10.0) -> None:
+        self._common: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0, "reconnect.backoff.max.ms": 1000, **(options or {})}
+        self._patience: float = patience  # of a read that finds nothing
+        self._timeout: float = timeout
+        self._producer: Any = driver.Producer(
+            self._common | {"acks": "all", "enable.idempotence": True, "message.timeout.ms": int(timeout * 1000), "linger.ms": 5}
+        )
+
+    def publish(self, topic: str, messages: Sequence[Message]) -> None:
+        failures: list[str] = []
+
+        def delivered(error: Any, _: Any) -> None:
+            if error is not None:
+                failures.append(error.name())
+
+        for message in messages:
+            self._produce(topic, message, delivered)
+        left = self._producer.flush(self._timeout + 5)
+        if left:
+            self._producer.purge()  # told again as a whole; what stays in the queue would come twice for nothing
+            self._producer.flush(0)
+        if left or failures:
+            raise BusUnavailable(f"Kafka did not take {left + len(failures)} of {len(messages)} messages ({failures[0] if failures else 'no answer'}).")
+
+    def subscribe(self, topic: str, name: str) -> Subscription:
+        return _KafkaSubscription(topic, name, self._common, self._patience, self._timeout)
+
+    def close(self) -> None:
+        self._producer.flush(self._timeout)
+
+    def _produce(self, topic: str, message: Message, delivered: Any) -> None:
+        while True:
+            try:
+                self._producer.produce(topic, orjson.dumps(message.body), key=message.key, on_delivery=delivered)
+            except BufferError:
+                self._producer.poll(0.1)  # its queue is full: some of it leaves
+            else:
+                return
+
+
+class _KafkaSubscription:
+    def __init__(self, topic: str, name: str, common: dict[str, Any], patience: float, timeout: float) -> None:
+        self.topic: str = topic
+        self.name: str = name
+        self._patience: float = patience
+        self._timeout: float = timeout
+        self._unfinished: list[tuple[Received, int, int]] = []  # with partition and offset: read again until they are committed
+        self._consumer: Any = driver.Consumer(
+            common
+            | {
+                "group.id": name,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "session.timeout.ms": 10_000,
+                "topic.metadata.refresh.interval.ms": 1000,
+                "allow.auto.create.topics": True,
+            }
+        )
+        self._consumer.subscribe([topic], on_revoke=self._revoked, on_lost=self._revoked)
+
+    def read(self, limit: int = 100) -> list[Received]:
+        if len(self._unfinished) < limit:
+            patience = 0.0 if self._unfinished else self._patience
+            for message in self._consumer.consume(limit - len(self._unfinished), timeout=patience):
+                error, key = message.error(), message.key()
+                if error is None:
+                    place = f"{message.partition()}.{message.offset()}"
+                    received = Received(place, _body(message.value()), key.decode(errors="replace") if key is not None else None)
+                    self._unfinished.append((received, message.partition(), message.offset()))
+                elif error.code() not in _NOTHING_THERE:
+                    raise BusUnavailable(f"Kafka does not give messages of {self.topic} ({error.name()}).")
+        return [received for received, _, _ in self._unfinished[:limit]]
+
+    def commit(self, done: Sequence[Received]) -> None:
+        places = {one.offset for one in done}
+        ends: dict[int, int] = {}
+        for received, partition, offset in self._unfinished:
+            if received.offset in places:
+                ends[partition] = max(ends.get(partition, 0), offset + 1)
+        if not ends:
+            return
+        try:
+            self._consumer.commit(offsets=[driver.TopicPartition(self.topic, partition, end) for partition, end in ends.items()], asynchronous=False)
+        except driver.KafkaException as error:
+            raise BusUnavailable(f"Kafka did not take the offset of {self.name} ({error.args[0].name()}).") from None
+        self._unfinished = [one for one in self._unfinished if one[0].offset not in places]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _revoked(self, consumer: Any, partitions: Any) -> None:
+        """Another process of this subscriber reads them now, from the last commit on."""
+        gone = {partition.partition for partition in partitions}
+        self._unfinished = [one for one in self._unfinished if one[1] not in gone]
+
+
+def _body(value: bytes | None) -> dict[str, Any]:
+    """What somebody else wrote into the topic may be anything; it comes through, so that its reader can set it aside."""
+    try:
+        found = orjson.loads(value or b"")
+    except orjson.JSONDecodeError:
+        found = None
+    return found if isinstance(found, dict) else {"unreadable": (value or b"").decode(errors="replace")[:_LONGEST_UNREADABLE]}

@@ -1,0 +1,28 @@
+"""The bus that the settings ask for."""
+
+import importlib
+from urllib.parse import urlsplit
+
+from tracelake.control.bus.postgres import PostgresBus
+from tracelake.control.database.transactions import Database
+from tracelake.settings import BusSettings
+from tracelake_sdk.bus import Bus
+from tracelake_sdk.errors import SettingInvalid
+
+
+def open_bus(settings: BusSettings, database: Database) -> Bus | None:
+    """None where no bus is asked for."""
+    if settings.url is None:
+        return None
+    parts = urlsplit(settings.url)
+    match parts.scheme:
+        case "postgres":
+            return PostgresBus(database, keep=settings.keep)
+        case "kafka" if parts.netloc:
+            try:
+                kafka = importlib.import_module("tracelake.control.bus.kafka")  # its driver is an extra
+            except ModuleNotFoundError:
+                raise SettingInvalid("TRACELAKE__BUS__URL: a bus on Kafka needs the extra `tracelake[kafka]`; install it") from None
+            return kafka.KafkaBus(parts.netloc, options={name: value.get_secret_value() for name, value in settings.options.items()})
+        case _:
+            raise SettingInvalid("TRACELAKE__BUS__URL: write `postgres:`, or `kafka://host:port,host:port`")

@@ -1,0 +1,40 @@
+"""Telling on the bus what each tenant's repository accepted, one process at a time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from uuid import UUID
+
+from tracelake.control.bus import store
+from tracelake.control.bus.postgres import PostgresOffsets
+from tracelake.control.database.ids import new_id
+from tracelake.control.database.transactions import Database
+from tracelake_sdk.bus import STORED, Bus
+from tracelake_sdk.records import MetadataContext
+from tracelake_sdk.repository.contract import MetadataRepository
+from tracelake_sdk.subscribers import StoredRelay
+
+
+@dataclass(frozen=True)
+class Relaying:
+    """Any number of processes have one; who has the turn of a tenant saves the others from telling the same."""
+
+    database: Database
+    bus: Bus
+    repository_of: Callable[[str], MetadataRepository]
+    context_of: Callable[[str], MetadataContext]
+    lease: timedelta = timedelta(seconds=30)
+    holder: UUID = field(default_factory=new_id)
+
+    def run_once(self) -> int:
+        with self.database.transaction("relay_tenants") as tx:
+            tenants = store.tenants(tx)
+        return sum(self._relay(tenant) for tenant in tenants)
+
+    def _relay(self, tenant: str) -> int:
+        with self.database.transaction("relay_turn") as tx:
+            store.subscribe(tx, STORED, f"relay {tenant}")
+            mine = store.hold(tx, STORED, f"relay {tenant}", holder=self.holder, lease=self.lease)
+        if mine is None:
+            return 0
+        return StoredRelay(self.bus, self.repository_of(tenant), self.context_of(tenant), PostgresOffsets(self.database)).run_once()

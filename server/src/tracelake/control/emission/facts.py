@@ -1,0 +1,189 @@
+"""How a run, a decision and a result of the gate are said as records. Pure, and always in the same words.
+
+A fact that is emitted a second time must make the very same record, so nothing goes in that could be otherwise then:
+no name that may change, no version that a decision does not know yet. Values of rows, sentences of results and SQL stay out.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, Quality
+
+TASK_RUN = "task_run"
+GATE_RESULT = "gate_result"
+PROMOTION_DECISION = "promotion_decision"
+
+_DISPATCHER = "tracelake.dispatcher.v1"
+_GATE = "tracelake.gate.v1"
+_LAKE = "lake"  # source of every dataset's target
+_JOBS = "jobs"  # source of a job without outputs
+_LONGEST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class RunFact:
+    run_id: str
+    task_id: UUID
+    attempt: int
+    tenant: str
+    dag: str
+    job: str
+    generation_id: UUID
+    dataset_id: UUID | None
+    layer: str | None
+    status: str
+    start_time: datetime
+    end_time: datetime
+    triggered_by: str
+    error_code: str | None
+    version: int | None  # of the dataset that its output became part of
+    xid: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionFact:
+    id: UUID
+    run_id: str
+    task_id: UUID
+    attempt: int
+    tenant: str
+    dag: str
+    job: str
+    generation_id: UUID
+    dataset_id: UUID
+    dataset_version_id: UUID
+    from_layer: str
+    to_layer: str
+    allowed: bool
+    stage: str
+    reason: str
+    evaluated_at: datetime
+    xid: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFact:
+    promotion_id: UUID
+    gate: str  # policy or quality
+    number: int
+    rule_id: UUID | None
+    revision: int | None
+    rule_type: str
+    verdict: str
+    violations: int | None
+    examined: int | None
+    method: str | None
+    milliseconds: float | None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where this system stands among others, in the words of a record's context."""
+
+    cluster: str
+    workspace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A record to be stored, and which fact it is of."""
+
+    fact: str
+    record: MetadataRecord
+    context: MetadataContext
+
+
+def of_run(run: RunFact, place: Place) -> Emitted:
+    payload = {
+        "run_id": run.run_id,
+        "task_id": str(run.task_id),
+        "attempt": run.attempt,
+        "dag": run.dag,
+        "job": run.job,
+        "generation_id": str(run.generation_id),
+        "dataset_id": str(run.dataset_id) if run.dataset_id else None,
+        "layer": run.layer,
+        "status": run.status,
+        "start_time": _spelt(run.start_time),
+        "end_time": _spelt(run.end_time),
+        "triggered_by": run.triggered_by[:_LONGEST],
+        "error_code": run.error_code[:_LONGEST] if run.error_code else None,
+    }
+    if run.dataset_id is None or run.layer is None:
+        target, extras = MetadataTarget(source_id=_JOBS, schema=run.dag, table=run.job), {}
+    else:
+        target, extras = _target(run.layer, run.dataset_id), _extras(run.dataset_id, run.generation_id, run.version)
+    record = MetadataRecord(
+        target=target, kind=TASK_RUN, payload=payload, produced_at=run.end_time, producer_id=_DISPATCHER, quality=Quality.MEASURED, extras=extras
+    )
+    return Emitted(run.run_id, record, _context(run, place))
+
+
+def of_decision(decision: DecisionFact, place: Place) -> Emitted:
+    payload = {
+        "promotion_id": str(decision.id),
+        "run_id": decision.run_id,
+        "task_id": str(decision.task_id),
+        "attempt": decision.attempt,
+        "dataset_id": str(decision.dataset_id),
+        "dataset_version_id": str(decision.dataset_version_id),
+        "from_layer": decision.from_layer,
+        "to_layer": decision.to_layer,
+        "allowed": decision.allowed,
+        "stage": decision.stage,
+        "reason": decision.reason,
+        "evaluated_at": _spelt(decision.evaluated_at),
+    }
+    return Emitted(str(decision.id), _of_gate(decision, PROMOTION_DECISION, payload), _context(decision, place))
+
+
+def of_result(result: ResultFact, decision: DecisionFact, place: Place) -> Emitted:
+    payload = {
+        "promotion_id": str(decision.id),
+        "run_id": decision.run_id,
+        "gate": result.gate,
+        "number": result.number,
+        "rule_id": str(result.rule_id) if result.rule_id else None,
+        "revision": result.revision,
+        "rule_type": result.rule_type,
+        "verdict": result.verdict,
+        "violations": result.violations,
+        "examined": result.examined,
+        "method": result.method,
+        "milliseconds": result.milliseconds,
+    }
+    return Emitted(f"{decision.id} {result.gate} {result.number}", _of_gate(decision, GATE_RESULT, payload), _context(decision, place))
+
+
+def _of_gate(decision: DecisionFact, kind: str, payload: dict[str, Any]) -> MetadataRecord:
+    return MetadataRecord(
+        target=_target(decision.to_layer, decision.dataset_id),
+        kind=kind,
+        payload=payload,
+        produced_at=decision.evaluated_at,
+        producer_id=_GATE,
+        quality=Quality.MEASURED,
+        extras=_extras(decision.dataset_id, decision.generation_id, None),
+    )
+
+
+def _target(layer: str, dataset: UUID) -> MetadataTarget:
+    return MetadataTarget(source_id=_LAKE, schema=layer, table=str(dataset))
+
+
+def _extras(dataset: UUID, generation: UUID, version: int | None) -> dict[str, Any]:
+    return {"dataset": {"uuid": str(dataset), "generation": str(generation)} | ({"version": version} if version is not None else {})}
+
+
+def _context(fact: RunFact | DecisionFact, place: Place) -> MetadataContext:
+    return MetadataContext(
+        job_id=f"{fact.dag}/{fact.job}", run_id=fact.run_id, cluster=place.cluster, workspace=place.workspace, tenant=fact.tenant
+    )
+
+
+def _spelt(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

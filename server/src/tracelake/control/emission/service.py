@@ -1,0 +1,83 @@
+"""The emitter of the platform's own facts: reads runs and decisions in the order of their commits, and stores them as records.
+
+The tables of facts are the outbox: nothing is written for it where work is done. A crash between storing and moving on
+stores the same records again, which a repository answers with `same`.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import timedelta
+from uuid import UUID
+
+import structlog
+
+from tracelake.control.database.ids import new_id
+from tracelake.control.database.transactions import Database, Transaction, Watch, nobody_watches
+from tracelake.control.emission import store
+from tracelake.control.emission.facts import Emitted, Place, ResultFact, of_decision, of_result, of_run
+from tracelake.control.emission.store import Offset
+from tracelake.control.emission.storing import Storing
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Emission:
+    """Emits what is behind the offset of each stream; any number of processes have one."""
+
+    database: Database
+    storing: Storing
+    place: Place
+    batch: int = 500
+    lease: timedelta = timedelta(seconds=30)
+    watch: Watch = nobody_watches
+    holder: UUID = field(default_factory=new_id)
+
+    def run_once(self) -> int:
+        """One batch of each stream that has something; returns how many facts were emitted."""
+        with self.database.transaction("emission_look") as tx:
+            streams = store.waiting(tx)
+        return sum(self._emit(stream) for stream in streams)
+
+    def _emit(self, stream: str) -> int:
+        with self.database.transaction("emission_take") as tx:
+            after = store.take(tx, stream, holder=self.holder, lease=self.lease)
+            if after is None:
+                return 0
+            facts, records, end = self._read(tx, stream, after)
+        refused = self._store(records) if records else []
+        with self.database.transaction("emission_move_on") as tx:
+            if refused:
+                store.refuse(tx, refused)
+            store.move_on(tx, stream, holder=self.holder, to=end)
+        return facts
+
+    def _read(self, tx: Transaction, stream: str, after: Offset) -> tuple[int, list[Emitted], Offset]:
+        if stream == store.RUNS:
+            runs = store.runs(tx, after=after, limit=self.batch)
+            end = Offset(runs[-1].xid, runs[-1].seq) if runs else after
+            return len(runs), [of_run(run, self.place) for run in runs], end
+        decisions = store.decisions(tx, after=after, limit=self.batch)
+        results: dict[UUID, list[ResultFact]] = defaultdict(list)
+        for result in store.results(tx, [decision.id for decision in decisions]) if decisions else []:
+            results[result.promotion_id].append(result)
+        records = [
+            emitted
+            for decision in decisions
+            for emitted in (*(of_result(result, decision, self.place) for result in results[decision.id]), of_decision(decision, self.place))
+        ]
+        return len(decisions), records, Offset(decisions[-1].xid, decisions[-1].seq) if decisions else after
+
+    def _store(self, records: list[Emitted]) -> list[tuple[str, str, str]]:
+        """Returns what was not taken; a repository that does not answer is an error, and everything stays as it is."""
+        self.watch("emission_store:before")
+        results = self.storing(records)
+        self.watch("emission_store:after")
+        refused = [
+            (emitted.record.kind, emitted.fact, str((result.problem or {}).get("code", result.result)))
+            for emitted, result in zip(records, results, strict=True)
+            if not result.accepted
+        ]
+        for kind, fact, code in refused:
+            _log.error("a record of the platform itself was not taken", kind=kind, fact=fact, code=code)
+        return refused

@@ -1,0 +1,39 @@
+"""Where the platform's own records go: into the repository of their tenant, or onto the bus."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from tracelake.control.emission.facts import Emitted
+from tracelake_sdk.bus import EVENTS, Bus
+from tracelake_sdk.records import StoreResult
+from tracelake_sdk.repository.contract import MetadataRepository
+from tracelake_sdk.repository.each import store_each
+from tracelake_sdk.subscribers import told
+
+RepositoryOf = Callable[[str], MetadataRepository]               # by tenant
+Storing = Callable[[Sequence[Emitted]], list[StoreResult]]       # one answer a record, in their order
+_TOLD: Literal["stored"] = "stored"
+
+
+def into_repositories(repository_of: RepositoryOf) -> Storing:
+    def store(records: Sequence[Emitted]) -> list[StoreResult]:
+        places: dict[str, list[int]] = {}
+        for place, emitted in enumerate(records):
+            places.setdefault(emitted.context.tenant, []).append(place)
+        results: dict[int, StoreResult] = {}
+        for tenant, mine in places.items():
+            answers = store_each(repository_of(tenant), [(records[place].record, records[place].context) for place in mine])
+            results.update(zip(mine, answers, strict=True))
+        return [results[place] for place in range(len(records))]
+
+    return store
+
+
+def onto_bus(bus: Bus) -> Storing:
+    """What the repository makes of them is its subscriber's to say."""
+
+    def store(records: Sequence[Emitted]) -> list[StoreResult]:
+        bus.publish(EVENTS, [told(emitted.record, emitted.context) for emitted in records])
+        return [StoreResult(result=_TOLD) for _ in records]
+
+    return store

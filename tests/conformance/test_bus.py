@@ -1,0 +1,260 @@
+"""One meaning of the bus, whatever carries it: in this process, on Postgres, on Kafka."""
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from support.databases import StateDatabase
+from support.kafka_brokers import KafkaBroker, running_broker
+
+from tracelake.control.bus.kafka import KafkaBus
+from tracelake.control.bus.postgres import PostgresBus
+from tracelake.control.database.transactions import Database
+from tracelake_sdk.bus import STORED, Bus, MemoryBus, Message, Received, Subscription
+from tracelake_sdk.record_errors import RepositoryUnavailable
+from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget
+from tracelake_sdk.subscribers import MemoryOffsets, RecordCounts, Refused, StoredRelay, Subscriber, heard, storing, told
+from tracelake_sdk.testing import MemoryRepository
+
+LONGEST = 60.0
+KAFKA = pytest.param("kafka", marks=pytest.mark.xdist_group("kafka"))  # one broker a run
+CONTEXT = MetadataContext(job_id="shop/load", run_id="run:1", cluster="test", workspace="test", tenant="main")
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    with running_broker(tmp_path_factory.mktemp("kafka") / "broker") as running:
+        yield running
+
+
+@pytest.fixture(params=["memory", "postgres", KAFKA])
+def bus(request: pytest.FixtureRequest) -> Iterator[Bus]:
+    match request.param:
+        case "memory":
+            yield MemoryBus()
+        case "postgres":
+            database: StateDatabase = request.getfixturevalue("database")
+            with Database(database.service_url, size=4) as opened:
+                yield PostgresBus(opened)
+        case _:
+            running: KafkaBroker = request.getfixturevalue("broker")
+            opened_bus = KafkaBus(running.servers, patience=0.2)
+            yield opened_bus
+            opened_bus.close()
+
+
+@pytest.fixture
+def topic() -> str:
+    """Of this test alone: the broker serves them all."""
+    return f"test.{uuid.uuid4().hex}"
+
+
+def numbers(*values: int, key: str | None = None) -> list[Message]:
+    return [Message({"n": value}, key) for value in values]
+
+
+def read_until(subscription: Subscription, number: int, *, limit: int = 100) -> list[Received]:
+    """What is behind the last commit, once there is so much of it."""
+    deadline = time.monotonic() + LONGEST
+    while len(found := subscription.read(limit)) < number:
+        assert time.monotonic() < deadline, f"only {len(found)} of {number} messages came"
+    return found
+
+
+def run_until(subscriber: Subscriber, handled: int, set_aside: int = 0) -> None:
+    deadline = time.monotonic() + LONGEST
+    while subscriber.handled + subscriber.set_aside < handled + set_aside:
+        subscriber.run_once()
+        assert time.monotonic() < deadline, f"{subscriber.name} handled {subscriber.handled} and set aside {subscriber.set_aside}"
+    assert (subscriber.handled, subscriber.set_aside) == (handled, set_aside)
+
+
+def bodies(messages: Sequence[Received]) -> list[int]:
+    return [message.body["n"] for message in messages]
+
+
+def record(number: int, kind: str = "ingestion_runtime", **payload: object) -> MetadataRecord:
+    return MetadataRecord(
+        target=MetadataTarget(source_id="pg", schema="public", table=f"t{number}"),
+        kind=kind,
+        payload={"duration_seconds": 1.5, "retries": 0, "outcome": "success", "window_start": None, "window_end": None, "slice_filter": []} | payload,
+        produced_at=datetime(2026, 1, 1, tzinfo=UTC),
+        producer_id="test.v1",
+    )
+
+
+@pytest.mark.proves("M4.1")
+def test_messages_come_in_order_and_again_until_they_are_committed(bus: Bus, topic: str):
+    bus.publish(topic, numbers(1, 2))
+    bus.publish(topic, numbers(3))
+    subscription = bus.subscribe(topic, f"{topic}.reader")
+    assert bodies(read_until(subscription, 3)) == [1, 2, 3]
+    assert bodies(subscription.read()) == [1, 2, 3]
+    subscription.commit(subscription.read(2))
+    assert bodies(read_until(subscription, 1)) == [3]
+    subscription.commit(subscription.read())
+    assert subscription.read() == []
+    subscription.close()
+
+
+@pytest.mark.proves("M4.1")
+def test_subscribers_have_offsets_of_their_own_and_a_new_one_begins_at_the_beginning(bus: Bus, topic: str):
+    bus.publish(topic, numbers(1, 2))
+    quick = bus.subscribe(topic, f"{topic}.quick")
+    quick.commit(read_until(quick, 2))
+    bus.publish(topic, numbers(3))
+    assert bodies(read_until(quick, 1)) == [3]
+    late = bus.subscribe(topic, f"{topic}.late")
+    assert bodies(read_until(late, 3)) == [1, 2, 3]
+    quick.close()
+    late.close()
+
+
+@pytest.mark.proves("M4.1")
+def test_what_was_not_committed_is_delivered_again_to_whoever_comes_next(bus: Bus, topic: str):
+    bus.publish(topic, numbers(1, 2, 3))
+    first = bus.subscribe(topic, f"{topic}.reader")
+    first.commit(read_until(first, 3)[:1])
+    first.close()
+    again = bus.subscribe(topic, f"{topic}.reader")
+    assert bodies(read_until(again, 2)) == [2, 3]
+    again.close()
+
+
+def test_an_empty_topic_gives_nothing_and_topics_do_not_mix(bus: Bus, topic: str):
+    bus.publish(f"{topic}.other", numbers(9))
+    bus.publish(topic, [])
+    subscription = bus.subscribe(topic, f"{topic}.reader")
+    assert subscription.read() == []
+    bus.publish(topic, [Message({"n": 1, "text": "ß → 日本", "nothing": None, "float": 1.0}, key="a/b")])
+    [message] = read_until(subscription, 1)
+    assert message.body == {"n": 1, "text": "ß → 日本", "nothing": None, "float": 1.0} and message.key == "a/b"
+    assert isinstance(message.body["float"], float)
+    subscription.close()
+
+
+@pytest.mark.proves("M4.1")
+def test_one_failing_subscriber_never_stops_another(bus: Bus, topic: str):
+    seen: list[int] = []
+
+    def keeps(messages: Sequence[Received]) -> Sequence[Refused]:
+        seen.extend(bodies(messages))
+        return []
+
+    def breaks(messages: Sequence[Received]) -> Sequence[Refused]:
+        raise RepositoryUnavailable
+
+    bus.publish(topic, numbers(*range(20)))
+    broken, sound = Subscriber(bus, topic, f"{topic}.broken", breaks), Subscriber(bus, topic, f"{topic}.sound", keeps)
+    run_until(sound, 20)
+    deadline = time.monotonic() + LONGEST
+    failed = 0
+    while failed < 3:  # it goes on failing, and loses nothing by it
+        try:
+            broken.run_once()
+        except RepositoryUnavailable:
+            failed += 1
+        assert time.monotonic() < deadline
+    assert seen == list(range(20)) and (broken.handled, broken.set_aside) == (0, 0)
+    broken._handle = keeps  # mended
+    run_until(broken, 20)
+    assert seen == [*range(20), *range(20)]
+    broken.close()
+    sound.close()
+
+
+@pytest.mark.proves("M4.1")
+def test_a_poisoned_message_is_set_aside_after_its_tries_and_what_is_behind_it_goes_on(bus: Bus, topic: str):
+    seen: list[int] = []
+    tries = 0
+
+    def chokes_on_3(messages: Sequence[Received]) -> Sequence[Refused]:
+        nonlocal tries
+        if 3 in bodies(messages):
+            tries += len(messages) == 1
+            raise ValueError("secret words of the message")
+        seen.extend(bodies(messages))
+        return []
+
+    bus.publish(topic, numbers(*range(6)))
+    subscriber = Subscriber(bus, topic, f"{topic}.reader", chokes_on_3, tries=4)
+    run_until(subscriber, 5, 1)
+    assert seen == [0, 1, 2, 4, 5] and tries == 4
+    aside = bus.subscribe(subscriber.aside, f"{topic}.looker")
+    [message] = read_until(aside, 1)
+    assert message.body["body"] == {"n": 3} and message.body["problem"] == {"code": "internal", "title": "ValueError"}
+    aside.close()
+    subscriber.close()
+
+
+@pytest.mark.proves("M4.1")
+def test_the_repository_and_the_counts_are_two_subscribers_of_the_same_records(bus: Bus, topic: str):
+    repository, counts = MemoryRepository(), RecordCounts()
+    good = [record(number, outcome="failed" if number == 2 else "success") for number in range(5)]
+    bus.publish(topic, [told(one, CONTEXT) for one in good])
+    bus.publish(topic, [told(record(9, outcome=17), CONTEXT), Message({"no": "record"})])
+    stores, counter = Subscriber(bus, topic, f"{topic}.repository", storing(lambda tenant: repository)), Subscriber(bus, topic, f"{topic}.counts", counts.handle)
+    run_until(stores, 5, 2)
+    run_until(counter, 6, 1)
+    assert {stored.record.target.table for stored in repository.tail(CONTEXT).items} == {f"t{number}" for number in range(5)}
+    assert counts.now() == {("ingestion_runtime", "success"): 4, ("ingestion_runtime", "failed"): 1, ("ingestion_runtime", ""): 1}
+    aside = bus.subscribe(stores.aside, f"{topic}.looker")
+    assert {message.body["problem"]["code"] for message in read_until(aside, 2)} == {"record_refused"}
+    for open_one in (stores, counter, aside):
+        open_one.close()
+
+
+@pytest.mark.proves("M2.5")
+def test_what_a_repository_accepted_is_told_with_its_offset(bus: Bus):
+    repository = MemoryRepository(tenant := f"tenant_{uuid.uuid4().hex}")
+    context = CONTEXT.model_copy(update={"tenant": tenant})
+    offsets = MemoryOffsets()
+    relay = StoredRelay(bus, repository, context, offsets, batch=2)
+    repository.bulk_store([record(number) for number in range(3)], context)
+    assert [relay.run_once() for _ in range(3)] == [2, 1, 0]
+    subscription = bus.subscribe(STORED, f"looker.{tenant}")
+    deadline = time.monotonic() + LONGEST
+    mine: list[Received] = []
+    while len(mine) < 3:
+        batch = subscription.read()
+        mine += [message for message in batch if message.body["stored"]["context"]["tenant"] == tenant]
+        subscription.commit(batch)
+        assert time.monotonic() < deadline
+    assert [message.body["stored"]["record"]["target"]["table"] for message in mine] == ["t0", "t1", "t2"]
+    assert repository.tail(context, mine[-1].body["offset"]).items == []
+    subscription.close()
+
+
+def test_a_told_record_is_heard_as_it_was(bus: Bus, topic: str):
+    bus.publish(topic, [told(record(1), CONTEXT)])
+    subscription = bus.subscribe(topic, f"{topic}.reader")
+    assert heard(read_until(subscription, 1)[0]) == (record(1), CONTEXT)
+    subscription.close()
+
+
+@pytest.mark.proves("M4.1")
+@pytest.mark.xdist_group("kafka")
+def test_a_broker_that_restarts_loses_nothing_and_its_subscribers_go_on(broker: KafkaBroker, topic: str, tmp_path: Path):
+    bus = KafkaBus(broker.servers, patience=0.2)
+    repository = MemoryRepository()
+    records = [record(number) for number in range(6)]
+    bus.publish(topic, [told(one, CONTEXT) for one in records[:3]])
+    subscriber = Subscriber(bus, topic, f"{topic}.repository", storing(lambda tenant: repository), batch=2)
+    run_until(subscriber, 3)
+    broker.stop()
+    broker.start()
+    bus.publish(topic, [told(one, CONTEXT) for one in records[3:]])
+    run_until(subscriber, 6)
+    subscriber.close()
+    # A subscriber of the same name goes on behind it; another one hears everything that was ever told.
+    again = Subscriber(bus, topic, f"{topic}.repository", storing(lambda tenant: repository))
+    bus.publish(topic, [told(record(6), CONTEXT)])
+    run_until(again, 1)
+    other = Subscriber(bus, topic, f"{topic}.other", storing(lambda tenant: repository))
+    run_until(other, 7)
+    assert len(repository.tail(CONTEXT).items) == 7
+    for open_one in (again, other, bus):
+        open_one.close()
