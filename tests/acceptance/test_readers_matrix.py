@@ -2,21 +2,27 @@
 
 import json
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
 
 import pytest
 from support.databases import fresh_database
 from support.queries import QueryLake, query_lake
 from support.registries import REPORTS, SAMPLE, fill
 
+from tracelake.control.records.service import Records, Tenant
 from tracelake.embedded.postgres import EmbeddedPostgres
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import Forbidden, TracelakeError
+from tracelake_sdk.record_errors import TenantMismatch
+from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, MetadataTarget, PathFilter, RecordFilters, StoredRecord
+from tracelake_sdk.repository.remote import RemoteRepository
 
 from .test_cli import Shell
 
-pytestmark = [pytest.mark.proves("T5.1", "T5.2", "T5.3"), pytest.mark.xdist_group("readers")]
+pytestmark = [pytest.mark.proves("T5.1", "T5.2", "T5.3", "M2.4"), pytest.mark.xdist_group("readers")]
 
 RAW, CLEAN, SALES = "sample_raw", "sample_clean", "sales"
 ALL, NONE = frozenset({RAW, CLEAN, SALES}), frozenset[str]()
@@ -65,6 +71,12 @@ class Org:
     def client(self, name: str) -> Client:
         return self.lake.client(self.tokens[name])
 
+    def repository(self, name: str) -> RemoteRepository:
+        return RemoteRepository(self.lake.api_url, self.tokens[name])
+
+    def uuid(self, name: str) -> str:
+        return str(self.lake.one("SELECT dataset_id FROM dataset_name WHERE name = %s", name))
+
 
 @pytest.fixture(scope="module")
 def org(postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Org]:
@@ -87,7 +99,9 @@ def org(postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory) ->
         fill(lake, 1, 2)
         for name, then in THEN.items():
             shell("dataset", "pin", name, "--as", then)
-        yield _facts(lake, tokens)
+        org = _facts(lake, tokens)
+        _tell_records(org)
+        yield org
 
 
 def _admin_token(lake: QueryLake) -> str:
@@ -104,7 +118,7 @@ def _people(shell: Shell, tokens: dict[str, str]) -> None:
         shell("admin", "user", "create", name, *(word for role in roles for word in ("--role", role)))
         tokens[name] = shell.json("admin", "token", "create", name, "--user", name)["token"]
     shell("admin", "role", "add", "reader", "both")
-    tokens["board"] = shell.json("admin", "token", "create", "board", "--service", "--scope", "read", "--scope", "operate", "--role", "analysts")["token"]
+    tokens["board"] = shell.json("admin", "token", "create", "board", "--service", "--scope", "read", "--scope", "operate", "--scope", "records:read", "--role", "analysts")["token"]
     tokens["mute"] = shell.json("admin", "token", "create", "mute", "--service", "--scope", "deploy", "--role", "analysts")["token"]
     tokens["digger"] = shell.json("admin", "token", "create", "digger", "--worker", "--pool", "default")["token"]
 
@@ -117,6 +131,100 @@ def _facts(lake: QueryLake, tokens: dict[str, str]) -> Org:
         tasks = {task.dag: str(task.id) for task in admin.tasks().items}
     assert set(decided) == ALL
     return Org(lake, tokens, {name: str(decided[name].id) for name in ALL}, {name: decided[name].run_id for name in ALL}, receipts, tasks)
+
+
+LAYERS = {RAW: "bronze", CLEAN: "silver", SALES: "gold"}
+FREE = MetadataTarget(source_id="shop", schema="public", table="free")      # about no dataset
+SHARED = MetadataTarget(source_id="shop", schema="public", table="shared")  # records about several, and about none
+KIND = "ingestion_runtime"
+PAYLOAD = {"duration_seconds": 1.5, "retries": 0, "outcome": "success", "window_start": None, "window_end": None, "slice_filter": []}
+CONTEXT = MetadataContext(run_id="told", cluster="test", workspace="test", tenant="main")
+MINE = RecordFilters(kinds=[KIND], producer_id="matrix.v1")  # what the platform tells of itself stands aside
+
+
+def own_target(org: Org, name: str) -> MetadataTarget:
+    return MetadataTarget(source_id="lake", schema=LAYERS[name], table=org.uuid(name))
+
+
+def named_target(name: str) -> MetadataTarget:
+    return MetadataTarget(source_id="lake", schema=LAYERS[name], table=name)
+
+
+def source_target(name: str) -> MetadataTarget:
+    """Not the dataset itself, but what it was loaded from."""
+    return MetadataTarget(source_id="shop", schema="public", table=f"{name}_source")
+
+
+def _tell_records(org: Org) -> None:
+    """Two records about each dataset, one by its target and one by what it names; one about a shared target each; and two about no dataset."""
+
+    def told(target: MetadataTarget, name: str | None, minute: int) -> MetadataRecord:
+        extras = {"dataset": {"uuid": org.uuid(name)}} if name else {}
+        at = datetime(2026, 1, 1, 0, minute, tzinfo=UTC)
+        return MetadataRecord(target=target, kind=KIND, payload=PAYLOAD | {"retries": minute}, produced_at=at, producer_id="matrix.v1", extras=extras)
+
+    records = [told(FREE, None, 1), told(SHARED, None, 2)]
+    for minute, name in enumerate(sorted(ALL), 10):
+        own = told(own_target(org, name), None, minute)
+        records += [own, told(source_target(name), name, minute), told(SHARED, name, minute).model_copy(update={"producer_id": f"matrix.{name}.v1"})]
+    with org.repository("admin") as repository:
+        assert [result for result in repository.bulk_store(records, CONTEXT) if result.result != "stored"] == []
+    # Another tenant's records about the same targets are nowhere.
+    other = UUID(int=7)
+    org.lake.query("INSERT INTO org (id, name) VALUES (%s, 'other')", other)
+    elsewhere = CONTEXT.model_copy(update={"tenant": "other"})
+    late = [record.model_copy(update={"produced_at": datetime(2026, 2, 1, tzinfo=UTC)}) for record in records]
+    Records(org.lake.control.database).bulk_store(Tenant(other, "other"), late, elsewhere)
+
+
+def about(records: Iterable[StoredRecord]) -> set[tuple[str, int]]:
+    """Of whom they are, and which."""
+    return {(stored.record.target.table, stored.record.payload["retries"]) for stored in records}
+
+
+Recorded = Callable[[Org, RemoteRepository, str], object]
+# Of a dataset: there for those who read its rows, and for all others as if nobody had told it.
+RECORDS: dict[str, Recorded] = {
+    "GET /v1/records/latest": lambda org, repository, name: repository.latest(own_target(org, name), KIND, CONTEXT),
+    "GET /v1/records/latest by name": lambda org, repository, name: repository.latest(named_target(name), KIND, CONTEXT),
+    "GET /v1/records/latest of its source": lambda org, repository, name: repository.latest(source_target(name), KIND, CONTEXT),
+    "GET /v1/records/history": lambda org, repository, name: repository.history(own_target(org, name), KIND, CONTEXT).items,
+    "GET /v1/records/history by name": lambda org, repository, name: repository.history(named_target(name), KIND, CONTEXT).items,
+    "POST /v1/records/query": lambda org, repository, name: repository.query(MINE.model_copy(update={"source_id": "lake", "table": name}), CONTEXT).items,
+    "POST /v1/records/query by run": lambda org, repository, name: [
+        stored for stored in repository.query(MINE.model_copy(update={"run_id": "told"}), CONTEXT) if stored.record.target == own_target(org, name)
+    ],
+    "POST /v1/records/query by what it names": lambda org, repository, name: repository.query(
+        MINE.model_copy(update={"where": [PathFilter.model_validate({"path": "extras.dataset.uuid", "op": "eq", "value": org.uuid(name)})]}), CONTEXT
+    ).items,
+    "POST /v1/records/aggregate": lambda org, repository, name: repository.aggregate(
+        MINE.model_copy(update={"source_id": "lake", "table": name}), Aggregation(), CONTEXT
+    )[0].records,
+    "GET /v1/records/query": lambda org, repository, name: _get(org, repository, f"query?kinds={KIND}&source_id=lake&table={name}")["items"],
+    "GET /v1/records/aggregate": lambda org, repository, name: _get(org, repository, f"aggregate?kinds={KIND}&source_id=lake&table={name}")[0]["records"],
+}
+# All that somebody sees, by each path that lists.
+RECORD_LISTS: dict[str, Callable[[RemoteRepository], set[tuple[str, int]]]] = {
+    "POST /v1/records/query": lambda repository: about(repository.query(MINE.model_copy(update={"producer_id": None, "limit": 10_000}), CONTEXT)),
+    "GET /v1/records/tail": lambda repository: about(repository.tail(CONTEXT, kinds=[KIND]).items),
+    "GET /v1/records/tail as a stream": lambda repository: about(next(iter(repository.follow(CONTEXT, kinds=[KIND]))).items),
+}
+
+
+def _get(org: Org, repository: RemoteRepository, path: str):
+    """As somebody asks who has no SDK."""
+    token = next(org.tokens[who] for who in org.tokens if org.tokens[who] in str(repository._http.headers["authorization"]))
+    request = urllib.request.Request(f"{org.lake.api_url}/v1/records/{path}", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request) as answered:
+        return json.load(answered)
+
+
+def seen_by(org: Org, person: Person) -> set[tuple[str, int]]:
+    minutes = dict(zip(sorted(ALL), range(10, 13), strict=True))
+    seen = {(FREE.table, 1), (SHARED.table, 2)}
+    for name in person.reads:
+        seen |= {(org.uuid(name), minutes[name]), (f"{name}_source", minutes[name]), (SHARED.table, minutes[name])}
+    return seen
 
 
 def reading_dag(name: str) -> str:
@@ -182,7 +290,7 @@ DAG_LISTS: dict[str, Callable[[Client], set[str]]] = {
 }
 # Of no dataset: who calls, what holds for layers, and a caller's own questions; and what only admins are shown.
 ELSEWHERE = {
-    "GET /v1/me", "GET /v1/policies", "GET /v1/queries", "GET /v1/queries/{id}", "GET /v1/saved-queries", "GET /v1/saved-queries/{name}",
+    "GET /v1/me", "GET /v1/kinds", "GET /v1/kinds/{name}", "GET /v1/policies", "GET /v1/queries", "GET /v1/queries/{id}", "GET /v1/saved-queries", "GET /v1/saved-queries/{name}",
     "GET /v1/admin/audit", "GET /v1/admin/grants", "GET /v1/admin/read-roles/{dataset}", "GET /v1/admin/roles", "GET /v1/admin/tokens", "GET /v1/admin/users",
     "GET /healthz", "GET /readyz", "GET /metrics", "GET /internal/task-fetch",
 }  # fmt: skip
@@ -224,6 +332,45 @@ def test_every_reader_sees_what_its_roles_let_it_see_on_every_path(org: Org):
     assert wrong == []
 
 
+def test_a_record_about_a_dataset_is_there_for_those_who_read_it_and_nowhere_else(org: Org):
+    wrong: list[tuple[str, str, str, object]] = []
+    for who, person in PEOPLE.items():
+        with org.repository(who) as repository:
+            for name in sorted(ALL):
+                for path, ask in RECORDS.items():
+                    if (found := answer(lambda ask=ask, name=name: ask(org, repository, name))) != ("yes" if name in person.reads else "nothing"):
+                        wrong.append((who, path, name, found))
+            seen = seen_by(org, person)
+            for path, listed in RECORD_LISTS.items():
+                if (found := listed(repository)) != seen:
+                    wrong.append((who, path, "", found ^ seen))
+            counted = repository.aggregate(MINE.model_copy(update={"producer_id": None}), Aggregation(), CONTEXT)[0].records
+            if counted != len(seen):
+                wrong.append((who, "POST /v1/records/aggregate", "", counted))
+            targets = {target.table for target in repository.targets(CONTEXT, KIND)}
+            if targets != {table for table, _ in seen}:
+                wrong.append((who, "GET /v1/records/targets", "", targets))
+            newest = repository.latest(SHARED, KIND, CONTEXT)
+            if newest is None or (SHARED.table, newest.record.payload["retries"]) != max((one for one in seen if one[0] == SHARED.table), key=lambda one: one[1]):
+                wrong.append((who, "GET /v1/records/latest", "shared", newest))
+    assert wrong == []
+
+
+def test_another_tenant_is_refused_by_name_and_seen_by_nobody(org: Org):
+    other = CONTEXT.model_copy(update={"tenant": "other"})
+    for who in PEOPLE:
+        with org.repository(who) as repository:
+            for ask in (
+                lambda r=repository: r.latest(FREE, KIND, other), lambda r=repository: r.history(FREE, KIND, other), lambda r=repository: r.query(MINE, other),
+                lambda r=repository: r.aggregate(MINE, Aggregation(), other), lambda r=repository: r.targets(other), lambda r=repository: r.tail(other),
+            ):  # fmt: skip
+                with pytest.raises(TenantMismatch):
+                    ask()
+            assert {stored.context.tenant for stored in repository.query(RecordFilters(limit=10_000), CONTEXT)} <= {"main"}
+    with org.repository("admin") as repository, pytest.raises(TenantMismatch):
+        repository.bulk_store([], other)
+
+
 def test_a_dag_reads_what_its_deployer_reads(org: Org):
     for who, person in PEOPLE.items():
         with org.client(who) as client:
@@ -248,9 +395,14 @@ def test_those_who_may_not_ask_are_refused_everywhere(org: Org):
             asked = [*(lambda ask=ask: ask(org, client, SALES) for ask in (*ROWS.values(), *FACTS.values()))]
             asked += [lambda listed=listed: listed(client) for listed in (*LISTS.values(), *DAG_LISTS.values())]
             asked += [lambda look=look: look(org, client, "sample") for look in DAGS.values()]
-            for ask in asked:
-                with pytest.raises(Forbidden):
-                    ask()
+            with org.repository(who) as repository:
+                asked += [lambda ask=ask, r=repository: ask(org, r, SALES) for path, ask in RECORDS.items() if not path.startswith("GET /v1/records/query")
+                          and not path.startswith("GET /v1/records/aggregate")]
+                asked += [lambda listed=listed, r=repository: listed(r) for listed in RECORD_LISTS.values()]
+                asked += [lambda r=repository: r.targets(CONTEXT), lambda r=repository: r.kinds(), lambda r=repository: r.kind(KIND)]
+                for ask in asked:
+                    with pytest.raises(Forbidden):
+                        ask()
 
 
 def test_what_a_refusal_says_is_what_it_says_of_a_name_that_is_not_there(org: Org):
@@ -272,6 +424,8 @@ def test_no_path_that_reads_is_left_out(org: Org):
     with urllib.request.urlopen(f"{org.lake.api_url}/openapi.json") as answered:
         paths = json.load(answered)["paths"]
     there = {f"GET {path}" for path, methods in paths.items() if "get" in methods}
-    tried = {" ".join(path.split()[:2]) for path in (*ROWS, *FACTS, *LISTS, *DAGS, *DAG_LISTS)}
+    tried = {" ".join(path.split()[:2]) for path in (*ROWS, *FACTS, *LISTS, *DAGS, *DAG_LISTS, *RECORDS, *RECORD_LISTS)} | {"GET /v1/records/targets"}
     assert there - {path for path in tried if path.startswith("GET")} == ELSEWHERE
-    assert {path for path in tried if path.startswith("POST")} == {"POST /v1/query", "POST /v1/queries/{id}/replay"}
+    assert {path for path in tried if path.startswith("POST")} == {
+        "POST /v1/query", "POST /v1/queries/{id}/replay", "POST /v1/records/query", "POST /v1/records/aggregate",
+    }  # fmt: skip

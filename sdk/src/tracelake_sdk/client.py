@@ -54,19 +54,13 @@ class Client:
     """
 
     def __init__(self, api_url: str | None = None, token: str | None = None, *, timeout: float = 30.0) -> None:
-        files = HomeFiles(default_home())
-        self.api_url: str = _checked(api_url or os.environ.get("TRACELAKE_API_URL") or _kept(files, HomeFiles.api_url) or _nowhere(files))
-        local = _is_this_machine(self.api_url)
-        token = (token or os.environ.get("TRACELAKE_TOKEN") or (_kept(files, HomeFiles.admin_token) if local else None) or "").strip()
-        if not token:
-            raise Unauthenticated(f"There is no token for {self.api_url}; set TRACELAKE_TOKEN.")
-        if not token.isascii() or not token.isprintable():
-            raise SettingInvalid("TRACELAKE_TOKEN: a token is one line of plain characters")
+        found, token = find_system(api_url, token)
+        self.api_url: str = found
         self._http: httpx2.Client = httpx2.Client(
             base_url=self.api_url,
             headers={"Authorization": f"Bearer {token}"},
             timeout=httpx2.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS)),
-            trust_env=not local,  # a proxy is for other machines
+            trust_env=not is_this_machine(self.api_url),  # a proxy is for other machines
             verify=httpx2.URL(self.api_url).scheme != "http",  # plain http has nothing to verify, and reading certificates takes its time
         )
         self.admin: Administration = Administration(self._get, self._post)
@@ -409,6 +403,19 @@ def _place(dag: str, job: str | None) -> str:
     return f"/v1/dags/{_part(dag)}" if job is None else f"/v1/dags/{_part(dag)}/jobs/{_part(job)}"
 
 
+def find_system(api_url: str | None = None, token: str | None = None) -> tuple[str, str]:
+    """Address and token, as `Client` says; raises NotRunning, Unauthenticated or SettingInvalid."""
+    files = HomeFiles(default_home())
+    found = address_of(api_url or os.environ.get("TRACELAKE_API_URL") or _kept(files, HomeFiles.api_url) or _nowhere(files))
+    kept = _kept(files, HomeFiles.admin_token) if is_this_machine(found) else None
+    token = (token or os.environ.get("TRACELAKE_TOKEN") or kept or "").strip()
+    if not token:
+        raise Unauthenticated(f"There is no token for {found}; set TRACELAKE_TOKEN.")
+    if not token.isascii() or not token.isprintable():
+        raise SettingInvalid("TRACELAKE_TOKEN: a token is one line of plain characters")
+    return found, token
+
+
 def _nowhere(files: HomeFiles) -> str:
     raise NotRunning(f"No Tracelake system runs in {files.home}; start one with `tracelake up`, or set TRACELAKE_API_URL and TRACELAKE_TOKEN.")
 
@@ -420,7 +427,8 @@ def _kept(files: HomeFiles, value: Callable[[HomeFiles], str | None]) -> str | N
         raise SettingInvalid(f"TRACELAKE_HOME: {files.home} cannot be read ({type(error).__name__}); choose a home of this user") from error
 
 
-def _checked(api_url: str) -> str:
+def address_of(api_url: str) -> str:
+    """The address as it is used; raises SettingInvalid."""
     try:
         address = httpx2.URL(api_url)
         usable = address.scheme in ("http", "https") and bool(address.host) and 0 < (address.port or 80) < 65536
@@ -431,7 +439,7 @@ def _checked(api_url: str) -> str:
     return api_url.rstrip("/")
 
 
-def _is_this_machine(api_url: str) -> bool:
+def is_this_machine(api_url: str) -> bool:
     host = httpx2.URL(api_url).host
     try:
         return ipaddress.ip_address(host).is_loopback

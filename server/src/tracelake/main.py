@@ -53,6 +53,15 @@ def query(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def records(arguments: argparse.Namespace) -> int:
+    """Run the records service by itself: metadata records and kinds, with a database and tokens of its own."""
+    from tracelake.control.records_process import run
+    from tracelake.settings import read_settings
+
+    run(read_settings())
+    return 0
+
+
 def migrate(arguments: argparse.Namespace) -> int:
     """Bring a given Postgres to this release's schema, as the role that owns it."""
     from tracelake.embedded.supervisor import run_migrations
@@ -61,7 +70,8 @@ def migrate(arguments: argparse.Namespace) -> int:
     database = read_settings().database
     if database.owner_url is None:
         raise SettingInvalid("TRACELAKE__DATABASE__OWNER_URL: set it to the role that owns the schema; the embedded Postgres is migrated by `tracelaked up`")
-    applied = run_migrations(database.owner_url.get_secret_value(), database.url.get_secret_value() if database.url else None)
+    service_url = database.url.get_secret_value() if database.url else None
+    applied = run_migrations(database.owner_url.get_secret_value(), service_url, records_alone=arguments.program == "records")
     for name in applied:
         _say(f"applied {name}")
     _say(f"{len(applied)} migrations applied; the schema is up to date")
@@ -84,7 +94,7 @@ def doctor(arguments: argparse.Namespace) -> int:
     return _FAILED if any(check.ok is False for check in checks) else 0
 
 
-_COMMANDS: tuple[Callable[[argparse.Namespace], int], ...] = (up, control, worker, query, migrate, doctor)
+_COMMANDS: tuple[Callable[[argparse.Namespace], int], ...] = (up, control, worker, query, records, migrate, doctor)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -105,6 +115,8 @@ def _parser() -> argparse.ArgumentParser:
     for command in _COMMANDS:
         words = commands.add_parser(command.__name__, help=command.__doc__, description=command.__doc__)
         words.set_defaults(command=command)
+        if command is migrate:
+            words.add_argument("--for", dest="program", choices=("all", "records"), default="all", help="`records`: only what `tracelaked records` needs")
         if command is doctor:
             words.add_argument("-o", "--output", choices=("table", "json"), default="table", help="how to print the checks")
     return parser

@@ -4,11 +4,9 @@ import gc
 import threading
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from types import FrameType
 from uuid import UUID
 
 import structlog
-import uvicorn
 
 from tracelake.chaos import watch_for
 from tracelake.control.access.administration import Administration, ensure_reserved_roles
@@ -25,6 +23,7 @@ from tracelake.control.database import migrations
 from tracelake.control.database.transactions import Database, Role, Watch, nobody_watches
 from tracelake.control.database.wakeups import WakeUps
 from tracelake.control.deploys.service import Deploys
+from tracelake.control.emission.loops import RecordLoops
 from tracelake.control.explain.service import Explaining
 from tracelake.control.outbox.service import Drainer
 from tracelake.control.outbox.webhook import Webhook
@@ -34,8 +33,14 @@ from tracelake.control.queries.forwarding import Forwarding
 from tracelake.control.queries.pins import Pins
 from tracelake.control.queries.receipts import Receipts
 from tracelake.control.queries.saving import SavedQueries
+from tracelake.control.records.desk import RecordDesk
+from tracelake.control.records.keeping import RecordKeeping
+from tracelake.control.records.service import Records
+from tracelake.control.records.tails import RECORDS_STORED, Tails
 from tracelake.control.registry.read_roles import Reading
+from tracelake.control.registry.record_sight import RegisteredSight
 from tracelake.control.registry.snapshots import Snapshots
+from tracelake.control.serving import HttpServer
 from tracelake.control.tasks.asking import Asking
 from tracelake.control.tasks.canceling import Cancels
 from tracelake.control.tasks.claiming import Claims
@@ -59,8 +64,9 @@ from tracelake.storage.contract import Storage
 from tracelake.storage.opening import open_storage
 from tracelake.storage.paths import table_location
 from tracelake_sdk.dags import DEFAULT_POOL
-from tracelake_sdk.errors import SettingInvalid, StorageUnavailable, Unavailable
+from tracelake_sdk.errors import SettingInvalid, StorageUnavailable
 from tracelake_sdk.operators import OPERATORS
+from tracelake_sdk.subscribers import NOT_NOW
 
 _log = structlog.get_logger()
 
@@ -80,6 +86,10 @@ class Control:
         self.storage: Storage = open_storage(settings, watch)
         self.waiting: WaitingRoom = WaitingRoom()
         self.wakeups: WakeUps = WakeUps(url.get_secret_value(), self._heard)
+        self.tails: Tails = Tails(self.database, most=settings.records.max_tails)
+        self.records: Records = Records(self.database, self._stored)
+        self.keeping: RecordKeeping = RecordKeeping(self.records, settings.records.url, settings.records.token)
+        self.record_loops: RecordLoops = RecordLoops(settings, self.database, self.keeping.repository_of, watch)
         self._finisher: Finisher = Finisher(tells_webhook=settings.webhook.url is not None)
         self.committer: Committer = self._committer(watch)
         self.movers: Movers = Movers(self.committer, threads=_MOVERS, look_seconds=settings.tasks.housekeeping_seconds, after_move=self._place_waiting)
@@ -107,10 +117,13 @@ class Control:
         if made:
             _log.info("first start: an org, its admin and its worker were made", org=access.org)
         self.wakeups.start()
+        self.tails.start()
         self.movers.start()
         self._loop("housekeeping", self._keep_house, settings.tasks.housekeeping_seconds)
         self._loop("sweep", self.sweeper.run_once, _SWEEP_SECONDS)
         self._loop("pins", self.services.pins.run_once, settings.query.lease_seconds / 2)
+        for loop in self.record_loops.start():
+            self._loop(loop.name, loop.run_once, loop.pause)
         if self.drainer is not None:
             self._loop("outbox", self.drainer.run_once, settings.tasks.housekeeping_seconds)
 
@@ -121,6 +134,9 @@ class Control:
         for loop in self._loops:
             loop.join(timeout=10)
         self.wakeups.stop()
+        self.tails.stop()
+        self.record_loops.stop()
+        self.keeping.close()
         self.services.forwarding.close()
         self.database.__exit__()
 
@@ -157,6 +173,8 @@ class Control:
             forwarding=Forwarding(settings.query.url, longest=settings.query.max_seconds + settings.query.patience_seconds),
             reaper=Reaper(database, self._wake, lease, backoff, finisher, max_unrecorded),
             waiting=self.waiting,
+            desk=RecordDesk(self.records, RegisteredSight(), elsewhere=self.keeping.elsewhere),
+            tails=self.tails,
         )
 
     def _committer(self, watch: Watch) -> Committer:
@@ -178,8 +196,14 @@ class Control:
     def _wake(self, pool_ids: Iterable[UUID]) -> None:
         self.wakeups.send(str(pool) for pool in pool_ids)
 
+    def _stored(self, org: UUID) -> None:
+        self.wakeups.send([RECORDS_STORED])
+
     def _heard(self, topic: str) -> None:
-        self.waiting.wake(UUID(topic))
+        if topic == RECORDS_STORED:
+            self.tails.ring()
+        else:
+            self.waiting.wake(UUID(topic))
 
     def _place_waiting(self) -> int:
         return self.services.reaper.place_waiting()
@@ -193,7 +217,7 @@ class Control:
             while not self._stopping.is_set():
                 try:
                     busy = run_once()
-                except (Unavailable, StorageUnavailable) as error:
+                except (StorageUnavailable, *NOT_NOW) as error:
                     _log.warning("a loop waits", loop=name, error=error.code)
                     busy = 0
                 if not busy:
@@ -204,40 +228,18 @@ class Control:
         thread.start()
 
 
-class ControlServer(uvicorn.Server):
-    """A control process's services behind a socket; told to stop, it sends the waiting polls home first."""
+class ControlServer(HttpServer):
+    """A control process's services behind a socket; told to stop, it sends the waiting polls and streams home first."""
 
     def __init__(self, control: Control) -> None:
         api = control.settings.api
-        app = create_app(control.services, max_waiting_polls=api.max_waiting_polls)
-        super().__init__(
-            uvicorn.Config(
-                app,
-                host=api.host,
-                port=api.port,
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                loop="uvloop",
-                http="httptools",
-                timeout_keep_alive=75,
-                timeout_graceful_shutdown=5,
-            )
-        )
+        super().__init__(create_app(control.services, max_waiting_polls=api.max_waiting_polls), api)
         self._control: Control = control
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal is a wish to stop, and the process ends with 0; uvicorn's own way would end it by the signal."""
-        self.stop()
 
     def stop(self) -> None:
         self._control.waiting.close()
-        self.should_exit = True
-
-    @property
-    def port(self) -> int:
-        """The port it listens on, once it has started."""
-        return int(self.servers[0].sockets[0].getsockname()[1])
+        self._control.tails.close()
+        super().stop()
 
 
 def run(settings: Settings) -> None:

@@ -47,11 +47,12 @@ class Commands:
     query: tuple[str, ...] = (sys.executable, "-m", "tracelake.main", "query")
 
 
-def run_migrations(owner_url: str, service_url: str | None = None) -> list[str]:
+def run_migrations(owner_url: str, service_url: str | None = None, *, records_alone: bool = False) -> list[str]:
     """Apply what this release brings and the database lacks, and name it; `service_url` tells the service's login role."""
+    sets = (migrations.CORE, migrations.RECORDS) if records_alone else migrations.ALL_SETS
     service = conninfo_to_dict(service_url).get("user") if service_url else None
     try:
-        return migrations.migrate(owner_url, service=str(service or SERVICE))
+        return migrations.migrate(owner_url, service=str(service or SERVICE), sets=sets)
     except psycopg.OperationalError as error:
         raise StartFailed(f"the database does not answer: {' '.join(str(error).split())}") from None
 

@@ -21,6 +21,8 @@ class Right(StrEnum):
     DEFINE = "define"          # define rules and policies
     AUDIT = "audit"            # read who did what
     PIN = "pin"                # of a query process: pin what whoever asks it may read
+    READ_RECORDS = "records:read"    # read metadata records and their kinds
+    WRITE_RECORDS = "records:write"  # store metadata records, register kinds
     ADMINISTER = "administer"  # users, roles, tokens, grants, read roles
 
 
@@ -29,10 +31,11 @@ _ROLES_WITH: dict[Right, frozenset[str]] = {
     Right.CREATE: frozenset({ADMIN, WRITER}),
     Right.DEFINE: frozenset({ADMIN}),
     Right.AUDIT: frozenset({ADMIN, AUDITOR}),
+    Right.WRITE_RECORDS: frozenset({ADMIN, WRITER}),
     Right.ADMINISTER: frozenset({ADMIN}),
 }
 # What a service's token may be given. A service that deploys creates DAGs where a role of its token lets it.
-SCOPES = (Right.READ, Right.OPERATE, Right.DEPLOY, Right.DEFINE, Right.PIN)
+SCOPES = (Right.READ, Right.OPERATE, Right.DEPLOY, Right.DEFINE, Right.PIN, Right.READ_RECORDS, Right.WRITE_RECORDS)
 
 
 @dataclass(frozen=True)

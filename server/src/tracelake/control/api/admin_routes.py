@@ -13,7 +13,8 @@ from tracelake.control.dags.granting import Holder
 from tracelake_sdk import access
 from tracelake_sdk.pages import Page
 
-router = APIRouter(prefix="/v1/admin", tags=["admin"])
+router = APIRouter(prefix="/v1/admin", tags=["admin"])        # what every service has
+grants_router = APIRouter(prefix="/v1/admin", tags=["admin"])  # of DAGs and datasets
 
 UserName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,127}$")]
 RoleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
@@ -127,29 +128,29 @@ def revoke_token(services: Serving, user: User, token_id: UUID, body: Change) ->
     return services.administration.revoke_token(user, token_id, dry_run=body.dry_run)
 
 
-@router.get("/grants")
+@grants_router.get("/grants")
 def grants(services: Serving, user: User, dag: Annotated[str | None, Query(max_length=128)] = None) -> list[access.Grant]:
     return services.granting.list_grants(user, dag)
 
 
-@router.post("/grants")
+@grants_router.post("/grants")
 def grant(services: Serving, user: User, body: GrantRequest) -> list[access.Grant]:
     """The DAG's grants after it."""
     return services.granting.grant(user, body.dag, body.right, body.role, dry_run=body.dry_run)
 
 
-@router.post("/grants/revoke")
+@grants_router.post("/grants/revoke")
 def revoke_grant(services: Serving, user: User, body: RevokeRequest) -> list[access.Grant]:
     """The DAG's grants after it."""
     return services.granting.revoke(user, body.dag, body.right, Holder(body.role, body.user, body.service), dry_run=body.dry_run)
 
 
-@router.get("/read-roles/{dataset}")
+@grants_router.get("/read-roles/{dataset}")
 def read_roles(services: Serving, user: User, dataset: str) -> access.ReadRoles:
     return services.reading.read_roles(user, dataset)
 
 
-@router.post("/read-roles/{dataset}")
+@grants_router.post("/read-roles/{dataset}")
 def set_read_roles(services: Serving, user: User, dataset: str, body: ReadRolesRequest) -> access.ReadRoles:
     return services.reading.set_read_roles(user, dataset, body.roles, dry_run=body.dry_run)
 

@@ -17,6 +17,8 @@ from tracelake.control.queries.forwarding import Forwarding
 from tracelake.control.queries.pins import Pins
 from tracelake.control.queries.receipts import Receipts
 from tracelake.control.queries.saving import SavedQueries
+from tracelake.control.records.desk import RecordDesk
+from tracelake.control.records.tails import Tails
 from tracelake.control.registry.read_roles import Reading
 from tracelake.control.registry.snapshots import Snapshots
 from tracelake.control.tasks.asking import Asking
@@ -62,10 +64,27 @@ class Services:
     forwarding: Forwarding
     reaper: Reaper
     waiting: WaitingRoom
+    desk: RecordDesk
+    tails: Tails
+
+
+@dataclass(frozen=True)
+class RecordServices:
+    """What the records service by itself offers; each of it by the name that it has in `Services`."""
+
+    database: Database
+    access: Access
+    administration: Administration
+    desk: RecordDesk
+    tails: Tails
 
 
 def services_of(request: Request) -> Services:
     return cast("Services", request.app.state.services)
+
+
+def record_services_of(request: Request) -> Services | RecordServices:
+    return cast("Services | RecordServices", request.app.state.services)
 
 
 def caller_of(request: Request) -> Caller:
@@ -73,7 +92,7 @@ def caller_of(request: Request) -> Caller:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise Unauthenticated
-    return services_of(request).access.authenticate(token.strip())
+    return record_services_of(request).access.authenticate(token.strip())
 
 
 def user_of(request: Request) -> Caller:

@@ -1,17 +1,19 @@
-"""How the process itself is: alive, ready, and what it measures."""
+"""How the process itself is: alive, ready, what it measures, and whom it takes the caller for."""
 
 from datetime import UTC, datetime, timedelta
 
 from fastapi import APIRouter, Response
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-from tracelake.control.api.context import Serving
+from tracelake.control.api.context import Serving, User
 from tracelake.control.database.ids import first_id_of
 from tracelake.control.events import store as events
 from tracelake.control.outbox import store as outbox
 from tracelake.control.tasks import store as tasks
+from tracelake_sdk.status import WhoAmI
 
-router = APIRouter(tags=["system"])
+router = APIRouter(tags=["system"])          # what every service has
+metrics_router = APIRouter(tags=["system"])
 _LOOKED_BACK = timedelta(minutes=15)
 
 
@@ -27,17 +29,24 @@ def readyz(services: Serving) -> dict[str, str]:
     return {"status": "ready"}
 
 
-@router.get("/metrics")
+@router.get("/v1/me", tags=["user"])
+def me(user: User) -> WhoAmI:
+    return WhoAmI(org=user.org, name=user.name, kind=user.kind.value, roles=sorted(user.roles), scopes=sorted(user.scopes))
+
+
+@metrics_router.get("/metrics")
 def metrics(services: Serving) -> Response:
     registry = CollectorRegistry()
     depth = Gauge("tracelake_tasks", "Unfinished tasks by state.", ["state"], registry=registry)
     backlog = Gauge("tracelake_outbox_backlog", "Side effects that are not performed yet.", registry=registry)
     unaccounted = Gauge("tracelake_events_unaccounted", "Pairs of event and subscriber that no ledger line accounts for; must be 0.", registry=registry)
     polls = Gauge("tracelake_waiting_polls", "Long polls that wait for a task.", registry=registry)
+    tails = Gauge("tracelake_open_tails", "Streams of records that are open.", registry=registry)
     with services.database.transaction("metrics") as tx:
         for state, number in tasks.queue_depth(tx).items():
             depth.labels(state).set(number)
         backlog.set(outbox.backlog(tx))
         unaccounted.set(events.unaccounted(tx, since=first_id_of(datetime.now(UTC) - _LOOKED_BACK)))
     polls.set(services.waiting.number_waiting)
+    tails.set(services.tails.number_open)
     return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")

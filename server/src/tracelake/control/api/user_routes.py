@@ -11,7 +11,7 @@ from tracelake.control.api.paging import Key, Limit, Token, id_of, number_of
 from tracelake_sdk.events import DatasetEvent
 from tracelake_sdk.pages import Page
 from tracelake_sdk.runs import Run, RunDetail, RunStatus
-from tracelake_sdk.status import DagStatus, Deployed, WhoAmI
+from tracelake_sdk.status import DagStatus, Deployed
 from tracelake_sdk.tasks import Task, TaskState
 
 router = APIRouter(prefix="/v1", tags=["user"])
@@ -32,11 +32,6 @@ class RunRequest(BaseModel):
     dag: str
     job: str
     request: dict[str, Any] = Field(default_factory=dict)
-
-
-@router.get("/me")
-def me(user: User) -> WhoAmI:
-    return WhoAmI(org=user.org, name=user.name, kind=user.kind.value, roles=sorted(user.roles), scopes=sorted(user.scopes))
 
 
 @router.post("/dags")

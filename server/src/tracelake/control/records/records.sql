@@ -116,6 +116,7 @@ CROSS JOIN LATERAL (
                     CASE asked.test
                         WHEN 'exists' THEN there.value IS NOT NULL
                         WHEN 'text_eq' THEN spelt.text = asked.text
+                        WHEN 'text_in' THEN asked.text::jsonb ? spelt.text
                         WHEN 'text_le' THEN spelt.text <= asked.text
                         WHEN 'text_ge' THEN spelt.text >= asked.text
                         WHEN 'number_eq' THEN coalesce(spelt.number = asked.number, json_typeof(there.value) = 'number')

@@ -1,5 +1,6 @@
 """What filters ask of the tables: whatever they may choose, never less. `record_matching` has the last word. Pure."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -97,6 +98,8 @@ def _test(condition: PathFilter) -> tuple[str, str, str | None, float | None] | 
             return path, "exists", None, None
         case Comparison.EQ, bool():
             return path, "text_eq", "true" if value else "false", None
+        case Comparison.IN, list() if all(isinstance(item, str) for item in value):
+            return path, "text_in", json.dumps(value), None
         case Comparison.EQ | Comparison.LT | Comparison.LE | Comparison.GT | Comparison.GE, str():
             return path, f"text_{_side(condition.op)}", value, None
         case Comparison.EQ | Comparison.LT | Comparison.LE | Comparison.GT | Comparison.GE, int() | float():

@@ -26,6 +26,11 @@ def readable(tx: Transaction, caller: Caller, datasets: Collection[UUID]) -> set
     return set(_readable(tx, caller, list(datasets)))
 
 
+def all_readable(tx: Transaction, caller: Caller) -> list[UUID] | None:
+    """Every dataset that the caller may read; None: all of the org."""
+    return None if caller.is_admin else _readable(tx, caller, None)
+
+
 def visible(tx: Transaction, caller: Caller, datasets: Collection[UUID]) -> set[UUID]:
     """Which of these datasets the caller may know of."""
     if caller.sees_all and datasets:

@@ -1,0 +1,141 @@
+"""Records as callers reach them: by their rights, in their own tenant, and without what is about datasets that they may not read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from tracelake.control.access.callers import Caller, Right
+from tracelake.control.database.transactions import Transaction
+from tracelake.control.records.lines import LAKE
+from tracelake.control.records.searches import Sight
+from tracelake.control.records.service import Records, Refusing, Seeing, Tenant, refuses_nothing, sees_all
+from tracelake_sdk.kinds import Kind
+from tracelake_sdk.record_errors import RecordRefused, RecordsElsewhere, TenantMismatch
+from tracelake_sdk.records import (
+    Aggregate,
+    Aggregation,
+    MetadataContext,
+    MetadataRecord,
+    MetadataTarget,
+    RecordFilters,
+    RecordPage,
+    StoredRecord,
+    StoreResult,
+    TailPage,
+    Window,
+)
+
+
+class DatasetSight(Protocol):
+    """What is known about datasets beside the records; the service by itself has none."""
+
+    def of(self, tx: Transaction, caller: Caller) -> Sight: ...
+
+    def dataset(self, tx: Transaction, caller: Caller, name: str) -> UUID | None: ...
+
+
+@dataclass(frozen=True)
+class RecordDesk:
+    """Every use case of records for callers. `elsewhere` is where this system keeps its records instead, by its settings."""
+
+    records: Records
+    datasets: DatasetSight | None = None
+    elsewhere: str | None = None
+
+    # Kinds
+    def kinds(self, caller: Caller, *, tenant: str | None = None) -> list[Kind]:
+        return self.records.kinds(self._reader(caller, tenant))
+
+    def kind(self, caller: Caller, name: str, version: int | None = None, *, tenant: str | None = None) -> Kind:
+        return self.records.kind(self._reader(caller, tenant), name, version)
+
+    def register(self, caller: Caller, kind: Kind, *, check_only: bool = False, tenant: str | None = None) -> Kind:
+        return self.records.register(self._writer(caller, tenant), kind, actor=caller.name, check_only=check_only)
+
+    # Storing
+    def store(self, caller: Caller, record: MetadataRecord, context: MetadataContext) -> StoreResult:
+        tenant = self._writer(caller, context.tenant)
+        return self.records.store(tenant, record, context, refusing=self._refusing())
+
+    def bulk_store(self, caller: Caller, records: Sequence[MetadataRecord], context: MetadataContext) -> list[StoreResult]:
+        tenant = self._writer(caller, context.tenant)
+        return self.records.bulk_store(tenant, records, context, refusing=self._refusing())
+
+    # Reading
+    def latest(self, caller: Caller, target: MetadataTarget, kind: str, *, tenant: str | None = None) -> StoredRecord | None:
+        of = self._reader(caller, tenant)
+        return self.records.latest(of, self._meant(caller, target), kind, seeing=self._seeing(caller))
+
+    def history(
+        self, caller: Caller, target: MetadataTarget, kind: str, limit: int = 100, window: Window | None = None, *, tenant: str | None = None
+    ) -> RecordPage:
+        of = self._reader(caller, tenant)
+        return self.records.history(of, self._meant(caller, target), kind, limit, window, seeing=self._seeing(caller))
+
+    def query(self, caller: Caller, filters: RecordFilters, *, tenant: str | None = None) -> RecordPage:
+        of = self._reader(caller, tenant)
+        return self.records.query(of, self._meant_by(caller, filters), seeing=self._seeing(caller))
+
+    def aggregate(self, caller: Caller, filters: RecordFilters, aggregation: Aggregation, *, tenant: str | None = None) -> list[Aggregate]:
+        of = self._reader(caller, tenant)
+        return self.records.aggregate(of, self._meant_by(caller, filters), aggregation, seeing=self._seeing(caller))
+
+    def targets(self, caller: Caller, kind: str | None = None, *, tenant: str | None = None) -> list[MetadataTarget]:
+        return self.records.targets(self._reader(caller, tenant), kind, seeing=self._seeing(caller))
+
+    def tail(
+        self, caller: Caller, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000, tenant: str | None = None
+    ) -> TailPage:
+        return self.records.tail(self._reader(caller, tenant), offset, kinds=kinds, limit=limit, seeing=self._seeing(caller))
+
+    def _reader(self, caller: Caller, tenant: str | None) -> Tenant:
+        return self._tenant(caller, Right.READ_RECORDS, tenant)
+
+    def _writer(self, caller: Caller, tenant: str | None) -> Tenant:
+        return self._tenant(caller, Right.WRITE_RECORDS, tenant)
+
+    def _tenant(self, caller: Caller, right: Right, tenant: str | None) -> Tenant:
+        """Raises Forbidden, TenantMismatch or RecordsElsewhere."""
+        caller.require(right)
+        if tenant not in (None, caller.org):
+            raise TenantMismatch
+        if self.elsewhere is not None:
+            raise RecordsElsewhere(f"This system keeps its records at {self.elsewhere}; ask there.")
+        return Tenant(caller.org_id, caller.org)
+
+    def _seeing(self, caller: Caller) -> Seeing:
+        datasets = self.datasets
+        return sees_all if datasets is None else lambda tx: datasets.of(tx, caller)
+
+    def _refusing(self) -> Refusing:
+        return refuses_nothing if self.datasets is None else _only_by_uuid
+
+    def _meant(self, caller: Caller, target: MetadataTarget) -> MetadataTarget:
+        table = self._uuid(caller, target.source_id, target.table)
+        return target if table is None else target.model_copy(update={"table": table})
+
+    def _meant_by(self, caller: Caller, filters: RecordFilters) -> RecordFilters:
+        table = self._uuid(caller, filters.source_id, filters.table)
+        return filters if table is None else filters.model_copy(update={"table": table})
+
+    def _uuid(self, caller: Caller, source: str | None, table: str | None) -> str | None:
+        """Of the dataset that is called so; None where nothing is."""
+        if self.datasets is None or source != LAKE or table is None or _is_uuid(table):
+            return None
+        with self.records.database.transaction("dataset_of_records") as tx:
+            found = self.datasets.dataset(tx, caller, table)
+        return None if found is None else str(found)
+
+
+def _only_by_uuid(record: MetadataRecord) -> None:
+    """Raises RecordRefused: under a name, nobody could say who may read it."""
+    if record.target.source_id == LAKE and not _is_uuid(record.target.table):
+        raise RecordRefused("A record about a dataset names it by its uuid: the target's table is the dataset's uuid when its source is `lake`.")
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False

@@ -1,0 +1,119 @@
+"""Open streams of records: one look for all of them, and a word to those whose log has grown.
+
+A stream that waits holds no thread and no database connection; the look is one statement, woken by whoever stores, and
+once a second for what was stored elsewhere and went unheard. Without an open stream nobody looks.
+"""
+
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from uuid import UUID
+
+import structlog
+
+from tracelake.control.database.transactions import Database
+from tracelake.control.records import store
+from tracelake_sdk.errors import Unavailable
+from tracelake_sdk.record_errors import TooManyTails
+
+RECORDS_STORED = "records"  # the topic of the wake-up
+_LOOK_SECONDS = 1.0
+_SOON_SECONDS = 0.02  # a record is stored, and somebody's transaction still lies before it
+_SOON_LOOKS = 10
+_log = structlog.get_logger()
+
+Wake = Callable[[], None]
+
+
+class Tails:
+    def __init__(self, database: Database, *, most: int) -> None:
+        self._database: Database = database
+        self._most: int = most
+        self._lock: threading.Lock = threading.Lock()
+        self._open: dict[UUID, list[Wake]] = {}
+        self._ends: dict[UUID, tuple[str | None, int | None]] = {}
+        self._bell: threading.Event = threading.Event()
+        self._looks_soon: int = 0
+        self._closed: bool = False
+        self._thread: threading.Thread = threading.Thread(target=self._repeat, name="tails", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self.close()
+        self._thread.join(timeout=5)
+
+    def close(self) -> None:
+        """Sends every stream home: the process stops."""
+        with self._lock:
+            self._closed = True
+            waiting = [wake for wakes in self._open.values() for wake in wakes]
+        for wake in waiting:
+            wake()
+        self._bell.set()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def number_open(self) -> int:
+        with self._lock:
+            return sum(len(wakes) for wakes in self._open.values())
+
+    @contextmanager
+    def open(self, org: UUID, wake: Wake) -> Generator[None]:
+        """While it is open, `wake` is called when the org's log has grown. Raises TooManyTails."""
+        with self._lock:
+            if sum(len(wakes) for wakes in self._open.values()) >= self._most:
+                raise TooManyTails(retry_after=1)
+            self._open.setdefault(org, []).append(wake)
+        self._bell.set()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._open[org].remove(wake)
+                if not self._open[org]:
+                    del self._open[org]
+                    self._ends.pop(org, None)
+
+    def ring(self) -> None:
+        """Somebody has stored; never waits."""
+        self._looks_soon = _SOON_LOOKS
+        self._bell.set()
+
+    def run_once(self) -> int:
+        """How many logs have grown since the last look."""
+        with self._lock:
+            orgs = list(self._open)
+        if not orgs:
+            return 0
+        with self._database.transaction("look_at_tails") as tx:
+            ends = store.tail_ends(tx, orgs)
+        grown = [end.org_id for end in ends if self._ends.get(end.org_id) != (end.xid, end.seq)]
+        self._ends |= {end.org_id: (end.xid, end.seq) for end in ends}
+        with self._lock:
+            woken = [wake for org in grown for wake in self._open.get(org, [])]
+        for wake in woken:
+            wake()
+        return len(grown)
+
+    def _repeat(self) -> None:
+        while not self._closed:
+            self._bell.wait(self._pause())
+            self._bell.clear()
+            try:
+                if self.run_once():
+                    self._looks_soon = 0
+            except Unavailable as error:
+                _log.warning("a loop waits", loop="tails", error=error.code)
+
+    def _pause(self) -> float | None:
+        if not self._open:
+            return None
+        if self._looks_soon > 0:
+            self._looks_soon -= 1
+            return _SOON_SECONDS
+        return _LOOK_SECONDS

@@ -1,0 +1,87 @@
+"""The records service by itself: metadata records and kinds, with its own database and tokens, and no table of anything else."""
+
+import gc
+
+import structlog
+
+from tracelake.chaos import watch_for
+from tracelake.control.access.administration import Administration
+from tracelake.control.access.service import Access, first_start
+from tracelake.control.access.signed_tokens import issuer
+from tracelake.control.api.app import create_records_app
+from tracelake.control.api.context import RecordServices
+from tracelake.control.database import migrations
+from tracelake.control.database.transactions import Database, Role, Watch, nobody_watches
+from tracelake.control.database.wakeups import WakeUps
+from tracelake.control.records.desk import RecordDesk
+from tracelake.control.records.service import Records
+from tracelake.control.records.tails import RECORDS_STORED, Tails
+from tracelake.control.serving import HttpServer
+from tracelake.logging_setup import configure_logging
+from tracelake.settings import Settings
+from tracelake_sdk.errors import SettingInvalid
+
+SETS = (migrations.CORE, migrations.RECORDS)
+_log = structlog.get_logger()
+
+
+class RecordsAlone:
+    """The services of one such process; `start` begins its background loops, `stop` ends them."""
+
+    def __init__(self, settings: Settings, *, watch: Watch = nobody_watches) -> None:
+        url = settings.database.url
+        if url is None:
+            raise SettingInvalid("TRACELAKE_DATABASE_URL: set it to the service's role on a database of its own; `tracelaked migrate --for records` prepares it.")
+        if settings.records.url is not None:
+            raise SettingInvalid("TRACELAKE__RECORDS__URL: the records service keeps its records in its own database; leave it out here")
+        self.settings: Settings = settings
+        self.database: Database = Database(url.get_secret_value(), size=settings.database.pool_size, watch=watch)
+        self.tails: Tails = Tails(self.database, most=settings.records.max_tails)
+        self.wakeups: WakeUps = WakeUps(url.get_secret_value(), lambda topic: self.tails.ring())
+        issuers = {given.issuer: issuer(given.issuer, given.audience, given.public_key) for given in settings.access.issuers}
+        records = Records(self.database, lambda org: self.wakeups.send([RECORDS_STORED]))
+        self.services: RecordServices = RecordServices(
+            self.database, Access(self.database, issuers), Administration(self.database), RecordDesk(records), self.tails
+        )
+
+    def start(self) -> None:
+        """Refuses a database that lacks a migration; on the very first start makes the org and its admin."""
+        migrations.check(self.database.url, sets=SETS)
+        self.database.__enter__()
+        access = self.settings.access
+        with self.database.transaction("first_start", role=Role.DEFINE) as tx:
+            made = first_start(tx, self.settings.home, org=access.org, admin_issuer=access.admin_issuer, admin_subject=access.admin_subject)
+        if made:
+            _log.info("first start: an org and its admin were made", org=access.org)
+        self.wakeups.start()
+        self.tails.start()
+
+    def stop(self) -> None:
+        self.tails.stop()
+        self.wakeups.stop()
+        self.database.__exit__()
+
+
+class RecordsServer(HttpServer):
+    """The service behind a socket; told to stop, it sends the streams home first."""
+
+    def __init__(self, alone: RecordsAlone) -> None:
+        super().__init__(create_records_app(alone.services), alone.settings.api)
+        self._alone: RecordsAlone = alone
+
+    def stop(self) -> None:
+        self._alone.tails.close()
+        super().stop()
+
+
+def run(settings: Settings) -> None:
+    """Serves until it is told to stop."""
+    configure_logging()
+    alone = RecordsAlone(settings, watch=watch_for(settings.chaos.kill_at))
+    alone.start()
+    server = RecordsServer(alone)
+    gc.freeze()  # what was built at the start lives as long as the process
+    try:
+        server.run()
+    finally:
+        alone.stop()

@@ -1,0 +1,38 @@
+"""An app behind a socket, with the same limits and manners in every process."""
+
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from tracelake.settings import ApiSettings
+
+
+class HttpServer(uvicorn.Server):
+    def __init__(self, app: FastAPI, api: ApiSettings) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=api.host,
+                port=api.port,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                loop="uvloop",
+                http="httptools",
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=5,
+            )
+        )
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal is a wish to stop, and the process ends with 0; uvicorn's own way would end it by the signal."""
+        self.stop()
+
+    def stop(self) -> None:
+        self.should_exit = True
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, once it has started."""
+        return int(self.servers[0].sockets[0].getsockname()[1])
