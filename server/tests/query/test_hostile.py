@@ -2,13 +2,17 @@
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx2
 import pytest
-from support.queries import QueryLake
+from support.databases import fresh_database
+from support.queries import QueryLake, query_lake
 
+from tracelake.embedded.postgres import EmbeddedPostgres
+from tracelake_sdk.access import TokenKind
 from tracelake_sdk.home import HomeFiles
 
 from .honest import HONEST
@@ -68,28 +72,48 @@ def test_deep_nesting_is_refused(http: httpx2.Client):
     assert code_of(http, COUNT) == (200, "")
 
 
+@pytest.fixture
+def bombed(postgres: EmbeddedPostgres, tmp_path: Path) -> Iterator[QueryLake]:
+    """Three engines: two bombs at a time leave one."""
+    with fresh_database(postgres) as database, query_lake(database, tmp_path, engines=3, max_seconds=2, waiting=100, patience_seconds=120) as lake:
+        lake.publish("orders")
+        lake.commit("orders", [(n, "x") for n in range(40)])
+        yield lake
+
+
 @pytest.mark.proves("T6.4", "T6.5")
-def test_a_bomb_is_bounded_and_harms_nobody_else(http: httpx2.Client, asked: QueryLake):
-    """A second user asks all the time: there are two engines, and a bomb has one of them."""
+def test_a_bomb_is_bounded_and_harms_nobody_else(bombed: QueryLake):
+    """A second user, who may read one dataset and nothing else, asks all the time."""
+    with bombed.client() as admin:
+        admin.admin.create_role("analysts")
+        admin.admin.create_user("ana", roles=["analysts"])
+        admin.admin.set_read_roles("orders_raw", ["analysts"])
+        token = admin.admin.create_token(TokenKind.USER, "ana", user="ana").token
     over = threading.Event()
     answered: list[tuple[int, str]] = []
-    token = HomeFiles(asked.control.settings.home).admin_token()
 
     def ask_all_the_time() -> None:
-        with httpx2.Client(base_url=asked.api_url, headers={"Authorization": f"Bearer {token}"}, timeout=120) as second:
+        with httpx2.Client(base_url=bombed.api_url, headers={"Authorization": f"Bearer {token}"}, timeout=120) as second:
             while not over.is_set():
                 answered.append(code_of(second, COUNT))
 
-    beside = threading.Thread(target=ask_all_the_time)
-    beside.start()
-    try:
-        wrong = [(sql, *found) for sql in BOMBS if (found := code_of(http, sql)) not in {(422, OVER), (422, "query_invalid")}]
-    finally:
-        over.set()
-        beside.join(60)
+    def throw(bombs: Sequence[str]) -> list[tuple[str, int, str]]:
+        headers = {"Authorization": f"Bearer {HomeFiles(bombed.control.settings.home).admin_token()}"}
+        with httpx2.Client(base_url=bombed.api_url, headers=headers, timeout=120) as first:
+            return [(sql, *found) for sql in bombs if (found := code_of(first, sql)) not in {(422, OVER), (422, "query_invalid")}]
+
+    with ThreadPoolExecutor(3) as pool:
+        beside = pool.submit(ask_all_the_time)
+        try:
+            wrong = [each for thrown in [pool.submit(throw, BOMBS[0::2]), pool.submit(throw, BOMBS[1::2])] for each in thrown.result(timeout=300)]
+        finally:
+            over.set()
+        beside.result(timeout=60)
     assert wrong == []
     assert len(answered) > len(BOMBS)
     assert set(answered) == {(200, "")}
+    with bombed.client(token) as ana:
+        assert {run.actor for run in ana.query_runs().items} == {"ana"}
 
 
 @pytest.mark.proves("T6.5")

@@ -153,3 +153,37 @@ def test_a_connection_that_has_run_reaches_nothing_but_its_files(engine: Engine,
     ):
         with pytest.raises(Exception, match=r"(?i)permission|disabled|locked|does not exist|cannot"):
             connection.execute(sql).fetchall()
+
+
+@pytest.mark.proves("T6.4")
+def test_an_engine_that_expects_the_same_again_reaches_nothing_else_when_it_is_wrong(engine: Engine, tmp_path: Path):
+    """Twice the same tables: the next connection is made ready for them, and is made over for others."""
+    pq.write_table(pa.table([[1], [Decimal("1.25")]], OLD), tmp_path / "mine.parquet")
+    pq.write_table(pa.table([[7], [Decimal("1.25")]], OLD), tmp_path / "other.parquet")
+    mine, other = (table("t", OLD, (tmp_path / f"{name}.parquet", OLD)) for name in ("mine", "other"))
+    for _ in range(3):
+        assert orjson.loads(ask(engine, "SELECT id FROM t", mine)[1])["rows"] == [["1"]]
+        engine.make_ready()
+    assert engine._reachable == [mine]
+    assert orjson.loads(ask(engine, "SELECT id FROM t", other)[1])["rows"] == [["7"]]
+    connection = engine._connection
+    assert connection is not None
+    with pytest.raises(Exception, match="Permission"):
+        connection.execute(f"SELECT * FROM read_parquet('{tmp_path}/mine.parquet')")
+    engine.make_ready()
+    ask(engine, "SELECT 1")
+    assert connection is not engine._connection
+    assert engine._connection is not None
+    assert engine._connection.execute("SELECT current_setting('allowed_paths'), getvariable('files_0_0')").fetchall() == [([], None)]
+
+
+def test_an_engine_expects_nothing_of_files_that_are_gone(engine: Engine, tmp_path: Path):
+    pq.write_table(pa.table([[1], [Decimal("1.25")]], OLD), tmp_path / "mine.parquet")
+    mine = table("t", OLD, (tmp_path / "mine.parquet", OLD))
+    for _ in range(2):
+        ask(engine, "SELECT id FROM t", mine)
+        engine.renew()
+    (tmp_path / "mine.parquet").unlink()
+    engine.make_ready()
+    with pytest.raises(Purged):
+        ask(engine, "SELECT id FROM t", mine)

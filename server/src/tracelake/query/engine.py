@@ -34,6 +34,9 @@ class Engine:
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._statement: tuple[str, Statement] | None = None
         self._used: bool = False
+        self._last: list[TableToRead] = []      # what the last statement read
+        self._repeated: bool = False            # the one before it read the same
+        self._reachable: list[TableToRead] = []  # what this connection will reach when it is locked
         self._free_words: frozenset[str] | None = None
 
     def renew(self) -> None:
@@ -56,9 +59,27 @@ class Engine:
         )
         # Only after the start: before it the engine takes some of them and forgets them.
         self._connection.execute("SET TimeZone = 'UTC'")
+        # Files are on this machine, and a connection reads each of them once.
+        self._connection.execute("SET disable_parquet_prefetching = true")
+        self._connection.execute("SET enable_external_file_cache = false")
         self._connection.execute(f"SET max_temp_directory_size = '{self._limits.spill_mib}MiB'")
         self._connection.execute(f"SET max_execution_time = {int(self._limits.max_seconds * 1000)}")
         self._used = False
+        self._reachable = []
+
+    def make_ready(self) -> None:
+        """For the next statement while nobody waits; one that reads what the last two have read finds its paths known already.
+
+        No file is opened for that: nothing is pinned.
+        """
+        self.renew()
+        if not self._repeated or self._reachable:
+            return
+        try:
+            self._reach(self._last)
+        except (duckdb.Error, OSError):
+            self._used, self._repeated = True, False  # what is gone is nothing to be ready for
+            self.renew()
 
     def close(self) -> None:
         if self._connection is not None:
@@ -138,22 +159,35 @@ class Engine:
         free = [spelt[start:end].strip().lower().decode(errors="replace") in self._free_words for (start, _), end in zip(begun, ends, strict=True)]
         return [(start, "identifier" if kind == "keyword" and is_free else kind) for (start, kind), is_free in zip(begun, free, strict=True)]
 
-    def _locked(self, tables: Sequence[TableToRead]) -> duckdb.DuckDBPyConnection:
+    def _locked(self, tables: list[TableToRead]) -> duckdb.DuckDBPyConnection:
         """The connection with a view for each table, from which nothing else on this machine can be reached any more."""
         self.renew()
         self._used = True
+        if tables != self._reachable:
+            self._reach(tables)
+        self._repeated = tables == self._last and bool(tables)
+        self._last = tables
         connection = cast("duckdb.DuckDBPyConnection", self._connection)
-        for number, table in enumerate(tables):
-            for part, files in enumerate(table.files.values()):
-                connection.execute(f"SET VARIABLE files_{number}_{part} = $1", [files])
-        paths = [path for table in tables for files in table.files.values() for path in files]
-        if paths:
-            connection.execute("SET allowed_paths = $1", [paths])
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         for number, table in enumerate(tables):
             connection.execute(f"CREATE TEMP VIEW {quoted(table.name)} AS {_rows(table, number)}")
         return connection
+
+    def _reach(self, tables: list[TableToRead]) -> None:
+        """The files of these tables, and no others, can be reached once the connection is locked."""
+        connection = cast("duckdb.DuckDBPyConnection", self._connection)
+        for variable in _lists(self._reachable):
+            connection.execute(f"RESET VARIABLE {variable}")
+        self._reachable = tables
+        lists = _lists(tables)
+        for variable, files in lists.items():
+            connection.execute(f"SET VARIABLE {variable} = $1", [files])
+        connection.execute("SET allowed_paths = $1", [[path for files in lists.values() for path in files]])
+
+def _lists(tables: Sequence[TableToRead]) -> dict[str, list[str]]:
+    """The paths that one reader is given, by the variable that holds them."""
+    return {f"files_{number}_{part}": files for number, table in enumerate(tables) for part, files in enumerate(table.files.values())}
 
 
 def _rows(table: TableToRead, number: int) -> str:

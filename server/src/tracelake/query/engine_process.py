@@ -1,10 +1,12 @@
 """The program of one engine: it answers one question at a time on its pipes, holds no credential, and opens the next connection while nobody waits."""
 
+import gc
 import os
 import resource
+import select
 import sys
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import duckdb
 import pyarrow as pa
@@ -16,6 +18,7 @@ from tracelake.query.engine_failures import failure_of
 from tracelake_sdk.errors import TracelakeError
 
 _BESIDE_MEMORY_MIB = 768  # the interpreter, libraries, and the result on its way out
+_ON_ITS_WAY_MS = 15       # an answer needs about as long to its reader
 _DEEP = 20_000            # the engine's own limit on nesting is below it
 
 _questions: TypeAdapter[Any] = TypeAdapter(Question)
@@ -29,14 +32,22 @@ def main(limits: str, folder: str) -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
     engine = Engine(bounds, Path(folder))
     engine.renew()
+    gc.freeze()  # what is there now stays: a collection in the middle of a query need not look at it
     while (frame := receive(questions)) is not None:
         answer, body = respond(engine, bounds, frame[0])
         send(answers, answer, body)
         if answer.unfit:
             break
-        if answer.read is None:
-            engine.renew()
+        if answer.read is None and not _is_asked(questions):
+            engine.make_ready()
     engine.close()
+
+
+def _is_asked(questions: IO[bytes]) -> bool:
+    """Whether the next question comes at once; until it has not, the answer is still on its way and needs the machine more."""
+    poll = select.poll()
+    poll.register(questions, select.POLLIN)
+    return bool(poll.poll(_ON_ITS_WAY_MS))
 
 
 def respond(engine: Engine, bounds: EngineLimits, head: bytes) -> tuple[Answer, bytes]:
