@@ -1,5 +1,6 @@
 """Doubles for tests: a repository in memory that means the same as every other."""
 
+import threading
 from bisect import insort
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -42,6 +43,7 @@ class MemoryRepository:
         self._admission: Admission = Admission(now)
         self._ids: RecordIds = RecordIds()
         self._kinds: dict[str, list[Kind]] = {kind.name: [kind] for kind in builtin_kinds()}
+        self._lock: threading.Lock = threading.Lock()
         self._identities: dict[str, tuple[str, UUID]] = {}
         self._log: list[StoredRecord] = []
         self._newest_last: list[StoredRecord] = []
@@ -69,14 +71,15 @@ class MemoryRepository:
         self._admission.judge(record, kind)
         small_enough(canonical(record.model_dump(mode="json")))
         identity, content = identity_of(record, context, kind), content_hash(record, context)
-        if (known := self._identities.get(identity)) is not None:
-            if known[0] != content:
-                raise RecordConflict(stored_id=str(known[1]))
-            return StoreResult(result="same", id=known[1])
-        stored = StoredRecord(id=self._ids.new(), record=record, context=context, stored_at=self._now(), kind_version=kind.version)
-        self._identities[identity] = (content, stored.id)
-        self._log.append(stored)
-        insort(self._newest_last, stored, key=newest_first)
+        with self._lock:
+            if (known := self._identities.get(identity)) is not None:
+                if known[0] != content:
+                    raise RecordConflict(stored_id=str(known[1]))
+                return StoreResult(result="same", id=known[1])
+            stored = StoredRecord(id=self._ids.new(), record=record, context=context, stored_at=self._now(), kind_version=kind.version)
+            self._identities[identity] = (content, stored.id)
+            self._log.append(stored)
+            insort(self._newest_last, stored, key=newest_first)
         return StoreResult(result="stored", id=stored.id)
 
     def bulk_store(self, records: Sequence[MetadataRecord], context: MetadataContext) -> list[StoreResult]:

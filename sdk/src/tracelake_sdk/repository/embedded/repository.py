@@ -149,8 +149,7 @@ class EmbeddedRepository:
 
     def tail(self, context: MetadataContext, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000) -> TailPage:
         with self._at_work(context):
-            name = self._log.name()
-            place = read_offset(name.log if name else None, offset)
+            place = read_offset(self._log_id(), offset)
             if not self._log.between_lines(place):
                 raise OffsetUnknown
             taken: list[Entry] = []
@@ -164,7 +163,7 @@ class EmbeddedRepository:
                             break
             bodies = self._folder.read_many([entry.path for entry in taken])
             items = [self._in_version(read_stored(body, entry.id), None) for entry, body in zip(taken, bodies, strict=True)]
-            return TailPage(items=items, offset=spell_offset(name.log if name else None, place))
+            return TailPage(items=items, offset=spell_offset(self._log_id(), place))  # asked again: it may have begun meanwhile
 
     def rebuild(self) -> Rebuilt:
         """Makes the index again from the log and the record files, whatever the snapshots say, and mends what a crash left."""
@@ -192,6 +191,10 @@ class EmbeddedRepository:
                 raise TenantMismatch("The folder belongs to another tenant; a folder is one tenant's.")
             self._kinds.look_again()
             yield
+
+    def _log_id(self) -> str | None:
+        name = self._log.name()
+        return name.log if name else None
 
     def _start_over(self) -> None:
         self._follower: Follower = Follower(self._log)
