@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 from support.databases import fresh_database
-from support.repositories import Fresh, in_folders, in_memory, on_postgres, on_s3
+from support.repositories import Fresh, in_folders, in_memory, on_postgres, on_s3, over_http
 
-IMPLEMENTATIONS = ["memory", "embedded", pytest.param("embedded on S3", marks=pytest.mark.xdist_group("s3")), "postgres"]
+IMPLEMENTATIONS = ["memory", "embedded", pytest.param("embedded on S3", marks=pytest.mark.xdist_group("s3")), "postgres", "remote"]
 
 
 @pytest.fixture(scope="module", params=IMPLEMENTATIONS)
@@ -28,6 +28,9 @@ def fresh(implementation: str, request: pytest.FixtureRequest, tmp_path_factory:
             yield lambda: on_s3(server)
         case "postgres":
             with fresh_database(request.getfixturevalue("postgres")) as state, on_postgres(state) as services:
+                yield services
+        case "remote":
+            with fresh_database(request.getfixturevalue("postgres")) as state, over_http(state, tmp_path_factory.mktemp("home")) as services:
                 yield services
         case _:
             raise AssertionError(f"no repository is called {implementation}")

@@ -1,23 +1,30 @@
 """Every implementation of the metadata repository, opened empty, as often as a test asks."""
 
 import itertools
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-import psycopg
-
+from support.controls import settings_for
 from support.databases import StateDatabase
+from support.processes import LONGEST, wait_until
 from support.s3_servers import S3Server
-from tracelake.control.database.transactions import Database
+from tracelake.control.access import store as access
+from tracelake.control.access.administration import ensure_reserved_roles
+from tracelake.control.access.callers import ADMIN
+from tracelake.control.access.tokens import new_token, token_sha256
+from tracelake.control.database.transactions import Database, Role
 from tracelake.control.records.repository import RecordService
 from tracelake.control.records.service import Records, Tenant
+from tracelake.control.records_process import RecordsAlone, RecordsServer
+from tracelake_sdk.access import TokenKind
 from tracelake_sdk.records import MetadataContext
 from tracelake_sdk.repository.contract import MetadataRepository
 from tracelake_sdk.repository.embedded import EmbeddedRepository
+from tracelake_sdk.repository.remote import RemoteRepository
 from tracelake_sdk.testing import MemoryRepository
 
 _numbers = itertools.count(1)
@@ -78,13 +85,61 @@ def on_s3(server: S3Server) -> Opened:
 @contextmanager
 def on_postgres(state: StateDatabase) -> Generator[Fresh]:
     """Each is an org of its own, which shares its tables with all others."""
-    with Database(state.service_url, size=4) as database:
+    with Database(state.service_url, size=8) as database:
         records = Records(database)
 
         def fresh() -> Opened:
-            org, name = uuid4(), f"tenant_{next(_numbers)}"
-            with psycopg.connect(state.superuser_url, autocommit=True) as connection:
-                connection.execute("INSERT INTO org (id, name) VALUES (%s, %s)", (org, name))
-            return Opened(RecordService(records, Tenant(org, name)), name, lambda: RecordService(Records(database), Tenant(org, name)))
+            tenant, _ = _org(database)
+            return Opened(RecordService(records, tenant), tenant.name, lambda: RecordService(Records(database), tenant))
 
         yield fresh
+
+
+@contextmanager
+def over_http(state: StateDatabase, home: Path) -> Generator[Fresh]:
+    """The records service by itself, each with the token of an org's admin."""
+    alone = RecordsAlone(settings_for(state, home))
+    alone.start()
+    server = RecordsServer(alone)
+    opened: list[RemoteRepository] = []
+    try:
+        with running(server) as url:
+
+            def fresh() -> Opened:
+                tenant, token = _org(alone.database)
+
+                def another() -> RemoteRepository:
+                    opened.append(RemoteRepository(url, token))
+                    return opened[-1]
+
+                return Opened(another(), tenant.name, another)
+
+            yield fresh
+            for repository in opened:
+                repository.close()
+    finally:
+        alone.stop()
+
+
+@contextmanager
+def running(server: RecordsServer) -> Generator[str]:
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    wait_until(lambda: server.started or not thread.is_alive(), "the records service listens")
+    try:
+        yield f"http://127.0.0.1:{server.port}"
+    finally:
+        server.stop()
+        thread.join(LONGEST)
+
+
+def _org(database: Database) -> tuple[Tenant, str]:
+    """A new one, and the token of its admin."""
+    name, token = f"tenant_{next(_numbers)}", new_token()
+    with database.transaction("new_org", role=Role.DEFINE) as tx:
+        org = access.add_org(tx, name)
+        ensure_reserved_roles(tx, org)
+        user = access.add_user(tx, org=org, name="admin", issuer="tests", subject=f"{name}/admin")
+        access.add_member(tx, org=org, role=ADMIN, user=user)
+        access.add_token(tx, org=org, kind=TokenKind.USER, user=user, label="tests", sha256=token_sha256(token))
+    return Tenant(org, name), token
