@@ -51,6 +51,10 @@ class ColdUnreadable(TracelakeError, code="cold_unreadable", status=503):
     """Older records lie in files that cannot be read from here, so the answer would be shorter than the truth; the detail says what is missing."""
 
 
+class CompactionFailed(TracelakeError, code="compaction_failed", status=500):
+    """Old records could not be turned into files; every one is still where it was. The detail says what to mend before the next run."""
+
+
 class SpoolFull(TracelakeError, code="spool_full", status=503):
     """The spool holds as much as it may; let the repository answer, or give the spool more room."""
 
@@ -65,3 +69,7 @@ class RecordsElsewhere(TracelakeError, code="records_elsewhere", status=409):
 
 class TooManyTails(TracelakeError, code="too_many_tails", status=429):
     """As many streams of records are open here as there is room for; try again shortly, or read page by page."""
+
+
+class ProducerFailed(TracelakeError, code="producer_failed", status=500):
+    """The producer raised an error of its own, which its result carries; the others ran."""
