@@ -16,7 +16,7 @@ def read_newest(folder: Folder, log: RecordLog) -> tuple[Newest, Place]:
     """As `index.json` has it, and the place at which it was taken; empty and from the beginning where there is none for this log."""
     says = _header(folder.read(INDEX))
     place = _place(says, log)
-    if place == FIRST:
+    if place == FIRST or "newest" not in says:
         return Newest(), FIRST
     pairs = {
         (found["kind"], tuple(found["target"])): Latest(found["produced"], found["id"], found["path"], found["target_extras"])
@@ -59,7 +59,7 @@ def _place(says: dict[str, Any], log: RecordLog) -> Place:
     if name is None or not says:
         return FIRST
     try:
-        place = read_offset(name.log, says["offset"])
+        place = read_offset(name.log, str(says.get("offset")))
     except OffsetUnknown:  # of a log that is gone
         return FIRST
     return place if log.between_lines(place) else FIRST
