@@ -221,8 +221,8 @@ def _parts(spelt: list[str]) -> Iterator[list[str]]:
             part, size = [], 0
         part.append(record)
         size += len(record)
-    if part:
-        yield part
+    if part or not spelt:
+        yield part  # an empty one is asked too: whether it may be is the service's to say
 
 
 def _about(target: MetadataTarget, kind: str, context: MetadataContext) -> dict[str, Any]:
