@@ -156,6 +156,33 @@ QUESTIONS: dict[str, LiteralString] = VERSION_QUESTIONS | {
     """,
     "an errand was not performed": "SELECT id, tries, last_error FROM outbox WHERE sent_at IS NULL",
 }
+# Of the platform's own records, once everything is emitted.
+RECORD_QUESTIONS: dict[str, LiteralString] = {
+    "a run has not exactly one record": """
+        SELECT run.run_id, count(told.id) FROM run_history AS run
+        LEFT JOIN metadata_record AS told ON told.kind = 'task_run' AND told.run_id = run.run_id
+        GROUP BY run.run_id HAVING count(told.id) <> 1
+    """,
+    "a decision has not exactly one record": """
+        SELECT decision.id, count(told.id) FROM promotion_status AS decision
+        LEFT JOIN metadata_record AS told ON told.kind = 'promotion_decision' AND told.record -> 'payload' ->> 'promotion_id' = decision.id::text
+        GROUP BY decision.id HAVING count(told.id) <> 1
+    """,
+    "a result of the gate has not exactly one record": """
+        SELECT result.promotion_id, result.gate, result.number, count(told.id)
+        FROM (
+            SELECT promotion_id, 'policy' AS gate, number FROM policy_result UNION ALL SELECT promotion_id, 'quality', number FROM quality_result
+        ) AS result
+        LEFT JOIN metadata_record AS told ON told.kind = 'gate_result' AND told.record -> 'payload' ->> 'promotion_id' = result.promotion_id::text
+            AND told.record -> 'payload' ->> 'gate' = result.gate AND told.record -> 'payload' ->> 'number' = result.number::text
+        GROUP BY result.promotion_id, result.gate, result.number HAVING count(told.id) <> 1
+    """,
+    "a record is of no fact": """
+        SELECT told.id, told.kind FROM metadata_record AS told
+        WHERE told.kind IN ('task_run', 'promotion_decision', 'gate_result') AND NOT EXISTS (SELECT 1 FROM run_history AS run WHERE run.run_id = told.run_id)
+    """,
+    "a record of the platform was refused": "SELECT kind, fact, code FROM emission_refusal",
+}
 TOLD_QUESTIONS: dict[str, LiteralString] = {
     "a final task has not exactly one errand": """
         SELECT task.id, count(outbox.id)
@@ -214,6 +241,25 @@ def rows_of(database: StateDatabase, query: LiteralString, *values: object) -> l
 def ask(database: StateDatabase, query: LiteralString, *values: object) -> Any:
     """The only column of the only row."""
     return rows_of(database, query, *values)[0][0]
+
+
+def record_discrepancies(connection: psycopg.Connection) -> dict[str, list[Any]]:
+    return {what: rows for what, question in RECORD_QUESTIONS.items() if (rows := connection.execute(question).fetchall())}
+
+
+def account_for_records(database: StateDatabase, *, longest: float = LONGEST) -> int:
+    """Everything is emitted, each fact once, or an AssertionError says what is not; returns how many records there are."""
+    behind = """
+        SELECT count(*) FROM emission
+        WHERE (emission.stream = 'run_history' AND EXISTS (SELECT 1 FROM run_history AS run WHERE (run.xid, run.seq) > (emission.xid, emission.seq)))
+           OR (emission.stream = 'promotion_status' AND EXISTS (SELECT 1 FROM promotion_status AS made WHERE (made.xid, made.seq) > (emission.xid, emission.seq)))
+    """
+    with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+        wait_until(lambda: connection.execute(behind).fetchone() == (0,), "everything is emitted", pause=0.05, longest=longest)
+        found = record_discrepancies(connection)
+        assert not found, "\n".join(f"{what}: {len(rows)}, such as {rows[0]}" for what, rows in found.items())
+        [number] = connection.execute("SELECT count(*) FROM metadata_record").fetchone() or (0,)
+    return number
 
 
 def wait_until_quiet(database: StateDatabase, *, longest: float = LONGEST) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from tracelake.control.bus.opening import open_bus
 from tracelake.control.bus.postgres import PostgresBus
@@ -42,7 +43,8 @@ class RecordLoops:
         pause = self._settings.tasks.housekeeping_seconds
         bus = self._bus = open_bus(self._settings.bus, self._database)
         where = into_repositories(self._repository_of) if bus is None else onto_bus(bus)
-        loops = [Loop("emission", Emission(self._database, where, self.place, watch=self._watch).run_once, pause)]
+        lease = timedelta(seconds=self._settings.tasks.lease_seconds)
+        loops = [Loop("emission", Emission(self._database, where, self.place, lease=lease, watch=self._watch).run_once, pause)]
         if bus is None:
             return loops
         # Their own offsets and their own threads: whichever fails stops none of the others.
