@@ -42,7 +42,7 @@ from tracelake_sdk.repository.embedded.segments import SEGMENT_BYTES, RecordLog,
 
 _AT_ONCE = 1000          # records of a bulk that share a line's write
 _BLOCK = 256             # files of a query that are read together
-_SNAPSHOT_LEAST = 2000   # records since the last snapshot; more where there are more, so that it costs each record the same
+SNAPSHOT_RECORDS = 2000  # since the last snapshot; more where there are more, so that it costs each record the same
 _SNAPSHOT_SHARE = 50
 _SNAPSHOT_AT_CLOSE = 200
 
@@ -67,6 +67,7 @@ class EmbeddedRepository:
         options: Mapping[str, str] | None = None,
         now: Callable[[], datetime] = _now,
         segment_bytes: int = SEGMENT_BYTES,
+        snapshot_records: int = SNAPSHOT_RECORDS,
         watch: Watch = lambda moment: None,
     ) -> None:
         self.tenant: str = tenant
@@ -79,6 +80,7 @@ class EmbeddedRepository:
         self._ids: RecordIds = RecordIds()
         self._kinds: KindFiles = KindFiles(self._folder)
         self._stored: bool = False
+        self._snapshot_records: int = snapshot_records
         self._start_over()
 
     def __enter__(self) -> Self:
@@ -279,7 +281,7 @@ class EmbeddedRepository:
 
     def _snapshot_if_due(self, identities: Identities) -> None:
         # Before anything is stored: where it fails, nothing was.
-        if len(identities.fresh) >= max(_SNAPSHOT_LEAST, len(identities) // _SNAPSHOT_SHARE):
+        if len(identities.fresh) >= max(self._snapshot_records, len(identities) // _SNAPSHOT_SHARE):
             self._take_snapshot()
 
     def _take_snapshot(self) -> None:
