@@ -35,6 +35,7 @@ Worth knowing:
 SPELLED = {
     "basedpyright": "MIT",
     "colorama": "BSD-3-Clause",
+    "confluent-kafka": "Apache-2.0",
     "duckdb": "MIT",
     "grimp": "BSD-2-Clause",
     "httpx2-jsfetch": "BSD-3-Clause",
