@@ -267,6 +267,7 @@ FACTS: dict[str, Asking] = {
     "GET /v1/rules": lambda org, client, name: client.rules(dataset=name).items,
     "GET /v1/promotions": lambda org, client, name: client.promotions(dataset=name).items,
     "GET /v1/promotions/{decision}": lambda org, client, name: client.promotion(org.decisions[name]),
+    "GET /v1/runs/{run_id}": lambda org, client, name: client.run_detail(org.runs[name]),
     "GET /v1/promotions/{decision} by run": lambda org, client, name: client.promotion(org.runs[name]),
 }
 # Lists, with the datasets that they name; each holds exactly what may be known of.
@@ -408,7 +409,7 @@ def test_those_who_may_not_ask_are_refused_everywhere(org: Org):
 def test_what_a_refusal_says_is_what_it_says_of_a_name_that_is_not_there(org: Org):
     with org.client("ada") as client:
         for path, ask in (*ROWS.items(), *FACTS.items()):
-            if "replay" in path or "decision" in path or "uuid" in path or "snapshot" in path:
+            if "replay" in path or "decision" in path or "run_id" in path or "uuid" in path or "snapshot" in path:
                 continue
             there, nowhere = (_detail(lambda ask=ask, name=name: ask(org, client, name)).replace(name, "…") for name in (CLEAN, "sample_klean"))
             assert there == nowhere, path
