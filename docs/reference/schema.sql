@@ -123,6 +123,51 @@ BEGIN
     EXECUTE format('ALTER TABLE public.%I ENABLE ALWAYS TRIGGER append_only_whole', part);
 END $$;
 
+CREATE FUNCTION public.drop_record_partition(part text) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    SET lock_timeout TO '5s'
+    AS $_$
+DECLARE
+    class constant text := substring(part FROM '^metadata_record_((?:archive|drop)_[1-9][0-9]{0,4})_[0-9]{8}$');
+    there bigint;
+BEGIN
+    IF class IS NULL THEN
+        RAISE EXCEPTION 'this is no partition that may leave' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF to_regclass('public.' || part) IS NULL THEN
+        RETURN NULL;
+    END IF;
+    -- In the order in which readers take them.
+    EXECUTE format('LOCK TABLE ONLY public.%I IN ACCESS EXCLUSIVE MODE', 'metadata_record_' || class);
+    EXECUTE format('LOCK TABLE public.%I IN ACCESS EXCLUSIVE MODE', part);
+    EXECUTE format('SELECT count(*) FROM public.%I', part) INTO there;
+    IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass('public.' || part) AND tgname = 'sealed') THEN
+        RAISE EXCEPTION 'the partition is not sealed' USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    IF class LIKE 'archive\_%' THEN
+        IF there > 0 AND there IS DISTINCT FROM (SELECT rows FROM cold_partition WHERE name = part) THEN
+            RAISE EXCEPTION 'the rows of the partition are not all in files' USING ERRCODE = 'object_not_in_prerequisite_state';
+        END IF;
+        INSERT INTO cold_file (path, partition_name, org_id, rows, kinds, produced_from, produced_to, last_xid, last_seq)
+        SELECT file.path, part, file.org_id, file.rows, file.kinds, file.produced_from, file.produced_to, file.last_xid::xid8, file.last_seq
+        FROM cold_partition CROSS JOIN LATERAL json_to_recordset(cold_partition.files)
+            AS file(path text, org_id uuid, rows bigint, kinds text[], produced_from timestamptz, produced_to timestamptz, last_xid text, last_seq bigint)
+        WHERE cold_partition.name = part;
+    ELSE
+        EXECUTE format(
+            'INSERT INTO dropped_span AS known SELECT org_id, kind, max(produced_at) + interval ''1 microsecond'' FROM public.%I GROUP BY org_id, kind '
+            'ON CONFLICT (org_id, kind) DO UPDATE SET before = greatest(known.before, excluded.before)', part
+        );
+        PERFORM set_config('tracelake.drops', class, true);
+        EXECUTE format('DELETE FROM record_identity WHERE retention_class = %L AND record_id IN (SELECT id FROM public.%I)', class, part);
+        PERFORM set_config('tracelake.drops', '', true);
+        CALL forget_newest(part, class);
+    END IF;
+    EXECUTE format('DROP TABLE public.%I', part);
+    RETURN there;
+END $_$;
+
 CREATE FUNCTION public.ensure_record_partition(class text, moment timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public', 'pg_temp'
@@ -160,6 +205,27 @@ CREATE FUNCTION public.first_record_id(day integer) RETURNS uuid
     SELECT (lpad(to_hex(day::bigint * 86400000), 12, '0') || '00000000000000000000')::uuid
 $$;
 
+CREATE PROCEDURE public.forget_newest(IN part text, IN class text)
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    leaving constant text := format('latest.retention_class = %L AND latest.record_id IN (SELECT id FROM public.%I)', class, part);
+BEGIN
+    -- Locked by a statement of its own: the next one sees what those have stored who had it before.
+    EXECUTE 'SELECT 1 FROM metadata_latest AS latest WHERE ' || leaving || ' ORDER BY org_id, kind, target_key FOR UPDATE';
+    EXECUTE format(
+        'UPDATE metadata_latest AS newest SET produced_at = found.produced_at, record_id = found.id, retention_class = found.retention_class, '
+        '    target = found.record -> ''target'', dataset_ids = found.dataset_ids '
+        'FROM metadata_latest AS latest CROSS JOIN LATERAL ('
+        '    SELECT record.* FROM metadata_record AS record '
+        '    WHERE record.org_id = latest.org_id AND record.target_key = latest.target_key AND record.kind = latest.kind AND record.tableoid <> %L::regclass '
+        '    ORDER BY record.produced_at DESC, record.id DESC LIMIT 1'
+        ') AS found '
+        'WHERE (newest.org_id, newest.kind, newest.target_key) = (latest.org_id, latest.kind, latest.target_key) AND %s', 'public.' || part, leaving
+    );
+    EXECUTE 'DELETE FROM metadata_latest AS latest WHERE ' || leaving;
+END $$;
+
 CREATE PROCEDURE public.make_append_only(IN appended regclass)
     LANGUAGE plpgsql
     AS $$
@@ -195,6 +261,28 @@ CREATE FUNCTION public.refuse_change() RETURNS trigger
 BEGIN
     RAISE EXCEPTION 'table % is append-only: % is refused', TG_TABLE_NAME, TG_OP USING ERRCODE = 'restrict_violation';
 END $$;
+
+CREATE FUNCTION public.refuse_record() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'partition % is sealed', TG_TABLE_NAME USING ERRCODE = 'serialization_failure';
+END $$;
+
+CREATE FUNCTION public.seal_record_partition(part text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    SET lock_timeout TO '5s'
+    AS $_$
+BEGIN
+    IF part !~ '^metadata_record_(archive|drop)_[1-9][0-9]{0,4}_[0-9]{8}$' THEN
+        RAISE EXCEPTION 'this is no partition that may leave' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass('public.' || part) AND tgname = 'sealed') THEN
+        EXECUTE format('CREATE TRIGGER sealed BEFORE INSERT ON public.%I FOR EACH ROW EXECUTE FUNCTION refuse_record()', part);
+        EXECUTE format('ALTER TABLE public.%I ENABLE ALWAYS TRIGGER sealed', part);
+    END IF;
+END $_$;
 
 CREATE TABLE public.api_token (
     id uuid NOT NULL,
@@ -304,6 +392,37 @@ CREATE TABLE public.change_scope (
     scope jsonb NOT NULL,
     span public.scope_span NOT NULL,
     kind public.event_kind NOT NULL
+);
+
+CREATE TABLE public.cold_file (
+    path text NOT NULL,
+    partition_name text NOT NULL,
+    org_id uuid NOT NULL,
+    rows bigint NOT NULL,
+    kinds text[] NOT NULL,
+    produced_from timestamp with time zone NOT NULL,
+    produced_to timestamp with time zone NOT NULL,
+    last_xid xid8 NOT NULL,
+    last_seq bigint NOT NULL
+);
+
+CREATE TABLE public.cold_partition (
+    name text NOT NULL,
+    delta_version bigint NOT NULL,
+    body bytea NOT NULL,
+    rows bigint NOT NULL,
+    hash text NOT NULL,
+    files json NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE public.compaction (
+    one boolean DEFAULT true NOT NULL,
+    table_id uuid DEFAULT gen_random_uuid() NOT NULL,
+    made_at timestamp with time zone DEFAULT now() NOT NULL,
+    ended_at timestamp with time zone,
+    held_until timestamp with time zone,
+    CONSTRAINT there_is_one_compaction CHECK (one)
 );
 
 CREATE TABLE public.dag (
@@ -595,6 +714,12 @@ CREATE TABLE public.delta_commit (
     frozen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     recorded_at timestamp with time zone,
     CONSTRAINT cleared_once_recorded CHECK (((body IS NULL) = (recorded_at IS NOT NULL)))
+);
+
+CREATE TABLE public.dropped_span (
+    org_id uuid NOT NULL,
+    kind text NOT NULL,
+    before timestamp with time zone NOT NULL
 );
 
 CREATE TABLE public.emission (
@@ -1148,6 +1273,18 @@ ALTER TABLE ONLY public.change_scope
 ALTER TABLE ONLY public.change
     ADD CONSTRAINT change_task_id_attempt_key UNIQUE (task_id, attempt);
 
+ALTER TABLE ONLY public.cold_file
+    ADD CONSTRAINT cold_file_pkey PRIMARY KEY (path);
+
+ALTER TABLE ONLY public.cold_partition
+    ADD CONSTRAINT cold_partition_delta_version_key UNIQUE (delta_version);
+
+ALTER TABLE ONLY public.cold_partition
+    ADD CONSTRAINT cold_partition_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY public.compaction
+    ADD CONSTRAINT compaction_pkey PRIMARY KEY (one);
+
 ALTER TABLE ONLY public.dag_activation
     ADD CONSTRAINT dag_activation_pkey PRIMARY KEY (id);
 
@@ -1210,6 +1347,9 @@ ALTER TABLE ONLY public.dataset_version
 
 ALTER TABLE ONLY public.delta_commit
     ADD CONSTRAINT delta_commit_pkey PRIMARY KEY (dataset_version_id, delta_version);
+
+ALTER TABLE ONLY public.dropped_span
+    ADD CONSTRAINT dropped_span_pkey PRIMARY KEY (org_id, kind);
 
 ALTER TABLE ONLY public.emission
     ADD CONSTRAINT emission_pkey PRIMARY KEY (stream);
@@ -1373,6 +1513,10 @@ CREATE INDEX bus_message_by_age ON public.bus_message USING brin (at);
 
 CREATE INDEX change_output_of_version ON public.change_output USING btree (dataset_version_id, place DESC);
 
+CREATE INDEX cold_file_in_log ON public.cold_file USING btree (org_id, last_xid, last_seq);
+
+CREATE INDEX cold_file_of_org ON public.cold_file USING btree (org_id, produced_to);
+
 CREATE INDEX dag_activation_of_version ON public.dag_activation USING btree (dag_version_id);
 
 CREATE INDEX data_file_added ON public.data_file USING btree (dataset_version_id, added_place);
@@ -1479,6 +1623,14 @@ CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.change_scope FOR EA
 
 ALTER TABLE public.change_scope ENABLE ALWAYS TRIGGER append_only;
 
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.cold_file FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.cold_file ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.cold_partition FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.cold_partition ENABLE ALWAYS TRIGGER append_only;
+
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.dag_activation FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.dag_activation ENABLE ALWAYS TRIGGER append_only;
@@ -1571,7 +1723,7 @@ CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.query_run FOR EACH 
 
 ALTER TABLE public.query_run ENABLE ALWAYS TRIGGER append_only;
 
-CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.record_identity FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.record_identity FOR EACH ROW WHEN (((old.retention_class !~~ 'drop\_%'::text) OR (current_setting('tracelake.drops'::text, true) IS DISTINCT FROM old.retention_class))) EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.record_identity ENABLE ALWAYS TRIGGER append_only;
 
@@ -1602,6 +1754,14 @@ ALTER TABLE public.change_output ENABLE ALWAYS TRIGGER append_only_whole;
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.change_scope FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.change_scope ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.cold_file FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.cold_file ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.cold_partition FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.cold_partition ENABLE ALWAYS TRIGGER append_only_whole;
 
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.dag_activation FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
@@ -1740,6 +1900,12 @@ ALTER TABLE ONLY public.change_scope
 ALTER TABLE ONLY public.change
     ADD CONSTRAINT change_task_id_fkey FOREIGN KEY (task_id) REFERENCES public.task(id);
 
+ALTER TABLE ONLY public.cold_file
+    ADD CONSTRAINT cold_file_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
+ALTER TABLE ONLY public.cold_file
+    ADD CONSTRAINT cold_file_partition_name_fkey FOREIGN KEY (partition_name) REFERENCES public.cold_partition(name);
+
 ALTER TABLE ONLY public.dag_activation
     ADD CONSTRAINT dag_activation_dag_id_fkey FOREIGN KEY (dag_id) REFERENCES public.dag(id);
 
@@ -1841,6 +2007,9 @@ ALTER TABLE ONLY public.dataset_version
 
 ALTER TABLE ONLY public.delta_commit
     ADD CONSTRAINT delta_commit_dataset_version_id_fkey FOREIGN KEY (dataset_version_id) REFERENCES public.dataset_version(id);
+
+ALTER TABLE ONLY public.dropped_span
+    ADD CONSTRAINT dropped_span_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
 
 ALTER TABLE ONLY public.generation
     ADD CONSTRAINT generation_job_key_id_fkey FOREIGN KEY (job_key_id) REFERENCES public.job_key(id);
@@ -1993,8 +2162,16 @@ GRANT USAGE ON SCHEMA public TO tracelake_define;
 
 REVOKE ALL ON PROCEDURE public.attach_record_partition(IN parent text, IN part text, IN bounds text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION public.drop_record_partition(part text) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.drop_record_partition(part text) TO tracelake_execute;
+
 REVOKE ALL ON FUNCTION public.ensure_record_partition(class text, moment timestamp with time zone) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.ensure_record_partition(class text, moment timestamp with time zone) TO tracelake_execute;
+
+REVOKE ALL ON PROCEDURE public.forget_newest(IN part text, IN class text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION public.seal_record_partition(part text) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.seal_record_partition(part text) TO tracelake_execute;
 
 GRANT SELECT ON TABLE public.api_token TO tracelake_execute;
 GRANT INSERT ON TABLE public.api_token TO tracelake_define;
@@ -2030,6 +2207,16 @@ GRANT INSERT ON TABLE public.change_output TO tracelake_decide;
 
 GRANT SELECT ON TABLE public.change_scope TO tracelake_execute;
 GRANT INSERT ON TABLE public.change_scope TO tracelake_decide;
+
+GRANT SELECT,INSERT ON TABLE public.cold_file TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.cold_partition TO tracelake_execute;
+
+GRANT SELECT ON TABLE public.compaction TO tracelake_execute;
+
+GRANT UPDATE(ended_at) ON TABLE public.compaction TO tracelake_execute;
+
+GRANT UPDATE(held_until) ON TABLE public.compaction TO tracelake_execute;
 
 GRANT SELECT,INSERT ON TABLE public.dag TO tracelake_execute;
 
@@ -2111,6 +2298,8 @@ GRANT INSERT ON TABLE public.delta_commit TO tracelake_decide;
 GRANT UPDATE(body) ON TABLE public.delta_commit TO tracelake_decide;
 
 GRANT UPDATE(recorded_at) ON TABLE public.delta_commit TO tracelake_decide;
+
+GRANT SELECT ON TABLE public.dropped_span TO tracelake_execute;
 
 GRANT SELECT ON TABLE public.emission TO tracelake_execute;
 

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from heapq import merge
 from uuid import UUID
 
+from tracelake.control.cold.reading import ColdRecords, ColdRow
 from tracelake.control.database.transactions import Database, Role, Transaction
 from tracelake.control.records import store
 from tracelake.control.records.catalogs import Catalog, Catalogs
@@ -12,7 +14,7 @@ from tracelake.control.records.judging import Candidate, Judging
 from tracelake.control.records.lines import Newest, target_key
 from tracelake.control.records.partitions import Partitions
 from tracelake.control.records.searches import START, Search, Sight, offset_of, page_after, place_in_log, place_of
-from tracelake.control.records.store import RecordRow
+from tracelake.control.records.store import LoggedRow, RecordRow
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.kind_governance import admit, upcast
 from tracelake_sdk.kinds import Kind
@@ -71,6 +73,7 @@ class Records:
     told: Callable[[UUID], None] = _nobody
     now: Callable[[], datetime] = _now
     catalogs: Catalogs = field(default_factory=Catalogs)
+    cold: ColdRecords = field(default_factory=ColdRecords)
 
     def __post_init__(self) -> None:
         self._partitions: Partitions = Partitions(self.database)
@@ -156,9 +159,9 @@ class Records:
             catalog.kind(kind)
             sight, key = seeing(tx), target_key(target.key)
             row = store.latest(tx, org=tenant.org, kind=kind, target_key=key, sight=sight)
-            if row is None and not sight.all:  # the newest may be hidden, and an older one not
-                row = next(iter(store.of_target(tx, org=tenant.org, kind=kind, target_key=key, before=START, limit=1, sight=sight)), None)
-        return None if row is None else _in_version(_stored(row), catalog, None)
+            if row is None:  # the newest may be hidden and an older one not, or it has left Postgres
+                return next(self._of_target(tx, tenant, target, kind, catalog, sight, 1), None)
+        return _in_version(_stored(row), catalog, None)
 
     def history(
         self, tenant: Tenant, target: MetadataTarget, kind: str, limit: int = 100, window: Window | None = None, *, seeing: Seeing = sees_all
@@ -166,17 +169,14 @@ class Records:
         with self.database.transaction("record_history") as tx:
             catalog = self.catalogs.of(tx, tenant.org)
             catalog.kind(kind)
-            sight, key = seeing(tx), target_key(target.key)
-
-            def rows(before: tuple[datetime | str, UUID], number: int) -> list[RecordRow]:
-                return store.of_target(tx, org=tenant.org, kind=kind, target_key=key, before=before, limit=number, sight=sight)
-
-            found = _walk(rows, START, limit + 1, lambda row: _in_version(_stored(row), catalog, None))
-            return _page((stored for stored in found if window is None or in_window(stored, window)), limit)
+            found = self._of_target(tx, tenant, target, kind, catalog, seeing(tx), limit + 1)
+            page = _page((stored for stored in found if window is None or in_window(stored, window)), limit)
+            return page.model_copy(update={"dropped": self.cold.dropped(tx, tenant.org, RecordFilters(kinds=[kind]))})
 
     def query(self, tenant: Tenant, filters: RecordFilters, *, seeing: Seeing = sees_all) -> RecordPage:
         with self.database.transaction("query_records") as tx:
-            return _page(self._chosen(tx, tenant, filters, seeing(tx), filters.limit + 1), filters.limit)
+            page = _page(self._chosen(tx, tenant, filters, seeing(tx), filters.limit + 1), filters.limit)
+            return page.model_copy(update={"dropped": self.cold.dropped(tx, tenant.org, filters)})
 
     def aggregate(self, tenant: Tenant, filters: RecordFilters, aggregation: Aggregation, *, seeing: Seeing = sees_all) -> list[Aggregate]:
         whole = filters.model_copy(update={"page": None})
@@ -185,8 +185,12 @@ class Records:
 
     def targets(self, tenant: Tenant, kind: str | None = None, *, seeing: Seeing = sees_all) -> list[MetadataTarget]:
         with self.database.transaction("record_targets") as tx:
-            told = store.targets(tx, org=tenant.org, kind=kind, sight=seeing(tx))
-        found = {target.key: target for target in map(MetadataTarget.model_validate_json, told)}
+            sight = seeing(tx)
+            told = store.targets(tx, org=tenant.org, kind=kind, sight=sight)
+            # The newest record of a target tells of it, wherever it is; only those from whom it is hidden look further.
+            older = [] if sight.all else [row.record for row in self._cold(tx, tenant, RecordFilters(kinds=[kind] if kind else []), sight, START)]
+        found = {target.key: target for target in (MetadataRecord.model_validate_json(record).target for record in reversed(older))}
+        found |= {target.key: target for target in map(MetadataTarget.model_validate_json, told)}
         return [target for _, target in sorted(found.items())]
 
     def tail(
@@ -198,10 +202,14 @@ class Records:
             [end] = store.tail_ends(tx, [tenant.org])
             if int(after[0]) >= int(end.unbegun):
                 raise OffsetUnknown
-            if end.xid is None or end.seq is None or (int(end.xid), end.seq) <= (int(after[0]), after[1]):
+            ends = [(end.xid, end.seq) if end.xid is not None and end.seq is not None else after, self.cold.log_end(tx, tenant.org) or after, after]
+            last = max(ends, key=_in_log)
+            if last == after:
                 return TailPage(items=[], offset=offset_of(after))
-            last = (end.xid, end.seq)
-            rows = store.tail(tx, org=tenant.org, after=after, last=last, kinds=list(kinds), limit=limit, sight=seeing(tx))
+            sight = seeing(tx)
+            rows = store.tail(tx, org=tenant.org, after=after, last=last, kinds=list(kinds), limit=limit, sight=sight)
+            cold = self.cold.logged(tx, tenant.org, after=after, last=last, kinds=list(kinds), limit=limit, seen=_seen(sight))
+            rows = sorted([*rows, *map(_logged, cold)], key=lambda row: _in_log((row.xid, row.seq)))[:limit]
         whole = len(rows) == limit
         return TailPage(
             items=[_in_version(_stored(row), catalog, None) for row in rows], offset=offset_of((rows[-1].xid, rows[-1].seq) if whole else last)
@@ -224,7 +232,42 @@ class Records:
         def read(row: RecordRow) -> StoredRecord:
             return _in_version(_stored(row), catalog, filters.kind_version)
 
-        return (stored for stored in _walk(rows, place_of(filters.page), at_once, read) if matches(stored, filters))
+        place = place_of(filters.page)
+        return (stored for stored in self._both(tx, tenant, rows, filters, sight, place, at_once, read) if matches(stored, filters))
+
+    def _of_target(
+        self, tx: Transaction, tenant: Tenant, target: MetadataTarget, kind: str, catalog: Catalog, sight: Sight, at_once: int
+    ) -> Iterator[StoredRecord]:
+        """Newest first."""
+        key = target_key(target.key)
+        filters = RecordFilters(kinds=[kind], source_id=target.source_id, schema=target.schema_name, table=target.table)
+
+        def rows(before: tuple[datetime | str, UUID], number: int) -> list[RecordRow]:
+            return store.of_target(tx, org=tenant.org, kind=kind, target_key=key, before=before, limit=number, sight=sight)
+
+        return self._both(tx, tenant, rows, filters, sight, START, at_once, lambda row: _in_version(_stored(row), catalog, None))
+
+    def _both(
+        self,
+        tx: Transaction,
+        tenant: Tenant,
+        rows: Callable[[tuple[datetime | str, UUID], int], list[RecordRow]],
+        filters: RecordFilters,
+        sight: Sight,
+        place: tuple[datetime | str, UUID],
+        at_once: int,
+        read: Callable[[RecordRow], StoredRecord],
+    ) -> Iterator[StoredRecord]:
+        """Hot and cold as one. Postgres is asked first: what is read there cannot leave before the files are chosen."""
+        hot = _walk(rows, place, at_once, read)
+        cold = (read(row) for row in self._cold(tx, tenant, filters, sight, place))
+        return merge(hot, cold, key=newest_first, reverse=True)
+
+    def _cold(
+        self, tx: Transaction, tenant: Tenant, filters: RecordFilters, sight: Sight, place: tuple[datetime | str, UUID]
+    ) -> Iterator[RecordRow]:
+        return (RecordRow(row.id, row.kind_version, row.stored_at, row.record, row.context)
+                for row in self.cold.newest_first(tx, tenant.org, filters, _seen(sight), place))  # fmt: skip
 
 
 def _walk(
@@ -286,6 +329,18 @@ def _stored(row: RecordRow) -> StoredRecord:
         stored_at=row.stored_at.astimezone(UTC),
         kind_version=row.kind_version,
     )
+
+
+def _seen(sight: Sight) -> frozenset[str] | None:
+    return None if sight.datasets is None else frozenset(map(str, sight.datasets))
+
+
+def _in_log(place: tuple[str, int]) -> tuple[int, int]:
+    return int(place[0]), place[1]
+
+
+def _logged(row: ColdRow) -> LoggedRow:
+    return LoggedRow(row.id, row.kind_version, row.stored_at, row.record, row.context, row.xid, row.seq)
 
 
 def _in_version(stored: StoredRecord, catalog: Catalog, version: int | None) -> StoredRecord:

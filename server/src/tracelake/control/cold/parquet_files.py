@@ -1,0 +1,118 @@
+"""Cold files as they are opened and looked through. What cannot be read is an error, never a shorter answer."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+
+from tracelake.control.cold.rows import COLUMNS
+from tracelake.storage.contract import Storage
+from tracelake.storage.paths import UnsafePath
+from tracelake_sdk.compacting import RowSum
+from tracelake_sdk.errors import StorageUnavailable
+from tracelake_sdk.record_errors import ColdUnreadable
+
+_AT_ONCE = 2000  # rows that are spelt out together
+
+Table = Any  # of Arrow, whose types its package does not tell
+pc: Any = pyarrow.compute
+
+
+def open_file(storage: Storage | None, path: str) -> pq.ParquetFile:
+    """Raises ColdUnreadable."""
+    if storage is None:
+        raise ColdUnreadable("Older records lie in files, and this process has no storage to read them from; set TRACELAKE__STORAGE__URL as where they were written.")
+    try:
+        local = storage.local_path(path)
+        if local is not None:
+            return pq.ParquetFile(local)
+        body = storage.read(path)
+        if body is None:
+            raise ColdUnreadable("A file of older records is gone from the storage; restore it.")
+        return pq.ParquetFile(pa.BufferReader(body))
+    except (OSError, pa.ArrowException, StorageUnavailable, UnsafePath):
+        raise _unreadable() from None
+
+
+def chosen(file: pq.ParquetFile, columns: Sequence[str], equal: dict[str, str], kinds: Sequence[str], bounds: dict[str, tuple[Any, Any]]) -> Table:
+    """Rows whose columns have these values and lie within these bounds, both inclusive; row groups that cannot hold one are not read. Raises ColdUnreadable."""
+    needed = [*dict.fromkeys([*columns, *equal, *bounds, "kind"])]
+    groups = [group for group in range(file.num_row_groups) if _may_hold(file.metadata.row_group(group), equal, kinds, bounds)]
+    try:
+        table = file.read_row_groups(groups, columns=needed)
+    except (OSError, pa.ArrowException):
+        raise _unreadable() from None
+    for name, value in equal.items():
+        table = table.filter(pc.equal(table[name], value))
+    if kinds:
+        table = table.filter(pc.is_in(table["kind"], value_set=pa.array(kinds, pa.string())))
+    for name, (least, most) in bounds.items():
+        if least is not None:
+            table = table.filter(pc.greater_equal(table[name], pa.scalar(least, table.schema.field(name).type)))
+        if most is not None:
+            table = table.filter(pc.less_equal(table[name], pa.scalar(most, table.schema.field(name).type)))
+    return table.select(list(columns))
+
+
+def sum_up(path: Path | Any, into: RowSum) -> dict[str, Any]:
+    """Adds every row of a file to a sum, and says what is in it. Raises ColdUnreadable."""
+    kinds: set[str] = set()
+    found: dict[str, Any] = {"rows": 0, "org_id": None, "produced_from": None, "produced_to": None, "last": (0, 0)}
+    try:
+        for batch in pq.ParquetFile(path).iter_batches(_AT_ONCE, columns=list(COLUMNS)):
+            for row in in_micros(pa.Table.from_batches([batch])).to_pylist():
+                into.add(row[name] for name in COLUMNS)
+                kinds.add(row["kind"])
+                found["rows"] += 1
+                found["org_id"] = row["org_id"]
+                found["produced_from"] = min(found["produced_from"] or row["produced_at"], row["produced_at"])
+                found["produced_to"] = max(found["produced_to"] or row["produced_at"], row["produced_at"])
+                found["last"] = max(found["last"], (row["xid"], row["seq"]))
+    except (OSError, pa.ArrowException):
+        raise _unreadable() from None
+    return found | {"kinds": sorted(kinds)}
+
+
+def in_micros(table: Table) -> Table:
+    """Times as whole numbers."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            table = table.set_column(place, field.name, table[field.name].cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
+    return table
+
+
+def rows_of(table: Table) -> Iterator[dict[str, Any]]:
+    for batch in table.to_batches(_AT_ONCE):
+        yield from batch.to_pylist()
+
+
+def _may_hold(group: Any, equal: dict[str, str], kinds: Sequence[str], bounds: dict[str, tuple[Any, Any]]) -> bool:
+    """By its footer; what that does not say may be there."""
+    for place in range(group.num_columns):
+        column = group.column(place)
+        name, said = column.path_in_schema, column.statistics
+        if said is None or not said.has_min_max:
+            continue
+        least, most = said.min, said.max
+        if name in equal and not least <= equal[name] <= most:
+            return False
+        if name == "kind" and kinds and not any(least <= kind <= most for kind in kinds):
+            return False
+        if name in bounds and not _overlap(bounds[name], least, most):
+            return False
+    return True
+
+
+def _overlap(wanted: tuple[Any, Any], least: Any, most: Any) -> bool:
+    from_, to = wanted
+    if isinstance(most, datetime):  # footers may be cut to the millisecond
+        least, most = least - timedelta(milliseconds=1), most + timedelta(milliseconds=1)
+    return (from_ is None or most >= from_) and (to is None or least <= to)
+
+
+def _unreadable() -> ColdUnreadable:
+    return ColdUnreadable("A file of older records cannot be read; see that the storage answers and the file is whole.")

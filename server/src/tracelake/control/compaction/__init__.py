@@ -1,0 +1,1 @@
+"""Compaction: partitions of old records leave Postgres, for files or for good."""

@@ -1,0 +1,203 @@
+"""Partitions of old records leave Postgres: for files that answers are read from, or for good.
+
+The way of one partition: sealed, so that it takes no record; its rows written down for Spark; Spark's files compared with them
+and put in their place; the log entry frozen in Postgres, then put; count and hash compared once more with what the entry names;
+then, in one transaction, the files are those that answers are read from and the partition is dropped. A crash anywhere leaves
+the rows where they were, and the next run begins again, or goes on from the frozen entry. Names decide: any number of
+processes may do this at once.
+"""
+
+import hashlib
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import structlog
+
+from tracelake.control.cold import store
+from tracelake.control.cold.parquet_files import sum_up
+from tracelake.control.cold.rows import COLUMNS, SORT, values_of
+from tracelake.control.cold.store import FrozenPartition, Partition
+from tracelake.control.compaction.cold_table import LOCATION, PutFile, added_paths, file_path, log_entry, spell_files
+from tracelake.control.compaction.spark_program import Compacting
+from tracelake.control.database.transactions import Database, Watch, nobody_watches
+from tracelake.control.records.catalogs import Catalogs
+from tracelake.control.records.partitions import made_at
+from tracelake.storage.contract import PutResult, Storage
+from tracelake.storage.paths import log_entry_path
+from tracelake_sdk.compacting import CompactionOrder, RowSum
+from tracelake_sdk.errors import TracelakeError, Unavailable
+from tracelake_sdk.record_errors import CompactionFailed
+
+_HOLD = timedelta(hours=1)   # before a run that was killed is taken up again
+_AT_ONCE = 2000              # rows of one look
+_TRIES_TO_DROP = 5           # each waits some seconds for those who read
+_LEFTOVER_SECONDS = 86400
+_SCRATCH = "compaction-"
+_log = structlog.get_logger()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Compactor:
+    database: Database
+    storage: Storage
+    scratch: Path
+    compacting: Compacting
+    every: timedelta = timedelta(hours=24)
+    now: Callable[[], datetime] = _now
+    watch: Watch = nobody_watches
+    catalogs: Catalogs = field(default_factory=Catalogs)
+
+    def run_once(self) -> int:
+        """Compacts if it is time, by the stored end of the last run; how many partitions have left."""
+        with self.database.transaction("begin_compaction") as tx:
+            if not store.begin_run(tx, every=self.every, hold=_HOLD):
+                return 0
+        try:
+            left = self.compact()
+        except Unavailable:
+            raise
+        except TracelakeError as error:
+            _log.error("old records stay where they are", error=error.code, detail=error.detail)
+            return 0
+        with self.database.transaction("end_compaction") as tx:
+            store.end_run(tx)
+        return len(left)
+
+    def compact(self) -> list[str]:
+        """Every partition that is old enough, whenever the last run was; the names of those that have left."""
+        left = self._finish()
+        with self.database.transaction("record_partitions") as tx:
+            there = store.partitions(tx)
+        for partition in there:
+            leaves = _leaves_at(partition)
+            if leaves is None or leaves > self.now():
+                continue
+            with self.database.transaction("seal_partition") as tx:
+                store.seal(tx, partition.name)
+            if partition.retention_class.startswith("archive_"):
+                left += self._archive(partition)
+            else:
+                left += self._drop(partition.name)
+        return left
+
+    def _archive(self, partition: Partition) -> list[str]:
+        self._clear_scratch()
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=self.scratch) as folder:
+            told = self._write_down(partition, Path(folder) / "rows.jsonl")
+            if not told.rows:
+                return self._drop(partition.name)
+            self.watch("compact:written_down")
+            order = CompactionOrder(
+                source=f"{folder}/rows.jsonl", target=f"{folder}/files", columns=COLUMNS, sort=SORT, apart="org_id"
+            )
+            paths = self.compacting(order, Path(folder))
+            self.watch("compact:compacted")
+            files = self._put(partition, paths, told)
+        self.watch("compact:files_put")
+        with self.database.transaction("freeze_partition") as tx:
+            store.lock_cold_table(tx)
+            table, version = store.cold_table(tx), store.next_delta_version(tx)
+            body = log_entry(table, version, partition.name, files, self.now())
+            store.freeze(tx, name=partition.name, delta_version=version, body=body, rows=told.rows, hash=told.hash, files=spell_files(files))
+        return self._finish()
+
+    def _write_down(self, partition: Partition, path: Path) -> RowSum:
+        """The rows of a sealed partition as lines of JSON."""
+        told = RowSum()
+        with path.open("w") as lines:
+            for values in self._rows(partition):
+                told.add(values.values())
+                lines.write(json.dumps(values, separators=(",", ":")) + "\n")
+        return told
+
+    def _rows(self, partition: Partition) -> Iterator[dict[str, Any]]:
+        after = partition.first_id
+        while True:
+            with self.database.transaction("leaving_records") as tx:
+                rows = store.leaving(tx, partition, after=after, limit=_AT_ONCE)
+                catalogs = {org: self.catalogs.of(tx, org) for org in {row.org_id for row in rows}}
+            for row in rows:
+                yield values_of(row, catalogs[row.org_id].kind(row.kind, row.kind_version))
+            if len(rows) < _AT_ONCE:
+                return
+            after = rows[-1].id
+
+    def _put(self, partition: Partition, paths: list[Path], told: RowSum) -> list[PutFile]:
+        """Compared with what was written down before any of them is named anywhere."""
+        came = RowSum()
+        said = [(path, sum_up(path, came)) for path in paths]
+        if (came.rows, came.hash) != (told.rows, told.hash):
+            raise CompactionFailed(f"Spark was given {told.rows} records and wrote {came.rows}, or others; they stay where they are.", partition=partition.name)
+        files: list[PutFile] = []
+        for path, found in said:
+            body = path.read_bytes()
+            place = file_path(partition.name, found["org_id"], hashlib.sha256(body).hexdigest())
+            self.storage.put_new(place, body, self.now())
+            files.append(PutFile.of(place, len(body), found))
+        return files
+
+    def _finish(self) -> list[str]:
+        """What is frozen and still in Postgres, in the order of the log: readers of Delta find no gap."""
+        with self.database.transaction("frozen_partitions") as tx:
+            frozen = store.unput(tx)
+        left: list[str] = []
+        for one in frozen:
+            if self.storage.put_new(log_entry_path(LOCATION, one.delta_version), one.body, one.at) is PutResult.OTHER:
+                raise CompactionFailed("Somebody else writes into the log of the cold table; nothing was dropped.", delta_version=one.delta_version)
+            self.watch("compact:entry_put")
+            self._verify(one)
+            self.watch("compact:verified")
+            left += self._drop(one.name)
+        return left
+
+    def _verify(self, frozen: FrozenPartition) -> None:
+        """Count and hash of what the log names, read back from where readers look."""
+        there = RowSum()
+        entry = self.storage.read(log_entry_path(LOCATION, frozen.delta_version))
+        for path in added_paths(entry or b""):
+            body = self.storage.read(path)
+            if body is None:
+                raise CompactionFailed("A file that the log of the cold table names is gone; nothing was dropped.", partition=frozen.name)
+            sum_up(pa.BufferReader(body), there)
+        if (there.rows, there.hash) != (frozen.rows, frozen.hash):
+            raise CompactionFailed("The cold table does not hold what was written; nothing was dropped.", partition=frozen.name)
+
+    def _drop(self, name: str) -> list[str]:
+        for tried in range(1, _TRIES_TO_DROP + 1):
+            try:
+                with self.database.transaction("drop_partition") as tx:
+                    rows = store.drop_partition(tx, name)
+            except Unavailable:  # somebody reads; or it is really away, and the last try tells
+                if tried == _TRIES_TO_DROP:
+                    raise
+            else:
+                if rows is None:
+                    return []
+                _log.info("a partition of records has left Postgres", partition=name, records=rows)
+                return [name]
+        return []
+
+    def _clear_scratch(self) -> None:
+        """What killed runs have left."""
+        for folder in self.scratch.glob(f"{_SCRATCH}*"):
+            if time.time() - folder.stat().st_mtime > _LEFTOVER_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _leaves_at(partition: Partition) -> datetime | None:
+    """When the youngest record that it could hold is as old as its class keeps; None for those that stay."""
+    kept, _, days = partition.retention_class.partition("_")
+    return made_at(partition.below_id) + timedelta(days=int(days)) if kept in ("archive", "drop") else None

@@ -1,0 +1,28 @@
+"""Starts the Spark program of compaction from this process: it dies with us, holds no token, and knows nothing of ours."""
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tracelake.launch import command_that_dies_with_us
+from tracelake_sdk.compacting import CompactionOrder, compact
+
+# What a program may know of the machine. Nothing of Tracelake's own and nothing that could be a secret is among it.
+_KEPT = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "JAVA_HOME"})
+
+Compacting = Callable[[CompactionOrder, Path], list[Path]]
+
+
+def compact_by_spark(log: Path) -> Compacting:
+    """Runs it as a child of the thread that asks, and ends with it; what it says goes to the log."""
+
+    def compacting(order: CompactionOrder, folder: Path) -> list[Path]:
+        environment = {name: value for name, value in os.environ.items() if name in _KEPT}
+        return compact(order, folder, log, environment=environment, launch=_dies_with_us)
+
+    return compacting
+
+
+def _dies_with_us(command: Sequence[str]) -> Sequence[str]:
+    return command_that_dies_with_us(command, death=signal.SIGKILL, rights="untracing")
