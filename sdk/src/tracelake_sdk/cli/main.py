@@ -13,6 +13,7 @@ except ModuleNotFoundError:
 from tracelake_sdk.cli.administration import admin_app
 from tracelake_sdk.cli.asking import query, replay
 from tracelake_sdk.cli.invocation import pasteable, program
+from tracelake_sdk.cli.metadata import kind_app, record_app
 from tracelake_sdk.cli.options import DryRun, Key, LayerName, Limit, Output, OutputFormat, Shown, Token
 from tracelake_sdk.errors import SettingInvalid, TracelakeError
 
@@ -35,6 +36,8 @@ policies_app = typer.Typer(help="Policies: what the platform guarantees for a la
 app.add_typer(policies_app, name="policy")
 promotions_app = typer.Typer(help="Promotions: what was decided about each run's output, and why.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(promotions_app, name="promotion")
+app.add_typer(record_app, name="record")
+app.add_typer(kind_app, name="kind")
 app.add_typer(admin_app, name="admin")
 
 

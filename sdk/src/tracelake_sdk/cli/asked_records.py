@@ -1,0 +1,63 @@
+"""What `tracelake record query` was asked for: as filters, and in the words that ask for the next page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import typer
+from pydantic import ValidationError
+
+from tracelake_sdk.cli.repositories import condition_of, target_of, window_of
+from tracelake_sdk.records import Aggregation, RecordFilters
+
+
+@dataclass(frozen=True)
+class Asked:
+    kinds: list[str]
+    target: str | None
+    source: str | None
+    schema: str | None
+    table: str | None
+    producer: str | None
+    job: str | None
+    run: str | None
+    namespace: str | None
+    workspace: str | None
+    cluster: str | None
+    quality: str | None
+    window: str | None
+    produced: str | None
+    where: list[str]
+    kind_version: int | None
+    limit: int
+    page: str | None
+
+    def filters(self) -> RecordFilters:
+        source, schema, table = target_of(self.target).key if self.target else (self.source, self.schema, self.table)
+        try:
+            return RecordFilters.model_validate({
+                "kinds": self.kinds, "source_id": source, "schema": schema, "table": table, "producer_id": self.producer, "job_id": self.job, "run_id": self.run,
+                "namespace": self.namespace, "workspace": self.workspace, "cluster": self.cluster, "quality": self.quality, "window": window_of(self.window),
+                "produced": window_of(self.produced), "where": [condition_of(condition) for condition in self.where], "kind_version": self.kind_version,
+                "limit": self.limit, "page": self.page,
+            })
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise typer.BadParameter(f"{'.'.join(str(step) for step in first['loc'])}: {first['msg']}") from None
+
+    def words(self, repository: str | None) -> list[str]:
+        """All but the page."""
+        said: list[tuple[str, str | int | None]] = [("--kind", kind) for kind in self.kinds]
+        said += [(f"--{name}", getattr(self, name)) for name in (
+            "target", "source", "schema", "table", "producer", "job", "run", "namespace", "workspace", "cluster", "quality", "window", "produced",
+        )]  # fmt: skip
+        said += [("--where", condition) for condition in self.where]
+        said += [("--kind-version", self.kind_version), ("--limit", self.limit), ("--repository", repository)]
+        return ["record", "query", *(word for option, value in said if value is not None for word in (option, str(value)))]
+
+
+def aggregation(metric: str | None, of: str | None, group_by: Sequence[str]) -> Aggregation:
+    """Of a path without a metric, the sum."""
+    try:
+        return Aggregation.model_validate({"metric": metric or ("sum" if of else "count"), "path": of, "group_by": list(group_by)})
+    except ValidationError as error:
+        raise typer.BadParameter(error.errors()[0]["msg"]) from None

@@ -1,0 +1,124 @@
+"""Which repository `record` and `kind` speak to, in what context, and how targets, conditions and windows are spelt."""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+import typer
+from pydantic import ValidationError
+
+from tracelake_sdk.client import Client, find_system
+from tracelake_sdk.home import default_home
+from tracelake_sdk.record_builders import dataset_target
+from tracelake_sdk.records import Comparison, MetadataContext, MetadataTarget, PathFilter, Window
+from tracelake_sdk.repository.contract import MetadataRepository
+from tracelake_sdk.repository.opening import DEFAULT_TENANT, TOKEN_SETTING, URL_SETTING, open_repository
+
+CLUSTER, WORKSPACE = "embedded", "main"  # what a system says of itself unless it is set
+_OPERATIONS = {
+    "!=": Comparison.NE, ">=": Comparison.GE, "<=": Comparison.LE, "=": Comparison.EQ, ">": Comparison.GT, "<": Comparison.LT,
+}  # fmt: skip
+
+
+@contextmanager
+def opened(url: str | None, tenant: str | None) -> Generator[tuple[MetadataRepository, MetadataContext]]:
+    """The repository that the words or the settings name, and a context to read in."""
+    tenant = tenant or tenant_of(url)
+    repository = open_repository(url, tenant=tenant)
+    try:
+        yield repository, MetadataContext(cluster=CLUSTER, workspace=WORKSPACE, tenant=tenant)
+    finally:
+        repository.close()
+
+
+def tenant_of(url: str | None) -> str:
+    """A service knows it by the token; a folder is of one."""
+    address = url or os.environ.get(URL_SETTING) or None
+    if address is not None and urlsplit(address).scheme not in ("http", "https"):
+        return DEFAULT_TENANT
+    with Client(*find_system(address, os.environ.get(TOKEN_SETTING) or None)) as client:
+        return client.me().org
+
+
+def spool_of(url: str | None) -> Path:
+    """Where what is emitted waits: one folder a repository."""
+    address = url or os.environ.get(URL_SETTING) or ""
+    return default_home() / "spool" / (hashlib.sha256(address.encode()).hexdigest()[:12] if address else "system")
+
+
+def target_of(text: str) -> MetadataTarget:
+    """`source/schema/table`, with %2F for a slash inside a name; a word alone is a dataset of the running system."""
+    parts = [unquote(part) for part in text.split("/")]
+    match parts:
+        case [source, schema, table] if source and schema and table:
+            return MetadataTarget(source_id=source, schema=schema, table=table)
+        case [name] if name:
+            with Client() as client:
+                dataset = client.dataset(name)
+            return dataset_target(dataset.uuid, dataset.layer, name=dataset.name)
+        case _:
+            raise typer.BadParameter(f"{text!r} is neither SOURCE/SCHEMA/TABLE nor a dataset")
+
+
+def target_words(target: MetadataTarget) -> str:
+    return "/".join(quote(part, safe=" ") for part in target.key)
+
+
+def window_of(text: str | None) -> Window | None:
+    """`2026-03-01..2026-03-02`, half-open; a side may be left out."""
+    if text is None:
+        return None
+    start, dots, end = text.partition("..")
+    if not dots:
+        raise typer.BadParameter(f"{text!r} is no window; write START..END, a side may be empty")
+    try:
+        return Window.model_validate({"start": _moment(start), "end": _moment(end)})
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no window: {_first(error)}") from None
+
+
+def condition_of(text: str) -> PathFilter:
+    """`payload.rows>=10`; the value is JSON where it is, and else a text. `payload.rows` alone: it is there; `!payload.rows`: it is not."""
+    found = [(text.index(sign), -len(sign), sign) for sign in _OPERATIONS if sign in text.lstrip("!")]
+    try:
+        if not found:
+            return PathFilter(path=text.removeprefix("!"), op=Comparison.EXISTS, value=not text.startswith("!"))
+        place, _, sign = min(found)
+        value = _value(text[place + len(sign):])
+        listed = sign == "=" and isinstance(value, list)
+        return PathFilter(path=text[:place], op=Comparison.IN if listed else _OPERATIONS[sign], value=value)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no condition: {_first(error)}") from None
+
+
+def read_text(file: str) -> str:
+    """Of a file; `-` is standard input."""
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{file} cannot be read ({type(error).__name__})") from None
+
+
+def _moment(text: str) -> datetime | None:
+    if not text:
+        return None
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else datetime.fromisoformat(f"{moment.isoformat()}+00:00")
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _first(error: ValueError) -> str:
+    return error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)

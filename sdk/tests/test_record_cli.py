@@ -1,0 +1,171 @@
+"""`tracelake record` and `tracelake kind` on a folder of files, without any system."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tracelake_sdk.cli.main import app
+from tracelake_sdk.cli.repositories import condition_of, target_of, target_words, window_of
+from tracelake_sdk.records import Comparison, MetadataTarget
+from tracelake_sdk.repository.embedded import EmbeddedRepository
+
+RECORD = {
+    "target": {"source_id": "erp", "schema": "sales", "table": "orders"}, "kind": "ingestion_volume", "producer_id": "ingest.v1", "produced_at": "2026-03-02T00:10:00Z",
+    "payload": {
+        "rows": 10, "bytes": 5, "window_start": "2026-03-01T00:00:00Z", "window_end": "2026-03-02T00:00:00Z", "slice_filter": [], "watermark_before": None, "watermark_after": 7,
+    },
+}
+SHIPMENT = {
+    "name": "shipment", "owner": "logistics", "description": "One shipment.",
+    "schema": {"type": "object", "properties": {"weight": {"type": "number"}}, "required": ["weight"], "additionalProperties": False},
+}
+
+
+class Cli:
+    """Calls commands on one folder of records, with a home of its own."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TRACELAKE_HOME", str(folder / "home"))
+        monkeypatch.setenv("TRACELAKE__RECORDS__URL", f"file://{folder / 'records'}")
+        self.folder = folder
+
+    def types(self, *words: str, ends_with: int = 0, given: Any = None) -> str:
+        answer = CliRunner().invoke(app, list(words), input=json.dumps(given) if given is not None else None)
+        assert answer.exit_code == ends_with, (answer.output, answer.exception)
+        return answer.output
+
+    def json(self, *words: str, ends_with: int = 0, given: Any = None) -> Any:
+        return json.loads(self.types(*words, "-o", "json", ends_with=ends_with, given=given))
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    return Cli(tmp_path, monkeypatch)
+
+
+def _told(rows: int, **more: Any) -> dict[str, Any]:
+    return RECORD | {"payload": RECORD["payload"] | {"rows": rows}} | more
+
+
+@pytest.mark.proves("X.1")
+def test_records_are_emitted_and_read(cli: Cli) -> None:
+    assert "1 record stored, 0 known already, 0 refused, 0 waiting." in cli.types("record", "emit", "-", "--run", "r:1", given=RECORD)
+    assert "0 records stored, 1 known already" in cli.types("record", "emit", "-", "--run", "r:1", given=RECORD)
+    assert cli.json("record", "emit", "-", "--run", "r:2", given=[_told(20)])["stored"] == 1
+    assert cli.json("record", "latest", "erp/sales/orders", "ingestion_volume")["context"]["tenant"] == "main"
+    assert "watermark_after" in cli.types("record", "latest", "erp/sales/orders", "ingestion_volume")
+    assert "There is no record" in cli.types("record", "latest", "erp/sales/orders", "recon_result", ends_with=1)
+    assert len(cli.json("record", "history", "erp/sales/orders", "ingestion_volume")["items"]) == 2
+    assert len(cli.json("record", "history", "erp/sales/orders", "ingestion_volume", "--window", "2026-03-02..")["items"]) == 0
+    assert "erp/sales/orders" in cli.types("record", "targets")
+    assert cli.json("record", "targets", "--kind", "recon_result") == []
+
+
+@pytest.mark.proves("X.1")
+def test_a_query_takes_conditions_and_says_how_to_go_on(cli: Cli) -> None:
+    cli.types("record", "emit", "-", given=[{"record": _told(rows), "context": {"cluster": "c", "workspace": "w", "tenant": "main", "run_id": f"r:{rows}"}} for rows in (1, 2, 3)])
+    found = cli.json("record", "query", "--kind", "ingestion_volume", "--where", "payload.rows>=2", "--where", "!payload.files", "--target", "erp/sales/orders")
+    assert [item["record"]["payload"]["rows"] for item in found["items"]] == [3, 2]
+    page = cli.types("record", "query", "--limit", "2", "--cluster", "c")
+    assert "record query --cluster c --limit 2 --page " in page
+    token = page.split("--page ")[1].split()[0]
+    assert len(cli.json("record", "query", "--limit", "2", "--cluster", "c", "--page", token)["items"]) == 1
+    assert cli.json("record", "query", "--of", "payload.rows", "--group-by", "kind")[0]["value"] == 6
+    assert "3" in cli.types("record", "query", "--metric", "count", "--group-by", "day")
+    assert "no such record" in cli.types("record", "query", "--run", "nobody")
+    cli.types("record", "query", "--where", "rows=1", ends_with=2)
+    cli.types("record", "query", "--metric", "sum", ends_with=2)
+
+
+@pytest.mark.proves("X.1")
+def test_the_log_is_tailed_from_where_it_was_left(cli: Cli) -> None:
+    cli.types("record", "emit", "-", "--run", "r:1", given=RECORD)
+    first = json.loads(cli.types("record", "tail", "-o", "json"))
+    assert len(first["items"]) == 1
+    assert json.loads(cli.types("record", "tail", "-o", "json", "--offset", first["offset"]))["items"] == []
+    assert f"--offset {first['offset']}" in cli.types("record", "tail")
+
+
+@pytest.mark.proves("M2.3")
+def test_what_is_refused_is_said_and_set_aside(cli: Cli) -> None:
+    bad = RECORD | {"payload": {"rows": -1}}
+    assert "1 record would be taken, 1 refused" in cli.types("record", "emit", "-", "--run", "r:1", "--dry-run", given=[RECORD, bad], ends_with=1)
+    assert cli.json("record", "query")["items"] == []
+    answer = cli.json("record", "emit", "-", "--run", "r:1", given=[RECORD, bad], ends_with=1)
+    assert (answer["stored"], answer["refused"], answer["set_aside"][0]["problem"]["code"]) == (1, 1, "record_refused")
+    assert "1 record set aside" in cli.types("record", "flush")
+    cli.types("record", "emit", "-", given={"not": "a record"}, ends_with=2)
+
+
+@pytest.mark.proves("M2.3")
+def test_what_a_repository_does_not_take_now_waits_and_is_flushed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = str(cli.folder / "spool")
+    monkeypatch.setenv("TRACELAKE_TOKEN", "none")
+    down = ("--repository", "http://127.0.0.1:9", "--tenant", "main", "--spool", spool)
+    answer = cli.json("record", "emit", "-", "--run", "r:1", "--wait", "0.1", *down, given=RECORD)
+    assert (answer["stored"], answer["waiting"]) == (0, 1)
+    assert "stays" in cli.types("record", "flush", *down, ends_with=1)
+    assert cli.json("record", "flush", "--spool", spool)["delivered"]["stored"] == 1
+    assert len(cli.json("record", "query", "--run", "r:1")["items"]) == 1
+
+
+@pytest.mark.proves("M4.2")
+def test_kinds_are_listed_shown_registered_and_evolved(cli: Cli) -> None:
+    assert "built in" in cli.types("kind", "list")
+    assert "may be registered" in cli.types("kind", "register", "-", "--dry-run", given=SHIPMENT)
+    assert "shipment" not in cli.types("kind", "list")
+    assert "shipment version 1 is registered" in cli.types("kind", "register", "-", given=SHIPMENT)
+    assert "shipment version 1 is registered" in cli.types("kind", "register", "-", given=SHIPMENT)
+    schema = SHIPMENT["schema"]
+    wider = SHIPMENT | {"schema": schema | {"properties": schema["properties"] | {"boxes": {"type": "integer", "default": 1}}}}
+    assert "shipment version 2 may be registered" in cli.types("kind", "evolve", "-", "--check", given=wider)
+    assert cli.json("kind", "show", "shipment")["version"] == 1
+    assert cli.json("kind", "evolve", "-", given=wider)["version"] == 2
+    assert "boxes" in cli.types("kind", "show", "shipment")
+    assert "boxes" not in cli.types("kind", "show", "shipment", "--version", "1")
+    broken = cli.types("kind", "evolve", "-", "--check", given=SHIPMENT, ends_with=1)
+    assert "property_removed" in broken and "payload.boxes" in broken
+    assert [one["code"] for one in cli.json("kind", "evolve", "-", "--check", given=SHIPMENT, ends_with=1)["findings"]] == ["property_removed"]
+    cli.types("kind", "register", "-", given={"name": "Shipment"}, ends_with=2)
+    repository = EmbeddedRepository(f"file://{cli.folder / 'records'}", tenant="main")
+    assert repository.kind("shipment").version == 2
+    repository.close()
+
+
+def test_a_target_is_spelt_so_that_it_can_be_typed_again() -> None:
+    for key in (("erp", "sales", "orders"), ("a/b", "c d", "e%f"), ("é🙂", "..", "x=y")):
+        target = MetadataTarget(source_id=key[0], schema=key[1], table=key[2])
+        assert target_of(target_words(target)) == target
+    for wrong in ("a/b", "", "a//c", "a/b/c/d"):
+        with pytest.raises(typer.BadParameter):
+            target_of(wrong)
+
+
+@pytest.mark.parametrize(("text", "path", "op", "value"), [
+    ("payload.rows>=10", "payload.rows", Comparison.GE, 10),
+    ("payload.rows<10.5", "payload.rows", Comparison.LT, 10.5),
+    ("payload.mode=full", "payload.mode", Comparison.EQ, "full"),
+    ('payload.mode="7"', "payload.mode", Comparison.EQ, "7"),
+    ("payload.mode!=null", "payload.mode", Comparison.NE, None),
+    ('payload.mode=["a","b"]', "payload.mode", Comparison.IN, ["a", "b"]),
+    ("payload.sql=a>=b", "payload.sql", Comparison.EQ, "a>=b"),
+    ("payload.files", "payload.files", Comparison.EXISTS, True),
+    ("!payload.files", "payload.files", Comparison.EXISTS, False),
+])
+def test_a_condition_is_read_as_it_is_meant(text: str, path: str, op: Comparison, value: Any) -> None:
+    condition = condition_of(text)
+    assert (condition.path, condition.op, condition.value) == (path, op, value)
+
+
+def test_a_window_is_half_open_and_in_utc_unless_said() -> None:
+    window = window_of("2026-03-01..2026-03-02T00:00:00+02:00")
+    assert window is not None
+    assert str(window.start) == "2026-03-01 00:00:00+00:00"
+    assert str(window.end) == "2026-03-01 22:00:00+00:00"
+    for wrong in ("2026-03-01", "x..y", "2026-03-02..2026-03-01"):
+        with pytest.raises(typer.BadParameter):
+            window_of(wrong)
