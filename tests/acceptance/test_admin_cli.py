@@ -49,6 +49,29 @@ def test_a_user_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None
     assert "error [last_admin]" in shell("admin", "role", "remove", "admin", "admin", code=1)
 
 
+def test_an_org_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None:
+    assert shell("admin", "org", "create", "other", "--dry-run") == "Org other would be there, with its admin admin. Nothing was changed.\n"
+    made = shell.json("admin", "org", "create", "other", "--admin", "ada")
+    assert (made["name"], made["admin"], made["operates"]) == ("other", "ada", False)
+    assert shell("admin", "org", "create", "other", "--admin", "ada") == "Org other is there, with its admin ada.\n"
+    assert shell("admin", "org", "create", "third").splitlines()[-1].startswith("tl_")
+    assert [(org["name"], org["operates"]) for org in shell.json("admin", "org", "list")["items"]] == [("main", True), ("other", False), ("third", False)]
+    ada = as_somebody(desk, shell, made["token"])
+    shell("deploy", "-", stdin=DEFINITION)
+    assert "There is no such dataset" in ada("dataset", "list")
+    assert "error [not_found]" in ada("dataset", "show", "sample_raw", code=1)
+    assert "error [forbidden]" in ada("admin", "org", "list", code=1)
+    assert "would be disabled" in shell("admin", "org", "disable", "other", "--dry-run")
+    assert "is disabled" in shell("admin", "org", "disable", "other")
+    desk.services.access._remembered.clear()
+    assert "error [unauthenticated]" in ada("dataset", "list", code=1)
+    assert "disabled" in shell("admin", "org", "list")
+    assert shell("admin", "org", "enable", "other") == "Org other is active.\n"
+    assert "There is no such dataset" in ada("dataset", "list")
+    assert "error [access_conflict]" in shell("admin", "org", "disable", "main", code=1)
+    assert shell.json("admin", "audit")["items"][0]["action"] == "enable_org"
+
+
 def test_roles_grants_and_read_roles_are_given_shown_and_taken(desk: Desk, shell: Shell) -> None:
     shell("deploy", "-", stdin=DEFINITION)
     assert shell("admin", "role", "create", "night_shift") == "Role night_shift is there.\n"

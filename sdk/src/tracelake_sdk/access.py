@@ -21,6 +21,19 @@ class DagRight(StrEnum):
     TRIGGER = "trigger"  # run, pause, resume, cancel
 
 
+class Org(BaseModel):
+    id: UUID
+    name: str
+    created_at: datetime
+    disabled_at: datetime | None
+    operates: bool  # the installation's first: its admins make and disable orgs
+
+
+class NewOrg(Org):
+    admin: str  # the user who administers it from its start
+    token: str | None = Field(description="The admin's, shown this once; None in a dry run, for an org that is there already, and for an admin who comes with a JWT.")
+
+
 class User(BaseModel):
     id: UUID
     name: str

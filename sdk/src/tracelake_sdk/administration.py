@@ -1,4 +1,4 @@
-"""Administration as Python: users, roles, tokens, grants and read roles of an org, reached as `client.admin`.
+"""Administration as Python: orgs, users, roles, tokens, grants and read roles of an org, reached as `client.admin`.
 
 Making what is there already, with the same facts, changes nothing; every change takes `dry_run`.
 """
@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 from uuid import UUID
 
-from tracelake_sdk.access import AuditEntry, DagRight, Grant, NewToken, ReadRoles, Role, Token, TokenKind, User
+from tracelake_sdk.access import AuditEntry, DagRight, Grant, NewOrg, NewToken, Org, ReadRoles, Role, Token, TokenKind, User
 from tracelake_sdk.pages import Page
 
 Answer = TypeVar("Answer")
@@ -31,6 +31,21 @@ class Administration:
     def __init__(self, get: Get, post: Post) -> None:
         self._get: Get = get
         self._post: Post = post
+
+    # Orgs: for the installation's operators, who are the admins of its first one
+    def create_org(self, name: str, *, admin: str = "admin", issuer: str | None = None, subject: str | None = None, dry_run: bool = False) -> NewOrg:
+        """With its first admin, whose token is in this answer and nowhere else; with `issuer` and `subject` that comes with a JWT instead."""
+        body = {"name": name, "admin": admin, "issuer": issuer, "subject": subject, "dry_run": dry_run}
+        return self._post(NewOrg, "/v1/admin/orgs", body)
+
+    def orgs(self, *, limit: int = 50, token: str | None = None) -> Page[Org]:
+        return self._get(Page[Org], "/v1/admin/orgs", {"limit": limit, "token": token})
+
+    def disable_org(self, name: str, *, dry_run: bool = False) -> Org:
+        return self._post(Org, f"/v1/admin/orgs/{_part(name)}/disable", {"dry_run": dry_run})
+
+    def enable_org(self, name: str, *, dry_run: bool = False) -> Org:
+        return self._post(Org, f"/v1/admin/orgs/{_part(name)}/enable", {"dry_run": dry_run})
 
     # Users
     def create_user(

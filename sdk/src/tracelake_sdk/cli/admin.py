@@ -1,4 +1,4 @@
-"""`admin`: users, roles, tokens, grants, read roles, and what was done."""
+"""`admin`: orgs, users, roles, tokens, grants, read roles, and what was done."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel
 from rich.text import Text
 
-from tracelake_sdk.access import AuditEntry, DagRight, Grant, ReadRoles, Role, Token, TokenKind, User
+from tracelake_sdk.access import AuditEntry, DagRight, Grant, Org, ReadRoles, Role, Token, TokenKind, User
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_table, say
 from tracelake_sdk.client import Client
@@ -27,6 +27,42 @@ class WantedToken:
     scopes: list[str]
     pools: list[str]
     days: int | None
+
+
+# Orgs
+def create_org(name: str, *, admin: str, issuer: str | None, subject: str | None, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        made = client.admin.create_org(name, admin=admin, issuer=issuer, subject=subject, dry_run=dry_run)
+    sentence = f"Org {made.name} {_is(dry_run)} there, with its admin {made.admin}."
+    if as_json or made.token is None:
+        _print(made, sentence, dry_run=dry_run, as_json=as_json)
+        return
+    say(f"{sentence} This is the only time that the admin's token is shown:")
+    say()
+    say(made.token)
+
+
+def list_orgs(*, limit: int, token: str | None, as_json: bool) -> None:
+    with Client() as client:
+        page = client.admin.orgs(limit=limit, token=token)
+    _print_page(page, [Column("org"), Column("created"), Column("state"), Column("id")], _org_row, ["admin", "org", "list"], limit, as_json=as_json)
+
+
+def _org_row(org: Org) -> list[Cell]:
+    state = Text("disabled", "red") if org.disabled_at else Text("operates" if org.operates else "active", "green")
+    return [org.name, instant(org.created_at), state, str(org.id)]
+
+
+def disable_org(name: str, *, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        org = client.admin.disable_org(name, dry_run=dry_run)
+    _print(org, f"Org {org.name} {_is(dry_run)} disabled: its users, services and workers are refused, and what it has stays.", dry_run=dry_run, as_json=as_json)
+
+
+def enable_org(name: str, *, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        org = client.admin.enable_org(name, dry_run=dry_run)
+    _print(org, f"Org {org.name} {_is(dry_run)} active.", dry_run=dry_run, as_json=as_json)
 
 
 # Users

@@ -1,4 +1,4 @@
-"""The words of `tracelake admin`: users, roles, tokens, grants, read roles, and what was done. What a command does it imports when it runs."""
+"""The words of `tracelake admin`: orgs, users, roles, tokens, grants, read roles, and what was done. What a command does it imports when it runs."""
 
 from typing import Annotated, Literal
 from uuid import UUID
@@ -8,6 +8,8 @@ import typer
 from tracelake_sdk.cli.options import DryRun, Key, Limit, Output, OutputFormat, Shown, Token
 
 admin_app = typer.Typer(help="Administration: who may do what. For admins.", no_args_is_help=True, rich_markup_mode=None)
+orgs_app = typer.Typer(help="Orgs: create, list, disable and enable them. For admins of the first one.", no_args_is_help=True, rich_markup_mode=None)
+admin_app.add_typer(orgs_app, name="org")
 users_app = typer.Typer(help="Users: create, list, disable and enable them.", no_args_is_help=True, rich_markup_mode=None)
 admin_app.add_typer(users_app, name="user")
 roles_app = typer.Typer(help="Roles, and who has them.", no_args_is_help=True, rich_markup_mode=None)
@@ -19,6 +21,7 @@ admin_app.add_typer(tokens_app, name="token")
 read_roles_app = typer.Typer(help="Read roles: which roles read a dataset.", no_args_is_help=True, rich_markup_mode=None)
 admin_app.add_typer(read_roles_app, name="read-roles")
 
+OrgName = Annotated[str, typer.Argument(metavar="ORG", help="The name of the org.")]
 UserName = Annotated[str, typer.Argument(metavar="USER", help="The name of the user.")]
 RoleName = Annotated[str, typer.Argument(metavar="ROLE", help="The name of the role.")]
 DagName = Annotated[str, typer.Argument(metavar="DAG", help="The name of the DAG.")]
@@ -28,6 +31,45 @@ DatasetName = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, 
 
 def _json(output: OutputFormat) -> bool:
     return output is OutputFormat.JSON
+
+
+@orgs_app.command("create")
+def create_org(
+    name: OrgName,
+    admin_name: Annotated[str, typer.Option("--admin", metavar="USER", help="Who administers it from its start.")] = "admin",
+    issuer: Annotated[str | None, typer.Option("--issuer", help="With --subject: who the admin is in a JWT. Left out, the admin's token is shown.")] = None,
+    subject: Annotated[str | None, typer.Option("--subject", help="With --issuer: who the admin is in a JWT.")] = None,
+    dry_run: DryRun = False,
+    output: Output = Shown,
+) -> None:
+    """Create an org with its first admin. Nobody of one org sees or reaches anything of another."""
+    from tracelake_sdk.cli import admin
+
+    admin.create_org(name, admin=admin_name, issuer=issuer, subject=subject, dry_run=dry_run, as_json=_json(output))
+
+
+@orgs_app.command("list")
+def list_orgs(limit: Limit = 50, token: Token = None, output: Output = Shown) -> None:
+    """List orgs."""
+    from tracelake_sdk.cli import admin
+
+    admin.list_orgs(limit=limit, token=token, as_json=_json(output))
+
+
+@orgs_app.command("disable")
+def disable_org(name: OrgName, dry_run: DryRun = False, output: Output = Shown) -> None:
+    """Disable an org. Its users, services and workers are refused; nothing that it has is removed."""
+    from tracelake_sdk.cli import admin
+
+    admin.disable_org(name, dry_run=dry_run, as_json=_json(output))
+
+
+@orgs_app.command("enable")
+def enable_org(name: OrgName, dry_run: DryRun = False, output: Output = Shown) -> None:
+    """Let a disabled org in again."""
+    from tracelake_sdk.cli import admin
+
+    admin.enable_org(name, dry_run=dry_run, as_json=_json(output))
 
 
 @users_app.command("create")

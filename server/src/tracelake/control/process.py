@@ -10,6 +10,7 @@ import structlog
 
 from tracelake.chaos import watch_for
 from tracelake.control.access.administration import Administration, ensure_reserved_roles
+from tracelake.control.access.orgs import Orgs
 from tracelake.control.access.service import Access, ensure_query_token, first_start
 from tracelake.control.access.signed_tokens import issuer
 from tracelake.control.api.app import create_app
@@ -20,7 +21,7 @@ from tracelake.control.commits.service import Commits, Committer
 from tracelake.control.commits.store import FrozenEntry
 from tracelake.control.dags.granting import Granting
 from tracelake.control.database import migrations
-from tracelake.control.database.transactions import Database, Role, Watch, nobody_watches
+from tracelake.control.database.transactions import Database, Role, Transaction, Watch, nobody_watches
 from tracelake.control.database.wakeups import WakeUps
 from tracelake.control.deploys.service import Deploys
 from tracelake.control.emission.loops import RecordLoops
@@ -111,9 +112,7 @@ class Control:
             ensure_query_token(tx, settings.home, org=orgs[0])
             for org in orgs:
                 ensure_reserved_roles(tx, org)
-                ensure_default_policies(tx, org=org, actor="first start")
-                for runtime in sorted({runtime for runtime, _ in OPERATORS}):
-                    pools.ensure(tx, org=org, runtime=runtime, name=DEFAULT_POOL)
+                _furnish(tx, org)
         if made:
             _log.info("first start: an org, its admin and its worker were made", org=access.org)
         self.wakeups.start()
@@ -152,6 +151,7 @@ class Control:
             database=database,
             access=Access(database, issuers),
             administration=Administration(database),
+            orgs=Orgs(database, _furnish),
             granting=Granting(database),
             reading=Reading(database),
             snapshots=Snapshots(database),
@@ -226,6 +226,13 @@ class Control:
         thread = threading.Thread(target=repeat, name=name, daemon=True)
         self._loops.append(thread)
         thread.start()
+
+
+def _furnish(tx: Transaction, org: UUID) -> None:
+    """What every org has from its start, beside its roles."""
+    ensure_default_policies(tx, org=org, actor="first start")
+    for runtime in sorted({runtime for runtime, _ in OPERATORS}):
+        pools.ensure(tx, org=org, runtime=runtime, name=DEFAULT_POOL)
 
 
 class ControlServer(HttpServer):

@@ -6,6 +6,7 @@ import structlog
 
 from tracelake.chaos import watch_for
 from tracelake.control.access.administration import Administration
+from tracelake.control.access.orgs import Orgs
 from tracelake.control.access.service import Access, first_start
 from tracelake.control.access.signed_tokens import issuer
 from tracelake.control.api.app import create_records_app
@@ -41,7 +42,7 @@ class RecordsAlone:
         issuers = {given.issuer: issuer(given.issuer, given.audience, given.public_key) for given in settings.access.issuers}
         records = Records(self.database, lambda org: self.wakeups.send([RECORDS_STORED]))
         self.services: RecordServices = RecordServices(
-            self.database, Access(self.database, issuers), Administration(self.database), RecordDesk(records), self.tails
+            self.database, Access(self.database, issuers), Administration(self.database), Orgs(self.database, lambda tx, org: None), RecordDesk(records), self.tails
         )
 
     def start(self) -> None:

@@ -8,7 +8,7 @@ FROM api_token AS token
 JOIN org ON org.id = token.org_id
 LEFT JOIN app_user ON app_user.id = token.user_id
 WHERE (token.sha256 = %(sha256)s OR token.id = %(id)s) AND token.revoked_at IS NULL AND (token.expires_at IS NULL OR token.expires_at > now())
-  AND app_user.disabled_at IS NULL
+  AND app_user.disabled_at IS NULL AND org.disabled_at IS NULL
 
 -- name: caller_of_user
 SELECT app_user.org_id, org.name AS org, 'user'::token_kind AS kind, app_user.name, '{}'::text[] AS scopes, NULL::text[] AS pools, app_user.id AS user_id,
@@ -16,7 +16,7 @@ SELECT app_user.org_id, org.name AS org, 'user'::token_kind AS kind, app_user.na
        ARRAY(SELECT role.name FROM role_member JOIN role ON role.id = role_member.role_id WHERE role_member.user_id = app_user.id) AS roles
 FROM app_user
 JOIN org ON org.id = app_user.org_id
-WHERE (app_user.id = %(id)s OR (app_user.issuer = %(issuer)s AND app_user.subject = %(subject)s)) AND app_user.disabled_at IS NULL
+WHERE (app_user.id = %(id)s OR (app_user.issuer = %(issuer)s AND app_user.subject = %(subject)s)) AND app_user.disabled_at IS NULL AND org.disabled_at IS NULL
 
 -- name: lock_first_start
 SELECT pg_advisory_xact_lock(hashtextextended('tracelake first start', 0))
@@ -25,7 +25,23 @@ SELECT pg_advisory_xact_lock(hashtextextended('tracelake first start', 0))
 SELECT EXISTS (SELECT 1 FROM org)
 
 -- name: add_org
-INSERT INTO org (id, name) VALUES (%(id)s, %(name)s)
+-- The first one operates the installation.
+INSERT INTO org (id, name, operates) VALUES (%(id)s, %(name)s, NOT EXISTS (SELECT 1 FROM org))
+
+-- name: operates
+SELECT operates FROM org WHERE id = %(org)s
+
+-- name: orgs
+SELECT id, name, created_at, disabled_at, operates FROM org WHERE %(after)s::uuid IS NULL OR id > %(after)s ORDER BY id LIMIT %(limit)s
+
+-- name: find_org
+SELECT id, name, created_at, disabled_at, operates FROM org WHERE name = %(name)s
+
+-- name: disable_org
+UPDATE org SET disabled_at = now() WHERE id = %(org)s
+
+-- name: enable_org
+UPDATE org SET disabled_at = NULL WHERE id = %(org)s
 
 -- name: add_user
 INSERT INTO app_user (id, org_id, name, issuer, subject) VALUES (%(id)s, %(org)s, %(name)s, %(issuer)s, %(subject)s)

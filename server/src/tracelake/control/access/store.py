@@ -36,6 +36,15 @@ class CallerRow:
 
 
 @dataclass(frozen=True)
+class OrgRow:
+    id: UUID
+    name: str
+    created_at: datetime
+    disabled_at: datetime | None
+    operates: bool
+
+
+@dataclass(frozen=True)
 class UserRow:
     id: UUID
     name: str
@@ -76,7 +85,7 @@ class AuditRow:
     detail: dict[str, Any]
 
 
-# Callers: None where the token is revoked or expired, or the user disabled
+# Callers: None where the token is revoked or expired, or the user or the org disabled
 def caller_of_token(tx: Transaction, sha256: bytes) -> CallerRow | None:
     return tx.find(CallerRow, sql["caller_of_token"], sha256=sha256, id=None)
 
@@ -105,6 +114,26 @@ def add_org(tx: Transaction, name: str) -> UUID:
     id = new_id()
     tx.run(sql["add_org"], id=id, name=name)
     return id
+
+
+def operates(tx: Transaction, org: UUID) -> bool:
+    return tx.value(sql["operates"], org=org)
+
+
+def orgs(tx: Transaction, *, after: UUID | None, limit: int) -> list[OrgRow]:
+    return tx.all(OrgRow, sql["orgs"], after=after, limit=limit)
+
+
+def find_org(tx: Transaction, name: str) -> OrgRow | None:
+    return tx.find(OrgRow, sql["find_org"], name=name)
+
+
+def disable_org(tx: Transaction, org: UUID) -> None:
+    tx.run(sql["disable_org"], org=org)
+
+
+def enable_org(tx: Transaction, org: UUID) -> None:
+    tx.run(sql["enable_org"], org=org)
 
 
 def add_user(tx: Transaction, *, org: UUID, name: str, issuer: str, subject: str) -> UUID:

@@ -1,4 +1,4 @@
-"""Administration over HTTP: users, roles, tokens, grants, read roles, and what was done. Thin: each route is its use case."""
+"""Administration over HTTP: orgs, users, roles, tokens, grants, read roles, and what was done. Thin: each route is its use case."""
 
 from typing import Annotated
 from uuid import UUID
@@ -18,12 +18,20 @@ grants_router = APIRouter(prefix="/v1/admin", tags=["admin"])  # of DAGs and dat
 
 UserName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,127}$")]
 RoleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+OrgName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 
 
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     dry_run: bool = False
+
+
+class OrgRequest(_Request):
+    name: OrgName
+    admin: UserName = Field(default="admin", description="Who administers it from its start.")
+    issuer: str | None = Field(default=None, min_length=1, max_length=256, description="With `subject`: who the admin is in a JWT.")
+    subject: str | None = Field(default=None, min_length=1, max_length=256)
 
 
 class NewUser(_Request):
@@ -67,6 +75,28 @@ class RevokeRequest(_Request):
 
 class ReadRolesRequest(_Request):
     roles: list[str] = Field(max_length=100, description="Exactly these from now on.")
+
+
+@router.get("/orgs")
+def orgs(services: Serving, user: User, limit: Limit = 50, token: Token = None) -> Page[access.Org]:
+    """For the installation's operators, who are the admins of its first org."""
+    return services.orgs.list_orgs(user, after=id_of(token), limit=limit)
+
+
+@router.post("/orgs")
+def create_org(services: Serving, user: User, body: OrgRequest) -> access.NewOrg:
+    """With its first admin; the admin's token is in this answer and nowhere else."""
+    return services.orgs.create(user, body.name, admin=body.admin, issuer=body.issuer, subject=body.subject, dry_run=body.dry_run)
+
+
+@router.post("/orgs/{name}/disable")
+def disable_org(services: Serving, user: User, name: str, body: Change) -> access.Org:
+    return services.orgs.disable(user, name, dry_run=body.dry_run)
+
+
+@router.post("/orgs/{name}/enable")
+def enable_org(services: Serving, user: User, name: str, body: Change) -> access.Org:
+    return services.orgs.enable(user, name, dry_run=body.dry_run)
 
 
 @router.get("/users")

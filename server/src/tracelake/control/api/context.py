@@ -7,6 +7,7 @@ from fastapi import Depends, Request
 
 from tracelake.control.access.administration import Administration
 from tracelake.control.access.callers import Caller, Right
+from tracelake.control.access.orgs import Orgs
 from tracelake.control.access.service import Access
 from tracelake.control.dags.granting import Granting
 from tracelake.control.database.transactions import Database
@@ -43,6 +44,7 @@ class Services:
     database: Database
     access: Access
     administration: Administration
+    orgs: Orgs
     granting: Granting
     reading: Reading
     snapshots: Snapshots
@@ -75,6 +77,7 @@ class RecordServices:
     database: Database
     access: Access
     administration: Administration
+    orgs: Orgs
     desk: RecordDesk
     tails: Tails
 
