@@ -8,7 +8,6 @@ from tracelake_sdk.kinds import Kind
 from tracelake_sdk.records import MetadataContext, MetadataRecord
 
 NOWHERE = object()  # a path that leads to nothing, which is not the same as null
-_NOT_SAID = {"produced_at", "version"}
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -36,10 +35,24 @@ class Fingerprints:
         self._tenant: str = context.tenant
         self._run_id: str | None = context.run_id
         self._context: bytes = canonical(context.model_dump(mode="json"))
+        self._beginnings: dict[tuple[str, tuple[str, str, str], str], bytes] = {}
+
+    def said(self, record: MetadataRecord) -> bytes:
+        """All of it but for `produced_at` and the schema's version, which a repetition may have otherwise; as JSON."""
+        source, schema, table = record.target.key
+        return canonical({
+            "target": {"source_id": source, "schema": schema, "table": table, "extras": record.target.extras},
+            "kind": record.kind,
+            "payload": record.payload,
+            "producer_id": record.producer_id,
+            "quality": record.quality,
+            "extras": record.extras,
+        })  # fmt: skip
 
     def content(self, record: MetadataRecord) -> bytes:
-        """Over all that was said but for `produced_at` and the schema's version, which a repetition may have otherwise."""
-        said = canonical(record.model_dump(mode="json", exclude=_NOT_SAID))
+        return self.content_of(self.said(record))
+
+    def content_of(self, said: bytes) -> bytes:
         return hashlib.sha256(b"[" + said + b"," + self._context + b"]").digest()
 
     def identity(self, record: MetadataRecord, kind: Kind, content: bytes) -> bytes:
@@ -49,13 +62,22 @@ class Fingerprints:
         one target accumulate.
         """
         payload = record.payload
-        document = {"payload": payload, "extras": record.extras}
-        window = [payload.get("window_start"), payload.get("window_end")]
-        own = [None if (found := at_path(document, path.split("."))) is NOWHERE else [found] for path in kind.identity]
-        parts: list[Any] = [self._tenant, record.kind, record.target.key, record.producer_id, self._run_id, window, payload.get("slice_filter"), own]
+        own: list[Any] = []
+        if kind.identity:
+            document = {"payload": payload, "extras": record.extras}
+            own = [None if (found := at_path(document, path.split("."))) is NOWHERE else [found] for path in kind.identity]
+        rest: list[Any] = [[payload.get("window_start"), payload.get("window_end")], payload.get("slice_filter"), own]
         if self._run_id is None:
-            parts += [record.produced_at.isoformat(), content.hex()]
-        return hashlib.sha256(canonical(parts)).digest()
+            rest += [record.produced_at.isoformat(), content.hex()]
+        return hashlib.sha256(self._beginning(record) + canonical(rest)[1:]).digest()
+
+    def _beginning(self, record: MetadataRecord) -> bytes:
+        """What many records have in common."""
+        key = (record.kind, record.target.key, record.producer_id)
+        known = self._beginnings.get(key)
+        if known is None:
+            known = self._beginnings[key] = canonical([self._tenant, *key, self._run_id])[:-1] + b","
+        return known
 
 
 def content_hash(record: MetadataRecord, context: MetadataContext) -> str:

@@ -7,15 +7,23 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, model_validator
+
+from tracelake_sdk.deferred import Deferred
 
 LONGEST_NAME = 500
 LARGEST_RECORD = 1024 * 1024  # bytes of its JSON
 WINDOW_SIDES = ("window_start", "window_end")  # of a payload
 
 
+_PLAIN = frozenset({int, bool, type(None)})
+
+
 def _storable(value: Any) -> Any:
     """Refuses what not every repository can carry: NUL, halves of surrogate pairs, and numbers that JSON has no word for."""
+    kind = type(value)
+    if kind in _PLAIN or (kind is str and value.isascii() and "\0" not in value):
+        return value  # nearly all there is
     match value:
         case str() if "\0" in value:
             raise ValueError("text holds a NUL character")
@@ -52,7 +60,7 @@ Json = Annotated[dict[str, Any], AfterValidator(_storable)]
 KindName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 
 
-class _Fact(BaseModel):
+class _Fact(Deferred):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
 
 

@@ -15,7 +15,7 @@ from tracelake_sdk.record_ids import RecordIds
 from tracelake_sdk.records import LARGEST_RECORD, MetadataContext, MetadataRecord, StoreResult
 from tracelake_sdk.repository.admission import Admission, small_enough
 
-_SURELY_SMALL = LARGEST_RECORD // 2  # characters of its JSON: below, nobody has to count its bytes
+_SURELY_SMALL = LARGEST_RECORD // 2  # bytes of what it says: below, nobody has to count all of it
 
 
 class Candidate(NamedTuple):
@@ -39,36 +39,29 @@ class Judging:
     ) -> tuple[list[StoreResult], list[Candidate]]:  # fmt: skip
         """A result each, of which those of candidates are still to be said."""
         lines, fingerprints = Lines(org, context, at), Fingerprints(context)
-        classes: dict[str, str] = {}
+        kinds: dict[tuple[str, int | None], tuple[Kind, str]] = {}
         results: list[StoreResult] = []
         good: list[Candidate] = []
         for place, record in enumerate(records):
             try:
-                kind = catalog.kind(record.kind, record.version)
+                asked = (record.kind, record.version)
+                if asked not in kinds:
+                    kinds[asked] = catalog.kind(*asked), retention_class(catalog.kind(record.kind))
+                kind, kept = kinds[asked]
                 self.admission.judge(record, kind)
                 refusing(record)
-                spelt = _spelt(record)
+                said = fingerprints.said(record)
+                if len(said) > _SURELY_SMALL:
+                    small_enough(canonical(record.model_dump(mode="json")))
             except TracelakeError as error:
                 results.append(StoreResult(result="refused", problem=error.problem()))
                 continue
-            kept = classes.get(record.kind) or classes.setdefault(record.kind, retention_class(catalog.kind(record.kind)))
-            good.append(self._candidate(place, record, spelt, kind, kept, lines, fingerprints))
+            content = fingerprints.content_of(said)
+            sameness = Sameness(fingerprints.identity(record, kind, content), content, self.ids.new(), kept)
+            about = array_literal(datasets_of(record))
+            good.append(Candidate(place, record, sameness, lines.line(record, said.decode(), kind, kept, sameness.id, about), about))
             results.append(_UNSAID)
         return results, good
 
-    def _candidate(self, place: int, record: MetadataRecord, spelt: str, kind: Kind, kept: str, lines: Lines, fingerprints: Fingerprints) -> Candidate:
-        content = fingerprints.content(record)
-        sameness = Sameness(fingerprints.identity(record, kind, content), content, self.ids.new(), kept)
-        about = array_literal(datasets_of(record))
-        return Candidate(place, record, sameness, lines.line(record, spelt, kind, kept, sameness.id, about), about)
-
 
 _UNSAID = StoreResult(result="refused")
-
-
-def _spelt(record: MetadataRecord) -> str:
-    """Its JSON; raises RecordRefused where it is too large."""
-    spelt = record.model_dump_json()
-    if len(spelt) * 4 > _SURELY_SMALL:
-        small_enough(canonical(record.model_dump(mode="json")))
-    return spelt

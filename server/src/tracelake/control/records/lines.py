@@ -9,10 +9,12 @@ from uuid import UUID
 from tracelake_sdk.kinds import Kind
 from tracelake_sdk.record_identity import canonical
 from tracelake_sdk.record_matching import own_window
-from tracelake_sdk.records import MetadataContext, MetadataRecord
+from tracelake_sdk.records import WINDOW_SIDES, MetadataContext, MetadataRecord
 
 LAKE = "lake"  # the source of targets that are datasets
 _NOTHING = r"\N"
+_OPEN = (None, None)
+_NO_WINDOW = f"{_NOTHING}\t{_NOTHING}"
 
 
 class Sameness(NamedTuple):
@@ -44,6 +46,7 @@ def retention_class(kind: Kind) -> str:
 
 @lru_cache(maxsize=10_000)
 def target_key(target: tuple[str, str, str]) -> UUID:
+    """Short enough for an index."""
     return UUID(bytes=hashlib.sha256(canonical(target)).digest()[:16])
 
 
@@ -63,15 +66,29 @@ class Lines:
         cells = (context.job_id, context.run_id, context.namespace, context.cluster, context.workspace)
         self._rest: str = "\t".join([*(_cell(cell) for cell in cells), _json_cell(context.model_dump_json()), at.isoformat()]) + "\n"
 
-    def line(self, record: MetadataRecord, spelt: str, kind: Kind, retention_class: str, id: UUID, dataset_ids: str | None) -> str:
-        """`spelt` is the record's JSON."""
-        start, end = own_window(record.payload)
-        source, schema, table = record.target.key
+    def line(self, record: MetadataRecord, said: str, kind: Kind, retention_class: str, id: UUID, dataset_ids: str | None) -> str:
+        """`said` is the record's JSON without its moment and version."""
+        target, produced_at = record.target.key, record.produced_at.isoformat()
+        source, schema, table = target
+        spelt = f'{{"produced_at":"{produced_at}","version":{record.version or "null"},{said[1:]}'
         return (
-            f"{retention_class}\t{id}\t{self._org}\t{record.kind}\t{kind.version}\t{target_key(record.target.key)}\t{_cell(source)}\t{_cell(schema)}\t{_cell(table)}"
-            f"\t{record.producer_id}\t{record.produced_at.isoformat()}\t{record.quality.value if record.quality else _NOTHING}"
-            f"\t{start.isoformat() if start else _NOTHING}\t{end.isoformat() if end else _NOTHING}\t{dataset_ids or _NOTHING}\t{_json_cell(spelt)}\t{self._rest}"
+            f"{retention_class}\t{id}\t{self._org}\t{record.kind}\t{kind.version}\t{target_key(target)}\t{_cell(source)}\t{_cell(schema)}\t{_cell(table)}"
+            f"\t{record.producer_id}\t{produced_at}\t{record.quality.value if record.quality else _NOTHING}"
+            f"\t{_window(record.payload)}\t{dataset_ids or _NOTHING}\t{_json_cell(spelt)}\t{self._rest}"
         )
+
+
+def _window(payload: dict[str, Any]) -> str:
+    """Both sides, as cells."""
+    sides = payload.get("window_start"), payload.get("window_end")
+    if sides == _OPEN:
+        return _NO_WINDOW
+    return _spelt_window(*(side if isinstance(side, str) else None for side in sides))
+
+
+@lru_cache(maxsize=10_000)
+def _spelt_window(*sides: str | None) -> str:
+    return "\t".join(side.isoformat() if side else _NOTHING for side in own_window(dict(zip(WINDOW_SIDES, sides, strict=True))))
 
 
 def array_literal(ids: list[UUID]) -> str | None:
