@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -31,9 +31,11 @@ from tracelake_sdk.records import (
 )
 from tracelake_sdk.repository.admission import Admission, same_tenant, small_enough
 from tracelake_sdk.repository.embedded import snapshots
+from tracelake_sdk.repository.embedded.cold_files import ColdFiles, Dropped, read_bodies
+from tracelake_sdk.repository.embedded.compaction import Compacted, Compacting, FolderCompaction
 from tracelake_sdk.repository.embedded.drafts import Draft, read_stored
 from tracelake_sdk.repository.embedded.folders import Folder, Watch
-from tracelake_sdk.repository.embedded.index import Catalog, Entry, Follower, Identities, Listed, Newest, Pair
+from tracelake_sdk.repository.embedded.index import Catalog, Entry, Follower, Identities, Latest, Listed, Newest, Pair
 from tracelake_sdk.repository.embedded.kind_files import KindFiles
 from tracelake_sdk.repository.embedded.layout import FIRST, moment, read_offset, read_page, spell_offset, spell_page
 from tracelake_sdk.repository.embedded.opening import open_folder
@@ -79,6 +81,8 @@ class EmbeddedRepository:
         self._admission: Admission = Admission(now)
         self._ids: RecordIds = RecordIds()
         self._kinds: KindFiles = KindFiles(self._folder)
+        self._cold: ColdFiles = ColdFiles(self._folder)
+        self._watch: Watch = watch
         self._stored: bool = False
         self._snapshot_records: int = snapshot_records
         self._start_over()
@@ -123,7 +127,12 @@ class EmbeddedRepository:
             newest = self._loaded_newest()
             self._follower.poll()
             found = newest.pairs.get((kind, target.key))
-            return self._in_version(read_stored(self._folder.read(found.path), found.id), None) if found else None
+            if found is None:
+                return None
+            [body] = read_bodies(self._folder, self._cold, [(found.id, found.path)])
+            if body is None and Dropped.read(self._folder).gone(kind, found.id):  # what is older in itself may have been stored later
+                return next(self._chosen(RecordFilters(kinds=[kind], source_id=target.source_id, schema=target.schema_name, table=target.table, limit=1)), None)
+            return self._in_version(read_stored(body, found.id), None)
 
     def history(self, target: MetadataTarget, kind: str, context: MetadataContext, limit: int = 100, window: Window | None = None) -> RecordPage:
         self.kind(kind)
@@ -132,10 +141,12 @@ class EmbeddedRepository:
 
     def query(self, filters: RecordFilters, context: MetadataContext) -> RecordPage:
         with self._at_work(context):
-            found = list(islice(self._chosen(filters), filters.limit + 1))
+            dropped = Dropped.read(self._folder)
+            found = list(islice(self._chosen(filters, dropped), filters.limit + 1))
         page = found[: filters.limit]
         more = len(found) > len(page)
-        return RecordPage(items=page, next=spell_page(moment(page[-1].record.produced_at), page[-1].id.hex) if more else None)
+        after = spell_page(moment(page[-1].record.produced_at), page[-1].id.hex) if more else None
+        return RecordPage(items=page, next=after, dropped=dropped.spans(filters))
 
     def aggregate(self, filters: RecordFilters, aggregation: Aggregation, context: MetadataContext) -> list[Aggregate]:
         with self._at_work(context):
@@ -145,7 +156,10 @@ class EmbeddedRepository:
         with self._at_work(context):
             newest = self._loaded_newest()
             self._follower.poll()
-            told = sorted((target, latest) for (of_kind, target), latest in newest.pairs.items() if kind in (None, of_kind))
+            dropped = Dropped.read(self._folder)
+            told = sorted(
+                (target, latest) for (of_kind, target), latest in newest.pairs.items() if kind in (None, of_kind) and self._is_left(of_kind, target, latest, dropped)
+            )
         extras = {target: latest.target_extras for target, latest in told}  # as the newest record describes it
         return [MetadataTarget(source_id=target[0], schema=target[1], table=target[2], extras=found) for target, found in extras.items()]
 
@@ -155,15 +169,16 @@ class EmbeddedRepository:
             if not self._log.between_lines(place):
                 raise OffsetUnknown
             taken: list[Entry] = []
+            dropped = Dropped.read(self._folder)
             while len(taken) < limit and (chunk := self._log.read(place)).end != place:
                 place = chunk.end
                 for line in chunk.lines:
-                    if (entry := Entry.of(line.says)) is not None and (not kinds or entry.kind in kinds):
+                    if (entry := Entry.of(line.says)) is not None and (not kinds or entry.kind in kinds) and not dropped.gone(entry.kind, entry.id):
                         taken.append(entry)
                         if len(taken) == limit:
                             place = line.behind
                             break
-            bodies = self._folder.read_many([entry.path for entry in taken])
+            bodies = read_bodies(self._folder, self._cold, [(entry.id, entry.path) for entry in taken])
             items = [self._in_version(read_stored(body, entry.id), None) for entry, body in zip(taken, bodies, strict=True)]
             return TailPage(items=items, offset=spell_offset(self._log_id(), place))  # asked again: it may have begun meanwhile
 
@@ -173,6 +188,15 @@ class EmbeddedRepository:
             rebuilt = rebuild(self._folder, self._log, self.tenant)
             self._start_over()
             return rebuilt
+
+    def compact(self, compacting: Compacting, *, older_than: timedelta | None = None) -> Compacted:
+        """Turns files of old records into Parquet files, by the retention of their kinds; answers stay as they are. Raises CompactionFailed."""
+        with self._at_work():
+            catalog = self._loaded_catalog()
+            self._follower.poll()
+            listed = [(pair, found) for pair, some in catalog.pairs.items() for found in some]
+            retentions = {kind: self._kinds.get(kind).retention for kind in {pair[0] for pair in catalog.pairs}}
+        return FolderCompaction(self._folder, listed, compacting, self._watch, self._now()).run(retentions, older_than)
 
     def close(self) -> None:
         """Leaves a snapshot for the next process, where this one has stored much."""
@@ -289,15 +313,24 @@ class EmbeddedRepository:
         with self._log.turn():
             snapshots.write(self._folder, self._log, newest, identities, self._follower.place)
 
-    def _chosen(self, filters: RecordFilters) -> Iterator[StoredRecord]:
+    def _is_left(self, kind: str, target: tuple[str, str, str], latest: Latest, dropped: Dropped) -> bool:
+        """Whether there is still a record of a kind about a target."""
+        if not dropped.gone(kind, latest.id):
+            return True
+        catalog = self._loaded_catalog()
+        self._follower.poll()
+        return any(not dropped.gone(kind, found.id) for found in catalog.pairs[kind, target])
+
+    def _chosen(self, filters: RecordFilters, dropped: Dropped | None = None) -> Iterator[StoredRecord]:
         """What the filters choose, newest first, whatever their limit."""
         catalog = self._loaded_catalog()
         self._follower.poll()
         before = None if filters.page is None else read_page(filters.page)
+        gone = (dropped or Dropped.read(self._folder)).gone
         pairs = [pair for pair in catalog.pairs if _may_match(pair, filters)]
-        listed = (found for _, found in catalog.newest_first(pairs, before) if _may_hold(found, filters))
+        listed = (found for pair, found in catalog.newest_first(pairs, before) if _may_hold(found, filters) and not gone(pair[0], found.id))
         while block := list(islice(listed, min(filters.limit + 1, _BLOCK))):
-            bodies = self._folder.read_many([found.path for found in block])
+            bodies = read_bodies(self._folder, self._cold, [(found.id, found.path) for found in block])
             for found, body in zip(block, bodies, strict=True):
                 stored = self._in_version(read_stored(body, found.id), filters.kind_version)
                 if matches(stored, filters):

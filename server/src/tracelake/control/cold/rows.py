@@ -6,7 +6,7 @@ from typing import Any
 from tracelake.control.cold.store import LeavingRow
 from tracelake_sdk.compacting import ColumnType
 from tracelake_sdk.kinds import Kind
-from tracelake_sdk.record_identity import Fingerprints
+from tracelake_sdk.record_identity import content_hash, identity_of
 from tracelake_sdk.records import MetadataContext, MetadataRecord
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -64,10 +64,8 @@ def moment_of(micros: int) -> datetime:
 def values_of(row: LeavingRow, kind: Kind) -> dict[str, Any]:
     """As the cold table has it; identity and content hash are those that it was stored under."""
     record, context = MetadataRecord.model_validate_json(row.record), MetadataContext.model_validate_json(row.context)
-    fingerprints = Fingerprints(context)
-    content = fingerprints.content(record)
     found = {name: _value(getattr(row, name)) for name in COLUMNS if name not in ("identity", "content", "xid")}
-    found |= {"xid": int(row.xid), "identity": fingerprints.identity(record, kind, content).hex(), "content": content.hex()}
+    found |= {"xid": int(row.xid), "identity": identity_of(record, context, kind), "content": content_hash(record, context)}
     return {name: found[name] for name in COLUMNS}
 
 

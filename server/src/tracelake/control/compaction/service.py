@@ -143,6 +143,8 @@ class Compactor:
             raise CompactionFailed(f"Spark was given {told.rows} records and wrote {came.rows}, or others; they stay where they are.", partition=partition.name)
         files: list[PutFile] = []
         for path, found in said:
+            if not found["rows"]:
+                continue
             body = path.read_bytes()
             place = file_path(partition.name, found["org_id"], hashlib.sha256(body).hexdigest())
             self.storage.put_new(place, body, self.now())

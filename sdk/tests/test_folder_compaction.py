@@ -1,0 +1,161 @@
+"""A folder of records shrinks, and whoever asks it is told the same as before."""
+
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from support.compactions import AGED_TALLY_2, FADING, KINDS, TARGETS, OldIds, Questions, by_arrow, records, tailed
+from support.sizes import seeded, size
+
+from tracelake_sdk.record_errors import ColdUnreadable, CompactionFailed
+from tracelake_sdk.record_ids import RecordIds
+from tracelake_sdk.records import MetadataContext, MetadataRecord, RecordFilters
+from tracelake_sdk.repository.embedded import EmbeddedRepository
+
+
+class Shed:
+    """One folder with records of several ages."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.random = seeded()
+        with self.open() as repository:
+            for kind in (*KINDS, FADING):
+                repository.register(kind)
+
+    def open(self, *, days_ago: float = 0, **told: Any) -> EmbeddedRepository:
+        repository = EmbeddedRepository(self.root, tenant="main", segment_bytes=8192, **told)
+        repository._ids = OldIds(days_ago) if days_ago else RecordIds()  # pyright: ignore[reportPrivateUsage]
+        return repository
+
+    def fill(self, number: int, *, days_ago: float, run_id: str | None = "run-1", **told: Any) -> list[MetadataRecord]:
+        made = records(self.random, number, **told)
+        with self.open(days_ago=days_ago) as repository:
+            assert {result.result for result in repository.bulk_store(made, context(run_id))} <= {"stored", "same"}
+        return made
+
+    def files(self) -> int:
+        return len([*self.root.glob("records/**/*.json")])
+
+    def compact(self, **told: Any) -> tuple[int, int]:
+        with self.open() as repository:
+            done = repository.compact(by_arrow, **told)
+        return done.archived, done.dropped
+
+
+def context(run_id: str | None = "run-1") -> MetadataContext:
+    return MetadataContext(run_id=run_id, cluster="c1", workspace="w1", tenant="main")
+
+
+@pytest.fixture
+def shed(tmp_path: Path) -> Shed:
+    return Shed(tmp_path / "records")
+
+
+@pytest.mark.proves("M2.6")
+def test_the_same_questions_have_the_same_answers_after_a_folder_was_compacted(shed: Shed) -> None:
+    for days_ago, run_id in ((400, "run-1"), (90, None), (0, "run-2")):
+        shed.fill(size(50, 400), days_ago=days_ago, run_id=run_id)
+    with shed.open() as repository:
+        repository.register(AGED_TALLY_2)
+        questions = Questions(shed.random.randrange(2**30), size(20, 200))
+        before, number = questions.answers(repository, context()), shed.files()
+        archived, dropped = shed.compact()
+        assert archived > 0 and dropped == 0 and shed.files() == number - archived
+        assert questions.answers(repository, context()) == before  # a process that was there all along
+    with shed.open() as another:
+        assert questions.answers(another, context()) == before
+        assert another.rebuild().as_indexed and another.rebuild().records == number
+        assert questions.answers(another, context()) == before
+    assert shed.compact() == (0, 0)
+    assert DeltaTable(shed.root / "cold").to_pyarrow_table().num_rows == archived
+
+
+@pytest.mark.proves("M2.6")
+def test_a_compacted_record_of_a_folder_is_still_known(shed: Shed) -> None:
+    made = shed.fill(40, days_ago=400)
+    number = shed.files()
+    shed.compact(older_than=timedelta(days=1))
+    assert shed.files() == 0
+    with shed.open() as repository:
+        assert {result.result for result in repository.bulk_store(made, context())} == {"same"}
+        rebuilt = repository.rebuild()
+        assert (rebuilt.records, rebuilt.removed, rebuilt.logged) == (number, 0, 0)
+        assert {result.result for result in repository.bulk_store(made, context())} == {"same"}
+
+
+@pytest.mark.proves("M2.5")
+def test_a_tailer_of_a_folder_gets_each_record_once_over_rotation_rebuild_and_compaction(shed: Shed) -> None:
+    shed.fill(60, days_ago=400)
+    with shed.open() as repository:
+        whole = tailed(repository, context())
+        first = repository.tail(context(), limit=25)
+        shed.compact()
+        shed.fill(20, days_ago=0, run_id="run-3")
+        repository.rebuild()
+        seen = [found.model_dump(mode="json") for found in first.items] + tailed(repository, context(), first.offset)
+    assert seen[: len(whole)] == whole and len(seen) == len({found["id"] for found in seen}) == len(whole) + 20
+
+
+def test_a_path_that_a_compacted_record_has_left_may_be_anothers(shed: Shed) -> None:
+    [old] = shed.fill(1, days_ago=400, kinds=("tally",))
+    shed.compact()
+    new = old.model_copy(update={"payload": {**old.payload, "group": "another"}})
+    with shed.open() as repository:
+        assert repository.store(new, context()).result == "stored"
+        assert shed.files() == 1
+        found = repository.query(RecordFilters(kinds=["tally"], kind_version=1), context())
+        assert [stored.record.payload["group"] for stored in found] == ["another", old.payload["group"]]
+
+
+@pytest.mark.proves("M2.6")
+def test_what_a_folder_drops_for_good_is_named_in_the_answer(shed: Shed) -> None:
+    old = shed.fill(20, days_ago=30, kinds=("fading",))
+    new = [made.model_copy(update={"produced_at": made.produced_at - timedelta(days=9), "target": TARGETS[0]}) for made in old[:5]]
+    with shed.open() as repository:
+        repository.bulk_store(new, context("later"))
+        assert shed.compact() == (0, 20)
+        page = repository.query(RecordFilters(kinds=["fading"]), context())
+        assert [(span.kind, span.before) for span in page.dropped] == [("fading", max(made.produced_at for made in old) + timedelta(microseconds=1))]
+        assert {found.record.produced_at for found in page} == {made.produced_at for made in new}
+        assert repository.query(RecordFilters(kinds=["note"]), context()).dropped == []
+        latest = repository.latest(TARGETS[0], "fading", context())
+        assert latest is not None and latest.record.produced_at == max(made.produced_at for made in new)
+        assert repository.targets(context(), "fading") == [TARGETS[0]]
+        assert len(tailed(repository, context())) == 5
+    assert shed.compact() == (0, 0) and shed.files() == 5
+
+
+@pytest.mark.proves("M2.6")
+def test_without_the_extra_cold_records_are_an_error_that_names_it(shed: Shed, monkeypatch: pytest.MonkeyPatch) -> None:
+    shed.fill(20, days_ago=400, kinds=("tally",))
+    shed.compact()
+    shed.fill(3, days_ago=0, kinds=("kept",))
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    asking: list[Callable[[EmbeddedRepository], object]] = [
+        lambda repository: repository.query(RecordFilters(), context()),
+        lambda repository: repository.tail(context()),
+        lambda repository: [repository.latest(target, "tally", context()) for target in TARGETS],
+    ]
+    with shed.open() as repository:
+        for ask in asking:
+            with pytest.raises(ColdUnreadable, match=r"tracelake-sdk\[cold\]"):
+                ask(repository)
+        assert len(repository.query(RecordFilters(kinds=["kept"]), context())) == 3
+
+
+def test_a_file_that_does_not_hold_what_was_given_deletes_nothing(shed: Shed) -> None:
+    shed.fill(20, days_ago=400, kinds=("tally",))
+
+    def forgetful(order: Any, folder: Path) -> list[Path]:
+        lines = Path(order.source).read_text().splitlines(keepends=True)
+        Path(order.source).write_text("".join(lines[1:]))
+        return by_arrow(order, folder)
+
+    with shed.open() as repository, pytest.raises(CompactionFailed):
+        repository.compact(forgetful)
+    assert shed.files() == 20 and not [*shed.root.glob("cold/_delta_log/*")]
