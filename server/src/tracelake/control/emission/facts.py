@@ -2,6 +2,8 @@
 
 A fact that is emitted a second time must make the very same record, so nothing goes in that could be otherwise then:
 no name that may change, no version that a decision does not know yet. Values of rows, sentences of results and SQL stay out.
+Models are constructed without being checked: all of it comes from columns that hold nothing else, and the schema of its
+kind is asked when it is stored.
 """
 
 from dataclasses import dataclass
@@ -114,13 +116,10 @@ def of_run(run: RunFact, place: Place) -> Emitted:
         "error_code": run.error_code[:_LONGEST] if run.error_code else None,
     }
     if run.dataset_id is None or run.layer is None:
-        target, extras = MetadataTarget(source_id=_JOBS, schema=run.dag, table=run.job), {}
+        target, extras = MetadataTarget.model_construct(source_id=_JOBS, schema_name=run.dag, table=run.job, extras={}), {}
     else:
         target, extras = _target(run.layer, run.dataset_id), _extras(run.dataset_id, run.generation_id, run.version)
-    record = MetadataRecord(
-        target=target, kind=TASK_RUN, payload=payload, produced_at=run.end_time, producer_id=_DISPATCHER, quality=Quality.MEASURED, extras=extras
-    )
-    return Emitted(run.run_id, record, _context(run, place))
+    return Emitted(run.run_id, _record(target, TASK_RUN, payload, run.end_time, _DISPATCHER, extras), _context(run, place))
 
 
 def of_decision(decision: DecisionFact, place: Place) -> Emitted:
@@ -160,19 +159,25 @@ def of_result(result: ResultFact, decision: DecisionFact, place: Place) -> Emitt
 
 
 def _of_gate(decision: DecisionFact, kind: str, payload: dict[str, Any]) -> MetadataRecord:
-    return MetadataRecord(
-        target=_target(decision.to_layer, decision.dataset_id),
+    extras = _extras(decision.dataset_id, decision.generation_id, None)
+    return _record(_target(decision.to_layer, decision.dataset_id), kind, payload, decision.evaluated_at, _GATE, extras)
+
+
+def _record(target: MetadataTarget, kind: str, payload: dict[str, Any], at: datetime, producer: str, extras: dict[str, Any]) -> MetadataRecord:
+    return MetadataRecord.model_construct(
+        target=target,
         kind=kind,
         payload=payload,
-        produced_at=decision.evaluated_at,
-        producer_id=_GATE,
+        produced_at=at.astimezone(UTC),
+        producer_id=producer,
+        version=None,
         quality=Quality.MEASURED,
-        extras=_extras(decision.dataset_id, decision.generation_id, None),
+        extras=extras,
     )
 
 
 def _target(layer: str, dataset: UUID) -> MetadataTarget:
-    return MetadataTarget(source_id=_LAKE, schema=layer, table=str(dataset))
+    return MetadataTarget.model_construct(source_id=_LAKE, schema_name=layer, table=str(dataset), extras={})
 
 
 def _extras(dataset: UUID, generation: UUID, version: int | None) -> dict[str, Any]:
@@ -180,8 +185,14 @@ def _extras(dataset: UUID, generation: UUID, version: int | None) -> dict[str, A
 
 
 def _context(fact: RunFact | DecisionFact, place: Place) -> MetadataContext:
-    return MetadataContext(
-        job_id=f"{fact.dag}/{fact.job}", run_id=fact.run_id, cluster=place.cluster, workspace=place.workspace, tenant=fact.tenant
+    return MetadataContext.model_construct(
+        job_id=f"{fact.dag}/{fact.job}",
+        run_id=fact.run_id,
+        namespace=None,
+        cluster=place.cluster,
+        workspace=place.workspace,
+        tenant=fact.tenant,
+        extras={},
     )
 
 

@@ -9,7 +9,7 @@ from tracelake.control.bus.postgres import PostgresBus
 from tracelake.control.bus.relaying import Relaying
 from tracelake.control.database.transactions import Database, Watch
 from tracelake.control.emission.facts import Place
-from tracelake.control.emission.service import Emission
+from tracelake.control.emission.service import Emission, Unhurried
 from tracelake.control.emission.storing import RepositoryOf, into_repositories, onto_bus
 from tracelake.settings import Settings
 from tracelake_sdk.bus import EVENTS, Bus
@@ -44,7 +44,7 @@ class RecordLoops:
         bus = self._bus = open_bus(self._settings.bus, self._database)
         where = into_repositories(self._repository_of) if bus is None else onto_bus(bus)
         lease = timedelta(seconds=self._settings.tasks.lease_seconds)
-        loops = [Loop("emission", Emission(self._database, where, self.place, lease=lease, watch=self._watch).run_once, pause)]
+        loops = [Loop("emission", Unhurried(Emission(self._database, where, self.place, lease=lease, watch=self._watch)).run_once, pause)]
         if bus is None:
             return loops
         # Their own offsets and their own threads: whichever fails stops none of the others.

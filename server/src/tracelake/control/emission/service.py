@@ -4,9 +4,10 @@ The tables of facts are the outbox: nothing is written for it where work is done
 stores the same records again, which a repository answers with `same`.
 """
 
+import time
 from collections import defaultdict
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import structlog
@@ -19,19 +20,22 @@ from tracelake.control.emission.store import Offset
 from tracelake.control.emission.storing import Storing
 
 _log = structlog.get_logger()
+_REST = 4            # times as long as a batch took
+_LONGEST_REST = 0.3  # seconds
 
 
-@dataclass(frozen=True)
+@dataclass
 class Emission:
     """Emits what is behind the offset of each stream; any number of processes have one."""
 
     database: Database
     storing: Storing
     place: Place
-    batch: int = 500
+    batch: int = 200
     lease: timedelta = timedelta(seconds=30)
     watch: Watch = nobody_watches
     holder: UUID = field(default_factory=new_id)
+    lag: timedelta = timedelta(0)  # how old the last fact was when it was emitted
 
     def run_once(self) -> int:
         """One batch of each stream that has something; returns how many facts were emitted."""
@@ -50,6 +54,8 @@ class Emission:
             if refused:
                 store.refuse(tx, refused)
             store.move_on(tx, stream, holder=self.holder, to=end)
+        if records:
+            self.lag = datetime.now(UTC) - records[-1].record.produced_at
         return facts
 
     def _read(self, tx: Transaction, stream: str, after: Offset) -> tuple[int, list[Emitted], Offset]:
@@ -81,3 +87,18 @@ class Emission:
         for kind, fact, code in refused:
             _log.error("a record of the platform itself was not taken", kind=kind, fact=fact, code=code)
         return refused
+
+
+@dataclass(frozen=True)
+class Unhurried:
+    """Emission that leaves its process to the work: it takes a fifth of the time while records are fresh, and all of it where they grow old."""
+
+    emission: Emission
+    old: timedelta = timedelta(seconds=5)
+
+    def run_once(self) -> int:
+        began = time.monotonic()
+        emitted = self.emission.run_once()
+        if emitted and self.emission.lag < self.old:
+            time.sleep(min(_REST * (time.monotonic() - began), _LONGEST_REST))
+        return emitted
