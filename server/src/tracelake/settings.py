@@ -127,6 +127,7 @@ class RecordSettings(_Section):
     cluster: str = Field(default="embedded", min_length=1, max_length=500)  # with `workspace`: where this system stands among others, in its own records
     workspace: str = Field(default="main", min_length=1, max_length=500)
     max_tails: int = Field(default=1000, ge=1, le=100_000)  # streams that are open at a time
+    compact_every_hours: float = Field(default=24, gt=0, le=24 * 366)  # between two looks for records that are older than their kind keeps them
 
 
 class ChaosSettings(_Section):

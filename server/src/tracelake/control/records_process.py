@@ -11,6 +11,8 @@ from tracelake.control.access.service import Access, first_start
 from tracelake.control.access.signed_tokens import issuer
 from tracelake.control.api.app import create_records_app
 from tracelake.control.api.context import RecordServices
+from tracelake.control.cold.reading import ColdRecords
+from tracelake.control.compaction.building import CompactionLoop, build_compactor
 from tracelake.control.database import migrations
 from tracelake.control.database.transactions import Database, Role, Watch, nobody_watches
 from tracelake.control.database.wakeups import WakeUps
@@ -20,6 +22,7 @@ from tracelake.control.records.tails import RECORDS_STORED, Tails
 from tracelake.control.serving import HttpServer
 from tracelake.logging_setup import configure_logging
 from tracelake.settings import Settings
+from tracelake.storage.opening import open_storage
 from tracelake_sdk.errors import SettingInvalid
 
 SETS = (migrations.CORE, migrations.RECORDS)
@@ -40,7 +43,9 @@ class RecordsAlone:
         self.tails: Tails = Tails(self.database, most=settings.records.max_tails)
         self.wakeups: WakeUps = WakeUps(url.get_secret_value(), lambda topic: self.tails.ring())
         issuers = {given.issuer: issuer(given.issuer, given.audience, given.public_key) for given in settings.access.issuers}
-        records = Records(self.database, lambda org: self.wakeups.send([RECORDS_STORED]))
+        storage = open_storage(settings, watch)
+        self.compaction: CompactionLoop = CompactionLoop(build_compactor(settings, self.database, storage, watch))
+        records = Records(self.database, lambda org: self.wakeups.send([RECORDS_STORED]), cold=ColdRecords(storage))
         self.services: RecordServices = RecordServices(
             self.database, Access(self.database, issuers), Administration(self.database), Orgs(self.database, lambda tx, org: None), RecordDesk(records), self.tails
         )
@@ -56,8 +61,10 @@ class RecordsAlone:
             _log.info("first start: an org and its admin were made", org=access.org)
         self.wakeups.start()
         self.tails.start()
+        self.compaction.start()
 
     def stop(self) -> None:
+        self.compaction.stop()
         self.tails.stop()
         self.wakeups.stop()
         self.database.__exit__()

@@ -71,6 +71,9 @@ class Compactor:
         except TracelakeError as error:
             _log.error("old records stay where they are", error=error.code, detail=error.detail)
             return 0
+        except OSError as error:  # of the scratch
+            _log.error("old records stay where they are", error=type(error).__name__, detail=error.strerror)
+            return 0
         with self.database.transaction("end_compaction") as tx:
             store.end_run(tx)
         return len(left)
