@@ -175,6 +175,7 @@ class Control:
             waiting=self.waiting,
             desk=RecordDesk(self.records, RegisteredSight(), elsewhere=self.keeping.elsewhere),
             tails=self.tails,
+            record_loops=self.record_loops,
         )
 
     def _committer(self, watch: Watch) -> Committer:

@@ -12,6 +12,7 @@ from tracelake.control.access.service import Access
 from tracelake.control.dags.granting import Granting
 from tracelake.control.database.transactions import Database
 from tracelake.control.deploys.service import Deploys
+from tracelake.control.emission.loops import RecordLoops
 from tracelake.control.explain.service import Explaining
 from tracelake.control.promotion.service import Guard
 from tracelake.control.queries.forwarding import Forwarding
@@ -68,6 +69,7 @@ class Services:
     waiting: WaitingRoom
     desk: RecordDesk
     tails: Tails
+    record_loops: RecordLoops
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,12 @@
 from datetime import UTC, datetime, timedelta
 
 from fastapi import APIRouter, Response
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from tracelake.control.api.context import Serving, User
 from tracelake.control.database.ids import first_id_of
+from tracelake.control.emission import store as emission
+from tracelake.control.emission.loops import RecordLoops
 from tracelake.control.events import store as events
 from tracelake.control.outbox import store as outbox
 from tracelake.control.tasks import store as tasks
@@ -15,6 +17,7 @@ from tracelake_sdk.status import WhoAmI
 router = APIRouter(tags=["system"])          # what every service has
 metrics_router = APIRouter(tags=["system"])
 _LOOKED_BACK = timedelta(minutes=15)
+_MOST_COUNTED = 10_000
 
 
 @router.get("/healthz")
@@ -42,11 +45,26 @@ def metrics(services: Serving) -> Response:
     unaccounted = Gauge("tracelake_events_unaccounted", "Pairs of event and subscriber that no ledger line accounts for; must be 0.", registry=registry)
     polls = Gauge("tracelake_waiting_polls", "Long polls that wait for a task.", registry=registry)
     tails = Gauge("tracelake_open_tails", "Streams of records that are open.", registry=registry)
+    behind = Gauge("tracelake_emission_behind", "Runs and decisions that are not emitted as records yet, counted up to a limit.", registry=registry)
+    refused = Gauge("tracelake_emission_refused", "Records of the platform itself that its repository did not take; must be 0.", registry=registry)
+    _count_told(services.record_loops, registry)
     with services.database.transaction("metrics") as tx:
         for state, number in tasks.queue_depth(tx).items():
             depth.labels(state).set(number)
         backlog.set(outbox.backlog(tx))
         unaccounted.set(events.unaccounted(tx, since=first_id_of(datetime.now(UTC) - _LOOKED_BACK)))
+        behind.set(emission.behind(tx, most=_MOST_COUNTED))
+        refused.set(emission.refusals(tx))
     polls.set(services.waiting.number_waiting)
     tails.set(services.tails.number_open)
     return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
+
+
+def _count_told(loops: RecordLoops, registry: CollectorRegistry) -> None:
+    """What this process heard on the bus, where there is one."""
+    told = Counter("tracelake_records_told", "Records that were told on the bus, by kind and outcome.", ["kind", "outcome"], registry=registry)
+    aside = Counter("tracelake_bus_set_aside", "Messages that a subscriber of the bus set aside.", ["subscriber"], registry=registry)
+    for (kind, outcome), number in loops.counts.now().items():
+        told.labels(kind, outcome).inc(number)
+    for subscriber, number in loops.set_aside().items():
+        aside.labels(subscriber).inc(number)
