@@ -878,7 +878,10 @@ CREATE TABLE public.org (
     id uuid NOT NULL,
     name text NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT org_has_a_plain_name CHECK ((name ~ '^[a-z][a-z0-9_]{0,62}$'::text))
+    disabled_at timestamp with time zone,
+    operates boolean DEFAULT false NOT NULL,
+    CONSTRAINT org_has_a_plain_name CHECK ((name ~ '^[a-z][a-z0-9_]{0,62}$'::text)),
+    CONSTRAINT the_operating_org_is_not_disabled CHECK (((NOT operates) OR (disabled_at IS NULL)))
 );
 
 CREATE TABLE public.outbox (
@@ -1556,6 +1559,8 @@ CREATE INDEX metadata_record_of_target ON ONLY public.metadata_record USING btre
 CREATE INDEX metadata_record_tail ON ONLY public.metadata_record USING btree (org_id, xid, seq);
 
 CREATE UNIQUE INDEX one_change_per_task ON public.change USING btree (task_id);
+
+CREATE UNIQUE INDEX one_org_operates ON public.org USING btree (operates) WHERE operates;
 
 CREATE INDEX outbox_due ON public.outbox USING btree (due_at) WHERE ((sent_at IS NULL) AND (given_up_at IS NULL));
 
@@ -2372,6 +2377,8 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.operator_state TO tracelake_execute;
 
 GRANT SELECT ON TABLE public.org TO tracelake_execute;
 GRANT INSERT ON TABLE public.org TO tracelake_define;
+
+GRANT UPDATE(disabled_at) ON TABLE public.org TO tracelake_define;
 
 GRANT SELECT,INSERT ON TABLE public.outbox TO tracelake_execute;
 

@@ -177,6 +177,10 @@ class QueryOverLimit(TracelakeError, code="query_over_limit", status=422):
     """The query needs more time, memory or space than one may have; ask for less, or in parts."""
 
 
+class QueryAbandoned(TracelakeError, code="query_abandoned", status=409):
+    """Whoever asked had hung up before there was an answer, so the query was ended; ask again, and stay until it comes."""
+
+
 class TooManyQueries(TracelakeError, code="too_many_queries", status=429):
     """As many queries run and wait as there is room for; try again shortly."""
 

@@ -1,7 +1,6 @@
 """The HTTP interface of a query process: one question, and how the process itself is."""
 
 import anyio
-import anyio.to_thread
 import structlog
 from pydantic import ValidationError
 from starlette.applications import Starlette
@@ -9,6 +8,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tracelake.listening import answer_while_listening
+from tracelake.query.engines import Listener
 from tracelake.query.front import Front, Question
 from tracelake_sdk.errors import Malformed, TooLarge, TracelakeError, Unauthenticated
 from tracelake_sdk.queries import MEDIA_TYPES, MOST_SQL
@@ -29,7 +30,9 @@ def create_app(front: Front, *, at_once: int) -> Starlette:
             body += part
             if len(body) > _MOST_BYTES:
                 return _problem(TooLarge(f"A statement has at most {MOST_SQL:,} characters."))
-        return await anyio.to_thread.run_sync(_answer, front, request.headers.get("authorization", ""), body, limiter=threads)
+        listener = Listener()
+        authorization = request.headers.get("authorization", "")
+        return await answer_while_listening(request, lambda: _answer(front, authorization, body, listener), hung_up=listener.hang_up, limiter=threads)
 
     async def alive(request: Request) -> Response:
         return JSONResponse({"status": "alive"})
@@ -37,9 +40,9 @@ def create_app(front: Front, *, at_once: int) -> Starlette:
     return Starlette(routes=[Route("/query", query, methods=["POST"]), Route("/healthz", alive), Route("/readyz", alive)])
 
 
-def _answer(front: Front, authorization: str, body: bytes) -> Response:
+def _answer(front: Front, authorization: str, body: bytes, listener: Listener) -> Response:
     try:
-        reply = front.answer(_question(body), _token(authorization))
+        reply = front.answer(_question(body), _token(authorization), listener)
     except TracelakeError as error:
         return _problem(error)
     except Exception as error:  # no trace: it could hold the statement

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from tracelake.launch import command_that_dies_with_us
 from tracelake.query.engine_contract import Answer, EngineLimits, Read, Run, receive, send
-from tracelake_sdk.errors import QueryOverLimit, TooManyQueries, TracelakeError, Unavailable
+from tracelake_sdk.errors import QueryAbandoned, QueryOverLimit, TooManyQueries, TracelakeError, Unavailable
 
 _log = structlog.get_logger()
 
@@ -50,6 +50,7 @@ class EngineProcess:
         self._questions: IO[bytes] = cast("IO[bytes]", self._process.stdin)
         self._answers: IO[bytes] = cast("IO[bytes]", self._process.stdout)
         self._asked: bool = False
+        self._is_abandoned: bool = False
         self.idle_since: float = time.monotonic()
         self.fit: bool = True
 
@@ -64,6 +65,11 @@ class EngineProcess:
     def run(self, question: Run) -> tuple[Answer, bytes]:
         """Raises what became of the query where there is no result."""
         return self._ask(question, self._limits.max_seconds + _GRACE_SECONDS)
+
+    def abandon(self) -> None:
+        """From another thread: whoever waits for its answer gets QueryAbandoned, and another engine takes its place."""
+        self._is_abandoned = True
+        self._process.kill()
 
     def end(self) -> int:
         """Kills it, and says how it ended."""
@@ -100,6 +106,8 @@ class EngineProcess:
 
     def _died(self, late: bool) -> TracelakeError:
         code = self.end()
+        if self._is_abandoned:
+            return QueryAbandoned()
         _log.warning("an engine ended in the middle of a query", pid=self.pid, exit_code=code, late=late)
         if late:
             return QueryOverLimit(f"The query took longer than {self._limits.max_seconds:g} seconds; ask for less, or in parts.", limit="time")
@@ -112,6 +120,34 @@ class EngineProcess:
         poll = select.poll()
         poll.register(self._answers, select.POLLIN)
         return bool(poll.poll(seconds * 1000))
+
+
+class Listener:
+    """Whoever asked; one who hangs up takes the engine with them."""
+
+    def __init__(self) -> None:
+        self._lock: threading.Lock = threading.Lock()
+        self._has_hung_up: bool = False
+        self._engine: EngineProcess | None = None
+
+    def hang_up(self) -> None:
+        with self._lock:
+            self._has_hung_up = True
+            if self._engine is not None:
+                self._engine.abandon()
+
+    @contextmanager
+    def listening_to(self, engine: EngineProcess) -> Generator[None]:
+        """Raises QueryAbandoned where they have hung up before it begins."""
+        with self._lock:
+            if self._has_hung_up:
+                raise QueryAbandoned
+            self._engine = engine
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._engine = None
 
 
 class Engines:

@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from tracelake.query.control_client import ControlClient
 from tracelake.query.copies import Copies
 from tracelake.query.engine_contract import Answer, Ran, Read, Run
-from tracelake.query.engines import EngineProcess, Engines
+from tracelake.query.engines import EngineProcess, Engines, Listener
 from tracelake.query.leases import Leases
-from tracelake_sdk.errors import NotFound, QueryInvalid, QueryOverLimit, QueryRefused, TracelakeError
+from tracelake_sdk.errors import NotFound, QueryAbandoned, QueryInvalid, QueryOverLimit, QueryRefused, TracelakeError
 from tracelake_sdk.queries import (
     MORE_HEADER,
     RECEIPT_HEADER,
@@ -63,13 +63,13 @@ class Front:
     default_rows: int
     max_rows: int
 
-    def answer(self, question: Question, token: str) -> Reply:
+    def answer(self, question: Question, token: str, listener: Listener) -> Reply:
         """Raises what stands in the way, after the line of the query was written."""
         started = time.monotonic()
         row_limit = min(question.limit or self.default_rows, self.max_rows)
         told = _Told(question, row_limit, started)
         # First an engine and then pins: who waits in line holds nothing.
-        with self.engines.engine() as engine:
+        with self.engines.engine() as engine, listener.listening_to(engine):
             told.engine_version, names = _read(engine, question.sql, told, self.control, token)
             pinned = self._pin(PinRequest(caller=token, names=names, replay_of=question.replay_of), told, token)
             with self.leases.held(pinned):
@@ -156,7 +156,7 @@ class _Told:
 def _read(engine: EngineProcess, sql: str, told: _Told, control: ControlClient, token: str) -> tuple[str, list[AskedName]]:
     try:
         answer = engine.read(Read(sql=sql))
-    except (QueryRefused, QueryInvalid, QueryOverLimit) as error:
+    except (QueryRefused, QueryInvalid, QueryOverLimit, QueryAbandoned) as error:
         control.release(ReleaseRequest(caller=token, run=told.failure(error)))
         raise
     if answer.read is None:

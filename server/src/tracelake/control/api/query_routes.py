@@ -5,13 +5,14 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import anyio
-import anyio.to_thread
 from fastapi import APIRouter, Path, Request, Response
 
 from tracelake.control.access.callers import Caller
 from tracelake.control.api.context import Services, Serving, User, services_of, user_of
 from tracelake.control.api.paging import Limit, Token, id_of
 from tracelake.control.api.pin_routes import takes
+from tracelake.kept_connections import Question
+from tracelake.listening import answer_while_listening
 from tracelake_sdk.errors import TooManyQueries
 from tracelake_sdk.pages import Page
 from tracelake_sdk.queries import MORE_HEADER, RECEIPT_HEADER, QueryAnswer, QueryRequest, QueryRun, ReplayRequest, SavedQuery, SaveQuery
@@ -22,18 +23,20 @@ _KEPT = ("content-type", RECEIPT_HEADER.lower(), MORE_HEADER.lower(), "retry-aft
 Name = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_]{0,127}$")]
 
 
-async def _forward(request: Request, question: Callable[[Services, Caller], dict[str, Any]]) -> Response:
-    """In the queries' own bounded threads; beyond the bound the answer comes at once."""
+async def _forward(request: Request, asked: Callable[[Services, Caller], dict[str, Any]]) -> Response:
+    """In the queries' own bounded threads; beyond the bound the answer comes at once. Who hangs up ends the query."""
     limiter: anyio.CapacityLimiter = request.app.state.queries
     if limiter.borrowed_tokens >= limiter.total_tokens:
         raise TooManyQueries(retry_after=1)
 
+    question = Question()
+
     def ask() -> Response:
         services = services_of(request)
-        answered = services.forwarding.ask(request.headers["authorization"], question(services, user_of(request)))
+        answered = services.forwarding.ask(request.headers["authorization"], asked(services, user_of(request)), question)
         return Response(answered.body, status_code=answered.status, headers={name: answered.headers[name] for name in _KEPT if name in answered.headers})
 
-    return await anyio.to_thread.run_sync(ask, limiter=limiter)
+    return await answer_while_listening(request, ask, hung_up=question.break_off, limiter=limiter)
 
 
 @router.post("/query", response_model=QueryAnswer, openapi_extra=takes(QueryRequest))
@@ -48,11 +51,11 @@ async def replay(request: Request, id: UUID) -> Response:
     """The same statement on the same versions; whether the same rows came out is in the answer."""
     body = await request.body()
 
-    def question(services: Services, user: Caller) -> dict[str, Any]:
-        asked = ReplayRequest.model_validate_json(body or b"{}")
-        return {"sql": services.receipts.to_replay(user, id, asked.sql), "format": asked.format, "replay_of": str(id)}
+    def asked(services: Services, user: Caller) -> dict[str, Any]:
+        wanted = ReplayRequest.model_validate_json(body or b"{}")
+        return {"sql": services.receipts.to_replay(user, id, wanted.sql), "format": wanted.format, "replay_of": str(id)}
 
-    return await _forward(request, question)
+    return await _forward(request, asked)
 
 
 @router.get("/queries")

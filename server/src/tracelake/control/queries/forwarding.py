@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from tracelake.kept_connections import Answered, KeptConnections, NoAnswer
+from tracelake.kept_connections import Answered, KeptConnections, NoAnswer, Question
 from tracelake_sdk.errors import Unavailable
 
 _BESIDE_SECONDS = 60.0  # starting an engine, pinning, and the way there and back
@@ -14,12 +14,12 @@ class Forwarding:
     def __init__(self, url: str | None, *, longest: float) -> None:
         self._connections: KeptConnections | None = KeptConnections(url, seconds=longest + _BESIDE_SECONDS) if url else None
 
-    def ask(self, authorization: str, question: dict[str, Any]) -> Answered:
+    def ask(self, authorization: str, asked: dict[str, Any], question: Question) -> Answered:
         """Raises Unavailable where no query process answers."""
         if self._connections is None:
             raise Unavailable("No query process belongs to this system; start one with `tracelaked query` and set TRACELAKE__QUERY__URL to its address.")
         try:
-            return self._connections.post("/query", orjson.dumps(question), {"authorization": authorization, "content-type": "application/json"})
+            return self._connections.post("/query", orjson.dumps(asked), {"authorization": authorization, "content-type": "application/json"}, question)
         except NoAnswer as error:
             raise Unavailable(f"The query process does not answer ({error}); try again shortly.", retry_after=1) from None
 

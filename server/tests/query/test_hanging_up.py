@@ -1,0 +1,69 @@
+"""Who hangs up ends the query: its engine is for others again, its pin is given back, and its line says so."""
+
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import orjson
+import pytest
+from support.databases import StateDatabase
+from support.processes import wait_until
+from support.queries import QueryLake, query_lake
+
+from tracelake.kept_connections import KeptConnections, NoAnswer, Question
+from tracelake_sdk.home import HomeFiles
+
+ENDLESS = "SELECT count(*) FROM orders_raw, range(1000000000000)"
+
+pytestmark = pytest.mark.proves("T6.5")
+
+
+@pytest.fixture
+def lake(database: StateDatabase, tmp_path: Path) -> Iterator[QueryLake]:
+    """One engine, which an endless query has for an hour."""
+    with query_lake(database, tmp_path, engines=1, waiting=4, max_seconds=3600, patience_seconds=600) as running:
+        running.publish("orders")
+        running.commit("orders", [(1, "x"), (2, "y")])
+        yield running
+
+
+def asked(lake: QueryLake, sql: str) -> HTTPConnection:
+    """A question whose answer nobody has read yet."""
+    connection = HTTPConnection(urlsplit(lake.api_url).netloc, timeout=60)
+    headers = {"authorization": f"Bearer {HomeFiles(lake.control.settings.home).admin_token()}", "content-type": "application/json"}
+    connection.request("POST", "/v1/query", orjson.dumps({"sql": sql}), headers)
+    return connection
+
+
+def held(lake: QueryLake) -> int:
+    return lake.one("SELECT count(*) FROM pin WHERE released_at IS NULL")
+
+
+def test_a_query_whose_asker_has_gone_is_ended_and_its_engine_serves_others(lake: QueryLake):
+    asking = asked(lake, ENDLESS)
+    wait_until(lambda: held(lake) == 1, "it runs")
+    asking.close()
+    with lake.client() as client:
+        assert client.query("SELECT count(*) FROM orders_raw").rows == [(2,)]
+        runs = client.query_runs().items
+    assert [(run.status.value, run.error_code) for run in runs] == [("done", None), ("failed", "query_abandoned")]
+    assert held(lake) == 0
+
+
+def test_one_who_went_while_waiting_in_line_has_no_engine(lake: QueryLake):
+    running, waiting = asked(lake, ENDLESS), asked(lake, ENDLESS)
+    wait_until(lambda: held(lake) == 1 and lake.queries.engines._waiting == 1, "one runs and one waits")
+    waiting.close()
+    running.close()
+    with lake.client() as client:
+        assert client.query("SELECT count(*) FROM orders_raw").rows == [(2,)]
+        assert [run.error_code for run in client.query_runs().items] == [None, "query_abandoned"]
+
+
+def test_what_is_broken_off_is_not_asked_again():
+    question = Question()
+    question.break_off()
+    connections = KeptConnections("http://127.0.0.1:9", seconds=1)
+    with pytest.raises(NoAnswer):
+        connections.post("/", b"", {}, question)
