@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.record_model import NOTE, TALLY_1, TALLY_2, RecordModel, same_record
 from support.repositories import Fresh, Opened
-from support.sizes import size
+from support.sizes import seeded, size
 
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.record_errors import RecordConflict
@@ -33,30 +33,33 @@ TARGETS = [
     ("a\nb", "*?[x]", "%s'\";--"), ("%2e%2e", "a\\b", " "),
 ]  # fmt: skip
 
-targets = st.sampled_from(TARGETS).map(lambda key: MetadataTarget(source_id=key[0], schema=key[1], table=key[2]))
+targets = st.sampled_from([*TARGETS[:2] * 6, *TARGETS]).map(lambda key: MetadataTarget(source_id=key[0], schema=key[1], table=key[2]))
 moments = st.sampled_from(MOMENTS)
 spelt = moments.map(lambda moment: moment.isoformat())
-rows = st.sampled_from([0, 1, 1.0, 2, 0.5, -3, "7", "é", True, None])
-tallies = st.fixed_dictionaries(
+ROWS = [0, 1, 1.0, 2, 0.5, -3, "7", "é", True, None]
+rows = st.sampled_from(ROWS)
+measured = st.fixed_dictionaries(
     {"rows": rows},
     optional={
         "check": st.sampled_from(["count", "sum"]), "group": st.sampled_from([None, "a", "b"]), "window_start": spelt, "window_end": spelt,
         "slice_filter": st.sampled_from([[], [["day", "=", 1]]]), "nested": st.sampled_from([{"deep": [1, {"x": 1e16}]}, {"deep": []}, {"a.b": 1}]),
-        "label": st.sampled_from(["l", "m"]), "title": st.just("t"), "unit": st.sampled_from(["rows", "bytes"]), "unknown": st.nothing() | st.just(1),
     },
 )  # fmt: skip
-notes = st.dictionaries(st.sampled_from(["rows", "text", "nested", "window_start"]), rows | st.lists(rows, max_size=2), max_size=3).map(
-    lambda payload: {name: value for name, value in payload.items() if name != "window_start"}
-)
+# What both versions of the kind have, what one of them has, and now and then what none has.
+tallies = st.builds(
+    lambda payload, more: payload | more,
+    measured, st.sampled_from([*[{}] * 6, {"label": "l"}, {"label": "m"}, {"title": "t"}, {"unit": "rows"}, {"title": "t", "unit": "bytes"}, {"unknown": 1}]),
+)  # fmt: skip
+notes = st.dictionaries(st.sampled_from(["rows", "text", "nested"]), rows | st.lists(rows, max_size=2), max_size=3)
 extras = st.sampled_from([{}, {"source": "x"}, {"dataset": {"version": 3}, "rows": 1}])
 
 
 @st.composite
 def records(draw: st.DrawFn) -> MetadataRecord:
-    kind = draw(st.sampled_from(["tally", "tally", "tally", "note", "nobody_registered_it"]))
+    kind = draw(st.sampled_from([*["tally"] * 7, *["note"] * 3, "nobody_registered_it"]))
     return MetadataRecord(
         target=draw(targets), kind=kind, payload=draw(notes if kind == "note" else tallies), produced_at=draw(moments),
-        producer_id=draw(st.sampled_from(["loader.v1", "loader.v2"])), version=draw(st.sampled_from([None, None, None, 1, 2] if kind == "tally" else [None])),
+        producer_id=draw(st.sampled_from(["loader.v1", "loader.v2"])), version=draw(st.sampled_from([*[None] * 8, 1, 2] if kind == "tally" else [None])),
         quality=draw(st.sampled_from([None, *Quality])), extras=dict(draw(extras)),
     )  # fmt: skip
 
@@ -68,7 +71,7 @@ contexts = st.fixed_dictionaries({
 steps = st.one_of(
     st.tuples(st.just("store"), records(), contexts),
     st.tuples(st.just("store"), records(), contexts),
-    st.tuples(st.just("bulk"), st.lists(records(), max_size=6), contexts),
+    st.tuples(st.just("bulk"), st.lists(records(), min_size=4, max_size=12), contexts),
     st.tuples(st.just("again"), st.integers(0, 50), moments),
     st.tuples(st.just("evolve"), st.none(), st.none()),
 )
@@ -77,7 +80,7 @@ windows = st.tuples(sides, sides).filter(lambda sides: sides[0] is None or sides
     lambda sides: Window(start=sides[0], end=sides[1])
 )
 paths = st.sampled_from([
-    "payload.rows", "payload.title", "payload.label", "payload.unit", "payload.nested.deep.1.x", "payload.nested.deep.0", "extras.dataset.version",
+    *["payload.rows"] * 4, "payload.title", "payload.label", "payload.unit", "payload.nested.deep.1.x", "payload.nested.deep.0", "extras.dataset.version",
     "extras.window_start", "context.cluster", "context.run_id", "target.table", "payload.group", "payload.nowhere",
 ])  # fmt: skip
 conditions = st.one_of(
@@ -98,9 +101,9 @@ def filters(draw: st.DrawFn) -> RecordFilters:
         "workspace": st.sampled_from(["w1", "w2"]), "quality": st.sampled_from(list(Quality)), "window": windows, "produced": windows,
         "where": st.lists(conditions, min_size=1, max_size=2), "kind_version": st.sampled_from([1, 2]),
     }  # fmt: skip
-    chosen = draw(st.lists(st.sampled_from(sorted(maybe)), max_size=3, unique=True))
+    chosen = draw(st.lists(st.sampled_from([*sorted(maybe), "window", "produced", "where", "where"]), max_size=2))
     narrowed = {name: draw(maybe[name]) for name in chosen}
-    if draw(st.booleans()):
+    if draw(st.integers(0, 3)) == 0:
         target = draw(targets)
         parts = {"source_id": target.source_id, "schema": target.schema_name, "table": target.table}
         narrowed |= {name: parts[name] for name in draw(st.lists(st.sampled_from(sorted(parts)), unique=True))}
@@ -124,7 +127,7 @@ def test_it_answers_like_a_list_that_is_looked_through(fresh: Fresh, implementat
     most = {"deadline": None, "max_examples": size(*EXAMPLES[implementation]), "suppress_health_check": list(HealthCheck)}
 
     @settings(**most)
-    @given(st.lists(steps, max_size=12), st.lists(filters(), min_size=1, max_size=4), aggregations, st.integers(1, 5))
+    @given(st.lists(steps, max_size=12), st.lists(filters(), min_size=4, max_size=8), aggregations, st.integers(1, 5))
     def answers(told: list[tuple[str, Any, Any]], asked: list[RecordFilters], aggregation: Aggregation, page: int) -> None:
         opened = fresh()
         for kind in (TALLY_1, NOTE):
@@ -142,6 +145,64 @@ def test_it_answers_like_a_list_that_is_looked_through(fresh: Fresh, implementat
         _tail_agrees(opened, model, tailed, offset, page)
 
     answers()
+
+
+def _many(number: int) -> list[tuple[MetadataRecord, dict[str, Any]]]:
+    """Records in which every filter finds something and leaves something out."""
+    random = seeded()
+    told: list[tuple[MetadataRecord, dict[str, Any]]] = []
+    for place in range(number):
+        start, end = sorted(random.sample(MOMENTS, 2))
+        window = random.choice([{}, {"window_start": start.isoformat()}, {"window_end": end.isoformat()}, {"window_start": start.isoformat(), "window_end": end.isoformat()}])
+        more = random.choice([{}, {}, {"label": "l"}, {"nested": {"deep": [random.choice([0, 1, "7"]), {"x": 1e16}]}}, {"group": random.choice([None, "a"])}])
+        source_id, schema, table = random.choice(TARGETS)
+        record = MetadataRecord(
+            target=MetadataTarget(source_id=source_id, schema=schema, table=table), kind=random.choice(["tally", "tally", "note"]),
+            payload={"rows": random.choice(ROWS), "check": f"c{place}", **window, **more}, produced_at=random.choice(MOMENTS),
+            producer_id=random.choice(["loader.v1", "loader.v2"]), quality=random.choice([None, *Quality]), extras=random.choice([{}, {"dataset": {"version": 3}}, {"rows": 2}]),
+        )  # fmt: skip
+        context = {"run_id": random.choice([None, "run-1", "../run"]), "job_id": random.choice([None, "job"]), "cluster": random.choice(["c1", "c2"])}
+        told.append((record, context | {"namespace": random.choice([None, "n1"]), "workspace": random.choice(["w1", "w2"])}))
+    return told
+
+
+def _every_filter() -> list[dict[str, Any]]:
+    spans = [{"start": start, "end": end} for start in (None, *MOMENTS) for end in (None, *MOMENTS) if start is None or end is None or start < end]
+    asked: list[dict[str, Any]] = [{"window": span} for span in spans] + [{"produced": span} for span in spans]
+    asked += [{"source_id": a, "schema": b, "table": c} for a, b, c in TARGETS] + [{"source_id": "erp"}, {"schema": "sales"}, {"table": "orders"}, {"table": "d"}]
+    asked += [{"kinds": kinds} for kinds in (["tally"], ["note"], ["tally", "note"], ["recon_result"])] + [{"quality": quality} for quality in Quality]
+    named = {"run_id": ["run-1", "../run", "x"], "job_id": ["job"], "namespace": ["n1"], "cluster": ["c2"], "workspace": ["w2"], "producer_id": ["loader.v2", "x.v1"]}
+    asked += [{name: value} for name, values in named.items() for value in values]
+    paths = ["payload.rows", "payload.title", "payload.label", "payload.unit", "payload.nested.deep.0", "payload.group", "extras.rows", "context.run_id", "target.table"]
+    for path in paths:
+        asked += [{"where": [{"path": path, "op": "exists", "value": value}]} for value in (True, False)]
+        asked += [{"where": [{"path": path, "op": op, "value": value}]} for op in ("eq", "ne") for value in (0, 1, 1.0, "7", True, None, "é", "l", "rows", "a", "run-1", "d")]
+        asked += [{"where": [{"path": path, "op": op, "value": value}]} for op in ("lt", "le", "gt", "ge") for value in (0, 1, 0.5, "7", "a", "é")]
+        asked += [{"where": [{"path": path, "op": "in", "value": value}]} for value in ([], [1, "7"], [None, True], ["rows", "l", 2])]
+    versions = [filters | {"kind_version": 1} for filters in asked if "payload" in str(filters)]
+    return asked + versions
+
+
+@pytest.mark.proves("M2.1", "M4.2")
+def test_every_filter_alone_chooses_what_the_list_would(fresh: Fresh, implementation: str) -> None:
+    opened, model = fresh(), RecordModel()
+    for kind in (TALLY_1, NOTE):
+        opened.repository.register(kind)
+    for record, told in _many(size(60, 150)):
+        _take(opened, model, ("store", record, told))
+    _take(opened, model, ("evolve", None, None))
+    strides = {"memory": 1, "embedded": 2, "postgres": 3, "remote": 7, "embedded on S3": 7}
+    asked = _every_filter()[:: size(strides[implementation], 1)]
+    answers = 0
+    for narrowed in asked:
+        filters = RecordFilters.model_validate({**narrowed, "limit": 10_000})
+        expected = model.query(filters)
+        found = opened.repository.query(filters, opened.context())
+        assert [stored.id for stored in found] == [known.id for known in expected], narrowed
+        for stored, known in zip(found, expected, strict=True):
+            same_record(stored, known, model, filters.kind_version)
+        answers += 0 < len(expected) < len(model.told)
+    assert answers > len(asked) // 6
 
 
 def _take(opened: Opened, model: RecordModel, step: tuple[str, Any, Any]) -> None:
