@@ -1,5 +1,6 @@
 """A folder of records shrinks, and whoever asks it is told the same as before."""
 
+import json
 import sys
 from collections.abc import Callable
 from datetime import timedelta
@@ -10,7 +11,9 @@ import pytest
 from deltalake import DeltaTable
 from support.compactions import AGED_TALLY_2, FADING, KINDS, TARGETS, OldIds, Questions, by_arrow, records, tailed
 from support.sizes import seeded, size
+from typer.testing import CliRunner
 
+from tracelake_sdk.cli.main import app
 from tracelake_sdk.record_errors import ColdUnreadable, CompactionFailed
 from tracelake_sdk.record_ids import RecordIds
 from tracelake_sdk.records import MetadataContext, MetadataRecord, RecordFilters
@@ -159,3 +162,26 @@ def test_a_file_that_does_not_hold_what_was_given_deletes_nothing(shed: Shed) ->
     with shed.open() as repository, pytest.raises(CompactionFailed):
         repository.compact(forgetful)
     assert shed.files() == 20 and not [*shed.root.glob("cold/_delta_log/*")]
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.proves("M2.6")
+def test_the_command_line_compacts_a_folder_by_spark(shed: Shed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACELAKE_HOME", str(tmp_path / "home"))
+    shed.fill(30, days_ago=400)
+    questions = Questions(shed.random.randrange(2**30), 10)
+    with shed.open() as repository:
+        before, number = questions.answers(repository, context()), shed.files()
+        done = CliRunner().invoke(app, ["record", "compact", "--repository", f"file://{shed.root}", "-o", "json"])
+        assert done.exit_code == 0, done.output
+        archived = json.loads(done.output)["archived"]
+        assert archived > 0 and shed.files() == number - archived
+        assert questions.answers(repository, context()) == before
+
+
+def test_without_spark_a_folder_stays_as_it_is(shed: Shed, monkeypatch: pytest.MonkeyPatch) -> None:
+    shed.fill(5, days_ago=400, kinds=("tally",))
+    monkeypatch.setattr("tracelake_sdk.compacting.find_spec", lambda name: None)
+    done = CliRunner().invoke(app, ["record", "compact", "--repository", f"file://{shed.root}"])
+    assert isinstance(done.exception, CompactionFailed) and "tracelake-spark" in done.exception.detail and shed.files() == 5

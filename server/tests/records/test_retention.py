@@ -255,3 +255,17 @@ def test_who_may_not_read_a_dataset_sees_none_of_its_cold_records(house: House) 
     house.compactor().compact()
     assert seen(house.service().records) == before
     assert len(before[0]) == 6 and before[4] == [targets[0]]
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.proves("M2.6")
+def test_spark_makes_of_old_records_what_answers_are_read_from(house: House, tmp_path: Path) -> None:
+    house.fill(60, days_ago=400)
+    house.fill(20, days_ago=400, name="other")
+    questions = Questions(house.random.randrange(2**30), 10)
+    before = questions.answers(house.service(), context())
+    assert len(house.compactor(compacting=compact_by_spark(tmp_path / "spark.log")).compact()) == 1
+    assert house.ask("SELECT count(*) FROM metadata_record WHERE retention_class <> 'full'") == 0
+    assert questions.answers(house.service(), context()) == before
+    assert not [*house.folder.glob("scratch/*")]

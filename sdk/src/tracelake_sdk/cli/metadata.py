@@ -144,6 +144,19 @@ def flush(repository: Repository = None, tenant: Tenant = None, spool: Spool = N
     records.flush(url=repository, tenant=tenant, spool=spool, as_json=_json(output))
 
 
+@record_app.command("compact")
+def compact(
+    older_than: Annotated[float | None, typer.Option("--older-than", min=0, metavar="DAYS", help="Also archive what its kind keeps longer.")] = None,
+    repository: Repository = None,
+    tenant: Tenant = None,
+    output: Output = Shown,
+) -> None:
+    """Turn old records of a folder into a Delta table beside them, with Spark, by the retention of their kinds."""
+    from tracelake_sdk.cli import compacting
+
+    compacting.compact(older_than_days=older_than, url=repository, tenant=tenant, as_json=_json(output))
+
+
 @kind_app.command("list")
 def list_kinds(repository: Repository = None, tenant: Tenant = None, output: Output = Shown) -> None:
     """List kinds in their newest versions."""
