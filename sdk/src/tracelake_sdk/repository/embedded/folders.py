@@ -145,7 +145,7 @@ class LocalFolder:
         """One writer at a time, of all processes; the kernel ends the turn of one that dies."""
         with reached():
             self.make_folder(TURN.rpartition("/")[0])
-            handle = os.open(self.root / TURN, os.O_RDWR | os.O_CREAT, 0o666)
+            handle = os.open(f"{self.root}/{TURN}", os.O_RDWR | os.O_CREAT, 0o666)
         try:
             with reached():
                 fcntl.flock(handle, fcntl.LOCK_EX)

@@ -17,6 +17,7 @@ from tracelake_sdk.record_identity import Fingerprints, canonical
 from tracelake_sdk.record_ids import RecordIds
 from tracelake_sdk.record_matching import aggregate, matches
 from tracelake_sdk.records import (
+    LARGEST_RECORD,
     Aggregate,
     Aggregation,
     MetadataContext,
@@ -47,6 +48,7 @@ _BLOCK = 256             # files of a query that are read together
 SNAPSHOT_RECORDS = 2000  # since the last snapshot; more where there are more, so that it costs each record the same
 _SNAPSHOT_SHARE = 50
 _SNAPSHOT_AT_CLOSE = 200
+_SURELY_SMALL = LARGEST_RECORD // 2  # bytes of what a record says, which is nearly all of it
 
 
 def _now() -> datetime:
@@ -253,8 +255,10 @@ class EmbeddedRepository:
         """Raises what `store` raises, but for a conflict."""
         kind = self._kinds.get(record.kind, record.version)
         self._admission.judge(record, kind)
-        small_enough(canonical(record.model_dump(mode="json")))
-        content = fingerprints.content(record)
+        said = fingerprints.said(record)
+        if len(said) > _SURELY_SMALL:
+            small_enough(canonical(record.model_dump(mode="json")))
+        content = fingerprints.content_of(said)
         return Draft(record, context, kind.version, fingerprints.identity(record, kind, content).hex(), content.hex())
 
     def _bulk(self, records: Sequence[MetadataRecord], context: MetadataContext) -> list[StoreResult]:
