@@ -50,6 +50,28 @@ def shell(lake: QueryLake) -> Shell:
     return Shell(lake)
 
 
+@pytest.mark.proves("X.1", "T6.7")
+def test_what_was_asked_is_listed_and_statements_are_kept_and_forgotten(shell: Shell):
+    shell("query", "SELECT count(*) FROM orders_raw", "--save", "counted")
+    shell("query", "DROP TABLE orders_raw", code=1)
+    page = json.loads(shell("query", "--log", "--limit", "2", "-o", "json"))
+    assert [(run["status"], run["error_code"], run["sql"]) for run in page["items"]] == [
+        ("refused", "query_refused", "DROP TABLE orders_raw"), ("done", None, "SELECT count(*) FROM orders_raw"),
+    ]  # fmt: skip
+    assert "refused (query_refused)" in (told := shell("query", "--log", "--limit", "1").decode())
+    assert told.splitlines()[-1].strip().split(" query ")[1].startswith("--log --limit 1 --token ")
+    shown = shell("query", "--show", page["items"][1]["id"]).decode()
+    assert "orders_raw version 2" in shown and "SELECT count(*) FROM orders_raw" in shown and "Again, on the same versions" in shown
+    assert [kept["name"] for kept in json.loads(shell("query", "--list-saved", "-o", "json"))] == ["counted"]
+    assert "counted" in shell("query", "--list-saved").decode()
+    assert shell("query", "--forget", "counted", "--dry-run").decode() == "The statement counted would be forgotten. Nothing was changed.\n"
+    assert shell("query", "--forget", "counted").decode() == "The statement counted is forgotten.\n"
+    assert shell("query", "--list-saved").decode().startswith("You keep no statement")
+    assert b"error [not_found]" in shell("query", "--forget", "counted", code=1)
+    for wrong in (["--log", "SELECT 1"], ["--log", "--list-saved"], ["--log", "-o", "csv"], ["SELECT 1", "--dry-run"]):
+        assert b"Usage" in shell("query", *wrong, code=2)
+
+
 @pytest.mark.proves("X.1")
 def test_a_table_with_its_versions_and_the_way_to_ask_again(shell: Shell):
     told = shell("query", "SELECT * FROM orders_raw ORDER BY id").decode()

@@ -1,0 +1,93 @@
+"""`query --log`, `--show`, `--list-saved` and `--forget`: what was asked before, and statements that are kept."""
+
+from uuid import UUID
+
+from rich.text import Text
+
+from tracelake_sdk.cli.invocation import again
+from tracelake_sdk.cli.paging import Asked, print_page
+from tracelake_sdk.cli.printing import Cell, Column, counted, instant, print_json, print_table, say
+from tracelake_sdk.client import Client
+from tracelake_sdk.queries import QueryRun, QueryStatus
+
+_STYLES = {QueryStatus.DONE: "green", QueryStatus.REFUSED: "yellow", QueryStatus.OVER_LIMIT: "yellow", QueryStatus.FAILED: "red"}
+_LONGEST = 60  # of a statement in a table
+
+
+def list_runs(*, limit: int, token: str | None, as_json: bool) -> None:
+    """The newest first; of others, for admins and auditors, without their statements."""
+    columns = [
+        Column("asked"), Column("by"), Column("status"), Column("rows", right=True), Column("ms", right=True), Column("read", folds=True), Column("query"),
+        Column("statement", folds=True),
+    ]  # fmt: skip
+    with Client() as client:
+        page = client.query_runs(limit=limit, token=token)
+        print_page(client, page, columns, _row, Asked(["query", "--log"], None, limit, token), as_json=as_json, nothing="Nothing has been asked.")
+
+
+def show_run(id: UUID, *, as_json: bool) -> None:
+    with Client() as client:
+        run = client.query_run(id)
+    if as_json:
+        print_json(run)
+        return
+    facts: list[tuple[str, Cell]] = [
+        ("query", str(run.id)),
+        ("asked", f"{instant(run.at)} by {run.actor}"),
+        ("status", _status(run)),
+        ("rows", "" if run.row_count is None else f"{counted(run.row_count, 'row')} in {run.milliseconds:.0f} ms"),
+        ("read", _read(run)),
+        ("hash", run.result_hash or ""),
+        ("left out", ", ".join(run.left_out)),
+        ("replay of", str(run.replay_of or "")),
+        ("engine", run.engine_version),
+        ("statement", run.sql if run.sql is not None else f"its author's alone; its hash is {run.sql_sha256}"),
+    ]
+    for name, value in facts:
+        if value:
+            say(Text.assemble((f"{name:<11}", "bold"), value if isinstance(value, Text) else Text(value)))
+    if run.replayable:
+        say(Text(f"Again, on the same versions: {again('replay', str(run.id))}", style="dim"))
+    elif run.why_not:
+        say(Text(f"Not replayable: {run.why_not}", style="dim"))
+
+
+def list_saved(*, as_json: bool) -> None:
+    with Client() as client:
+        kept = client.saved_queries()
+    if as_json:
+        print_json(kept)
+    elif not kept:
+        say("You keep no statement; `query --save NAME` keeps one.")
+    else:
+        rows: list[list[Cell]] = [[one.name, instant(one.saved_at), one.description, _short(one.sql)] for one in kept]
+        print_table([Column("name"), Column("saved"), Column("description", folds=True), Column("statement", folds=True)], rows)
+
+
+def forget(name: str, *, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        kept = client.saved_query(name)
+        if not dry_run:
+            client.forget_query(name)
+    if as_json:
+        print_json({"dry_run": dry_run, **kept.model_dump(mode="json")})
+    else:
+        say(f"The statement {name} {'would be' if dry_run else 'is'} forgotten." + (" Nothing was changed." if dry_run else ""))
+
+
+def _row(run: QueryRun) -> list[Cell]:
+    rows = "" if run.row_count is None else f"{run.row_count:,}"
+    return [instant(run.at), run.actor, _status(run), rows, f"{run.milliseconds:,.0f}", _read(run), str(run.id), _short(run.sql or "")]
+
+
+def _status(run: QueryRun) -> Text:
+    return Text(run.status.value + (f" ({run.error_code})" if run.error_code else ""), _STYLES[run.status])
+
+
+def _read(run: QueryRun) -> str:
+    return ", ".join(f"{pin.name.partition('@')[0]} version {pin.version}" for pin in run.pins)
+
+
+def _short(sql: str) -> str:
+    line = " ".join(sql.split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
