@@ -15,10 +15,13 @@ from tracelake.control.access.service import Access, ensure_query_token, first_s
 from tracelake.control.access.signed_tokens import issuer
 from tracelake.control.api.app import create_app
 from tracelake.control.api.context import Services
+from tracelake.control.cold.reading import ColdRecords
 from tracelake.control.commits.checkpoints import CHECKPOINT_EVERY, checkpoint
 from tracelake.control.commits.movers import Movers
 from tracelake.control.commits.service import Commits, Committer
 from tracelake.control.commits.store import FrozenEntry
+from tracelake.control.compaction.building import LOOK_SECONDS, build_compactor
+from tracelake.control.compaction.service import Compactor
 from tracelake.control.dags.granting import Granting
 from tracelake.control.database import migrations
 from tracelake.control.database.transactions import Database, Role, Transaction, Watch, nobody_watches
@@ -88,7 +91,8 @@ class Control:
         self.waiting: WaitingRoom = WaitingRoom()
         self.wakeups: WakeUps = WakeUps(url.get_secret_value(), self._heard)
         self.tails: Tails = Tails(self.database, most=settings.records.max_tails)
-        self.records: Records = Records(self.database, self._stored)
+        self.records: Records = Records(self.database, self._stored, cold=ColdRecords(self.storage))
+        self.compactor: Compactor = build_compactor(settings, self.database, self.storage, watch)
         self.keeping: RecordKeeping = RecordKeeping(self.records, settings.records.url, settings.records.token)
         self.record_loops: RecordLoops = RecordLoops(settings, self.database, self.keeping.repository_of, watch)
         self._finisher: Finisher = Finisher(tells_webhook=settings.webhook.url is not None)
@@ -120,6 +124,7 @@ class Control:
         self.movers.start()
         self._loop("housekeeping", self._keep_house, settings.tasks.housekeeping_seconds)
         self._loop("sweep", self.sweeper.run_once, _SWEEP_SECONDS)
+        self._loop("compaction", self.compactor.run_once, LOOK_SECONDS)
         self._loop("pins", self.services.pins.run_once, settings.query.lease_seconds / 2)
         for loop in self.record_loops.start():
             self._loop(loop.name, loop.run_once, loop.pause)
