@@ -3,11 +3,14 @@
 import json
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from unittest.mock import patch
 from uuid import UUID
 
 import pytest
+from support.commands import Commands
+from support.compactions import by_arrow
 from support.databases import fresh_database
 from support.queries import QueryLake, query_lake
 from support.registries import REPORTS, SAMPLE, fill
@@ -19,8 +22,6 @@ from tracelake_sdk.errors import Forbidden, TracelakeError
 from tracelake_sdk.record_errors import TenantMismatch
 from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, MetadataTarget, PathFilter, RecordFilters, StoredRecord
 from tracelake_sdk.repository.remote import RemoteRepository
-
-from .test_cli import Shell
 
 pytestmark = [pytest.mark.proves("T5.1", "T5.2", "T5.3", "M2.4"), pytest.mark.xdist_group("readers")]
 
@@ -83,11 +84,10 @@ def org(postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory) ->
     """Once for all: the tests only look."""
     folder = tmp_path_factory.mktemp("org")
     with fresh_database(postgres) as database, query_lake(database, folder, waiting=64, patience_seconds=120, max_seconds=60) as lake:
-        shell = Shell(lake.control.settings.home, lake.api_url)
+        shell = Commands(lake.control.settings.home, lake.api_url)
         tokens = {"admin": _admin_token(lake)}
         _people(shell, tokens)
-        wanda = Shell(lake.control.settings.home, lake.api_url)
-        wanda.environment |= {"TRACELAKE_TOKEN": tokens["wanda"]}
+        wanda = Commands(lake.control.settings.home, lake.api_url, token=tokens["wanda"])
         wanda("deploy", "-", stdin=SAMPLE.format(name="sample", max_attempts=3))
         shell("deploy", "-", stdin=REPORTS)
         shell("admin", "grant", "add", "sample", "deploy", "deployers")
@@ -108,7 +108,7 @@ def _admin_token(lake: QueryLake) -> str:
     return json.loads((lake.control.settings.home / "credentials.json").read_text())["admin_token"]
 
 
-def _people(shell: Shell, tokens: dict[str, str]) -> None:
+def _people(shell: Commands, tokens: dict[str, str]) -> None:
     for role in ("deployers", "operators", "analysts"):
         shell("admin", "role", "create", role)
     for name, roles in (
@@ -139,6 +139,7 @@ SHARED = MetadataTarget(source_id="shop", schema="public", table="shared")  # re
 KIND = "ingestion_runtime"
 PAYLOAD = {"duration_seconds": 1.5, "retries": 0, "outcome": "success", "window_start": None, "window_end": None, "slice_filter": []}
 CONTEXT = MetadataContext(run_id="told", cluster="test", workspace="test", tenant="main")
+ARCHIVED = patch("tracelake.control.records.judging.retention_class", return_value="archive_30")  # so that a later test can let them leave Postgres
 MINE = RecordFilters(kinds=[KIND], producer_id="matrix.v1")  # what the platform tells of itself stands aside
 
 
@@ -167,14 +168,15 @@ def _tell_records(org: Org) -> None:
     for minute, name in enumerate(sorted(ALL), 10):
         own = told(own_target(org, name), None, minute)
         records += [own, told(source_target(name), name, minute), told(SHARED, name, minute).model_copy(update={"producer_id": f"matrix.{name}.v1"})]
-    with org.repository("admin") as repository:
+    with ARCHIVED, org.repository("admin") as repository:
         assert [result for result in repository.bulk_store(records, CONTEXT) if result.result != "stored"] == []
     # Another tenant's records about the same targets are nowhere.
     other = UUID(int=7)
     org.lake.query("INSERT INTO org (id, name) VALUES (%s, 'other')", other)
     elsewhere = CONTEXT.model_copy(update={"tenant": "other"})
     late = [record.model_copy(update={"produced_at": datetime(2026, 2, 1, tzinfo=UTC)}) for record in records]
-    Records(org.lake.control.database).bulk_store(Tenant(other, "other"), late, elsewhere)
+    with ARCHIVED:
+        Records(org.lake.control.database).bulk_store(Tenant(other, "other"), late, elsewhere)
 
 
 def about(records: Iterable[StoredRecord]) -> set[tuple[str, int]]:
@@ -334,6 +336,18 @@ def test_every_reader_sees_what_its_roles_let_it_see_on_every_path(org: Org):
 
 
 def test_a_record_about_a_dataset_is_there_for_those_who_read_it_and_nowhere_else(org: Org):
+    assert seen_wrongly(org) == []
+
+
+@pytest.mark.proves("M2.4")
+def test_a_record_that_has_left_postgres_is_there_for_the_same_and_for_nobody_else(org: Org):
+    assert replace(org.lake.control.compactor, compacting=by_arrow, now=lambda: datetime.now(UTC) + timedelta(days=100)).compact()
+    assert org.lake.one("SELECT count(*) FROM metadata_record WHERE retention_class <> 'full'") == 0
+    assert seen_wrongly(org) == []
+
+
+def seen_wrongly(org: Org) -> list[tuple[str, str, str, object]]:
+    """Who asked, where, about what, and what came that should not have."""
     wrong: list[tuple[str, str, str, object]] = []
     for who, person in PEOPLE.items():
         with org.repository(who) as repository:
@@ -354,7 +368,7 @@ def test_a_record_about_a_dataset_is_there_for_those_who_read_it_and_nowhere_els
             newest = repository.latest(SHARED, KIND, CONTEXT)
             if newest is None or (SHARED.table, newest.record.payload["retries"]) != max((one for one in seen if one[0] == SHARED.table), key=lambda one: one[1]):
                 wrong.append((who, "GET /v1/records/latest", "shared", newest))
-    assert wrong == []
+    return wrong
 
 
 def test_another_tenant_is_refused_by_name_and_seen_by_nobody(org: Org):
