@@ -59,6 +59,22 @@ def shed(tmp_path: Path) -> Shed:
     return Shed(tmp_path / "records")
 
 
+@pytest.mark.proves("M2.2")
+def test_a_lost_log_is_made_again_from_files_and_compacted_records(shed: Shed) -> None:
+    shed.fill(30, days_ago=400)
+    shed.fill(20, days_ago=0, run_id="run-2")
+    with shed.open() as repository:
+        number, told = shed.files(), [stored.id for stored in repository.query(RecordFilters(limit=10_000), context())]
+        assert 0 < shed.compact()[0] < number
+    for path in shed.root.glob("log/*.jsonl"):
+        path.unlink()
+    with shed.open() as again:
+        rebuilt = again.rebuild()
+        assert (rebuilt.records, rebuilt.logged, rebuilt.removed) == (number, number, 0)
+        assert [stored.id for stored in again.query(RecordFilters(limit=10_000), context())] == told
+        assert len(tailed(again, context())) == number
+
+
 @pytest.mark.proves("M2.6")
 def test_the_same_questions_have_the_same_answers_after_a_folder_was_compacted(shed: Shed) -> None:
     for days_ago, run_id in ((400, "run-1"), (90, None), (0, "run-2")):

@@ -108,6 +108,10 @@ class ColdFiles:
         for path in paths:
             yield from _Opened(self._folder, path).rows()
 
+    def every_row(self) -> Iterator[dict[str, Any]]:
+        self.poll()
+        yield from self.rows([added.path for added in self._added])
+
     def _open(self, added: AddedFile) -> "_Opened":
         opened = self._opened.pop(added.path, None) or _Opened(self._folder, added.path)
         self._opened[added.path] = opened

@@ -163,7 +163,9 @@ class Follower:
     def add(self, view: View, place: Place) -> None:
         """Brings a view that has taken in up to a place to where the others are."""
         if not self._views:
-            self.place = place
+            self._views, self.place = [view], place
+            self.poll()
+            return
         self.poll()  # a snapshot may be ahead of what this process has read
         while place < self.place:
             chunk = self._log.read(place)

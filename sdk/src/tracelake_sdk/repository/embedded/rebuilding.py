@@ -1,8 +1,10 @@
 """Makes the index of a folder again, from the log and the record files, and mends what a crash left behind."""
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from tracelake_sdk.repository.embedded import snapshots
+from tracelake_sdk.repository.embedded.cold_files import ColdFiles
 from tracelake_sdk.repository.embedded.drafts import read_entry
 from tracelake_sdk.repository.embedded.folders import Folder, is_staged
 from tracelake_sdk.repository.embedded.index import Catalog, Entry, Follower, Identities, Newest
@@ -34,7 +36,8 @@ def rebuild(folder: Folder, log: RecordLog, tenant: str) -> Rebuilt:
     removed = _clear_away(folder, [path for path in there if is_staged(path)], named)
     paths = {*named.values(), *removed}
     unnamed = [path for path in there if path.startswith(f"{RECORDS}/") and path.endswith(".json") and path not in paths]
-    logged, spare = _log_files(folder, log, tenant, follower, identities, unnamed)
+    cold = _cold_entries(folder, named) if mended or not named else []  # a log that was never damaged names them
+    logged, spare = _log_files(folder, log, tenant, follower, identities, unnamed, cold)
     snapshots.write(folder, log, newest, identities, follower.place)
     return Rebuilt(len(identities), as_indexed, len(removed) + spare, logged, mended)
 
@@ -64,15 +67,25 @@ def _clear_away(folder: Folder, staged: list[str], named: dict[str, str]) -> lis
     return removed
 
 
-def _log_files(folder: Folder, log: RecordLog, tenant: str, follower: Follower, identities: Identities, paths: list[str]) -> tuple[int, int]:
+def _cold_entries(folder: Folder, named: dict[str, str]) -> list[Entry]:
+    """Of compacted records that the log does not name."""
+    rows = ColdFiles(folder).every_row()
+    found = [read_entry(row["body"].encode(), row["path"]) for row in rows if UUID(row["id"]).hex not in named]
+    return [entry for entry in found if entry is not None]
+
+
+def _log_files(
+    folder: Folder, log: RecordLog, tenant: str, follower: Follower, identities: Identities, paths: list[str], cold: list[Entry]
+) -> tuple[int, int]:
     """Whole records that the log does not name: it was damaged, or their writer died in an object store. In the order of their ids."""
     bodies = folder.read_many(paths)
-    found = [entry for path, body in zip(paths, bodies, strict=True) if body is not None and (entry := read_entry(body, path)) is not None]
+    files = [entry for path, body in zip(paths, bodies, strict=True) if body is not None and (entry := read_entry(body, path)) is not None]
+    here = {entry.path for entry in files}
     logged = spare = 0
-    for entry in sorted(found):
+    for entry in sorted({entry.id: entry for entry in [*cold, *files]}.values()):
         while (known := identities.find(entry.identity)) is None:
             logged += _append(log, tenant, follower, entry)
-        if known[0] == entry.content and known[1] != entry.id:
+        if entry.path in here and known[0] == entry.content and known[1] != entry.id:
             folder.delete([entry.path])
             spare += 1
     return logged, spare
