@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 import obstore
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from obstore.store import S3Config
 
 _AT_ONCE = 16
+_LONGEST = timedelta(seconds=30)
 _DELETED_AT_ONCE = 1000
 
 T = TypeVar("T")
@@ -28,7 +30,13 @@ class ObjectFolder:
     def __init__(self, bucket: str, prefix: str, options: Mapping[str, str]) -> None:
         config: S3Config = dict(options)  # pyright: ignore[reportAssignmentType]  # the names that the store takes: endpoint, region, …
         plain_http = options.get("endpoint", "").startswith("http://")
-        self._store: S3Store = S3Store(bucket, prefix=prefix or None, config=config, client_options={"allow_http": plain_http})
+        self._store: S3Store = S3Store(
+            bucket,
+            prefix=prefix or None,
+            config=config,
+            client_options={"allow_http": plain_http, "timeout": _LONGEST, "connect_timeout": timedelta(seconds=5)},
+            retry_config={"max_retries": 2, "retry_timeout": _LONGEST},
+        )
 
     def read(self, path: str) -> bytes | None:
         try:
