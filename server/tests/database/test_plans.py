@@ -18,3 +18,15 @@ def test_a_statement_is_planned_once_unless_a_condition_may_fall_away(database: 
         plans = tx.tuples("SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement LIKE 'SELECT id FROM task WHERE id = ANY%%'")
         assert [custom for _, custom in plans] == [0] * planned
         assert tx.value("SHOW plan_cache_mode") == "force_generic_plan"
+
+
+def test_a_look_is_no_transaction_and_leaves_its_connection_as_it_was(database: StateDatabase, tmp_path: Path):
+    with running_control(settings_for(database, tmp_path / "home"), database) as desk:
+        state = desk.control.database
+        with state.looking() as look:
+            assert look.value("SELECT pg_current_xact_id_if_assigned() IS NULL AND current_user = 'tracelake_execute'")
+            first = look.value("SELECT pg_current_xact_id()::text")
+            assert look.value("SELECT pg_current_xact_id()::text") != first
+        for _ in range(5):
+            with state.transaction("test") as tx:
+                assert tx.value("SELECT pg_current_xact_id()::text") == tx.value("SELECT pg_current_xact_id()::text")

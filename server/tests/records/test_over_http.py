@@ -276,12 +276,13 @@ def test_without_a_stream_nobody_looks_at_the_log(desk: Desk, api_url: str, remo
     looks: list[int] = []
     inner = desk.services.tails.run_once
     monkeypatch.setattr(desk.services.tails, "run_once", lambda: looks.append(desk.services.tails.number_open) or inner())
-    remote.store(note(1), CONTEXT)
     with open_streams(desk, api_url, 1) as [stream]:
-        remote.store(note(2), CONTEXT)
-        assert numbers(stream.page()) == [2]
+        remote.store(note(1), CONTEXT)
+        assert numbers(stream.page()) == [1]
         wait_until(lambda: len(looks) > 2, "somebody looks")
-    assert desk.services.tails.run_once() == 0
+    wait_until(lambda: desk.services.tails.number_open == 0, "the stream that hung up is gone")
+    remote.store(note(2), CONTEXT)
+    assert desk.services.tails.run_once() == 0  # although the log has grown
 
 
 def test_streams_beyond_the_bound_are_sent_away(desk: Desk, api_url: str, remote: RemoteRepository, monkeypatch: pytest.MonkeyPatch):

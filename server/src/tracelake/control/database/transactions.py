@@ -122,6 +122,20 @@ class Database:
             # A deadlock or a broken connection: nothing happened, or the caller's idempotency key will tell.
             raise Unavailable("The state database does not answer; try again shortly.", retry_after=1) from error
 
+    @contextmanager
+    def looking(self) -> Generator[Transaction]:
+        """For questions that need not be answered of one moment: each statement is its own, and one costs one way there and back."""
+        try:
+            with self._pool.connection() as connection:
+                connection.autocommit = True
+                try:
+                    yield Transaction(connection)
+                finally:
+                    if not connection.closed:
+                        connection.autocommit = False
+        except (PoolTimeout, OperationalError) as error:
+            raise Unavailable("The state database does not answer; try again shortly.", retry_after=1) from error
+
     def check(self) -> None:
         """Raises Unavailable unless the database answers."""
         with self.transaction("check") as tx:

@@ -50,7 +50,8 @@ SET produced_at = excluded.produced_at, record_id = excluded.record_id, retentio
 WHERE (excluded.produced_at, excluded.record_id) > (newest.produced_at, newest.record_id)
 
 -- name: latest
-SELECT record.id, record.kind_version, record.stored_at, record.record::text AS record, record.context::text AS context
+SELECT record.id, record.kind_version, record.stored_at, record.record::text AS record, record.context::text AS context,
+       (SELECT count(*) FROM metadata_kind WHERE metadata_kind.org_id = %(org)s) AS kinds
 FROM metadata_latest AS newest
 JOIN metadata_record AS record ON record.retention_class = newest.retention_class AND record.id = newest.record_id
 WHERE newest.org_id = %(org)s AND newest.kind = %(kind)s AND newest.target_key = %(target_key)s

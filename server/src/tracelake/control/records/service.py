@@ -154,14 +154,16 @@ class Records:
 
     # Reading
     def latest(self, tenant: Tenant, target: MetadataTarget, kind: str, *, seeing: Seeing = sees_all) -> StoredRecord | None:
+        key = target_key(target.key)
+        with self.database.looking() as tx:
+            row = store.latest(tx, org=tenant.org, kind=kind, target_key=key, sight=seeing(tx))
+            if row is not None:
+                return _in_version(_stored(row), self.catalogs.of(tx, tenant.org, number=row.kinds), None)
+        # The newest may be hidden and an older one not, or it has left Postgres, or nobody knows the kind.
         with self.database.transaction("latest_record") as tx:
             catalog = self.catalogs.of(tx, tenant.org)
             catalog.kind(kind)
-            sight, key = seeing(tx), target_key(target.key)
-            row = store.latest(tx, org=tenant.org, kind=kind, target_key=key, sight=sight)
-            if row is None:  # the newest may be hidden and an older one not, or it has left Postgres
-                return next(self._of_target(tx, tenant, target, kind, catalog, sight, 1), None)
-        return _in_version(_stored(row), catalog, None)
+            return next(self._of_target(tx, tenant, target, kind, catalog, seeing(tx), 1), None)
 
     def history(
         self, tenant: Tenant, target: MetadataTarget, kind: str, limit: int = 100, window: Window | None = None, *, seeing: Seeing = sees_all
@@ -216,7 +218,7 @@ class Records:
         )
 
     def _catalog(self, tenant: Tenant) -> Catalog:
-        with self.database.transaction("record_kinds") as tx:
+        with self.database.looking() as tx:
             return self.catalogs.of(tx, tenant.org)
 
     def _chosen(self, tx: Transaction, tenant: Tenant, filters: RecordFilters, sight: Sight, at_once: int) -> Iterator[StoredRecord]:

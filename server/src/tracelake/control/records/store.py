@@ -23,6 +23,11 @@ class RecordRow:
 
 
 @dataclass(frozen=True)
+class LatestRow(RecordRow):
+    kinds: int  # that the tenant has of its own
+
+
+@dataclass(frozen=True)
 class LoggedRow(RecordRow):
     xid: str
     seq: int
@@ -100,8 +105,8 @@ def set_latest(tx: Transaction, *, org: UUID, told: Sequence[Newest]) -> None:
 
 
 # Reading
-def latest(tx: Transaction, *, org: UUID, kind: str, target_key: UUID, sight: Sight) -> RecordRow | None:
-    return tx.find(RecordRow, sql["latest"], org=org, kind=kind, target_key=target_key, sees_all=sight.all, seen=sight.datasets)
+def latest(tx: Transaction, *, org: UUID, kind: str, target_key: UUID, sight: Sight) -> LatestRow | None:
+    return tx.find(LatestRow, sql["latest"], org=org, kind=kind, target_key=target_key, sees_all=sight.all, seen=sight.datasets)
 
 
 def of_target(
