@@ -184,7 +184,7 @@ def test_a_system_that_runs_already_is_used_and_left_alone(acts: Acts) -> None:
 
 def test_every_printed_command_can_be_pasted(acts: Acts) -> None:
     kinds = {command.partition(f"{PROGRAM} ")[2].split()[0] for command in acts.pasted if str(PROGRAM) in command}
-    assert kinds == {"deploy", "doctor", "dataset", "events", "explain", "init", "log", "promotion", "query", "replay", "resume", "rule", "run", "status"}
+    assert kinds == {"deploy", "doctor", "dataset", "events", "explain", "init", "log", "promotion", "query", "record", "replay", "resume", "rule", "run", "status"}
     assert {command: (done.returncode, done.stderr) for command, done in acts.pasted.items() if done.returncode or done.stderr} == {}
     golden = [line for line in GOLDEN.read_text().splitlines() if re.match(r" {3}(tracelake |head |grep )", line)]
     assert len(commands_in(acts.without_terminal.stdout)) == len(golden)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from tracelake_sdk.cli.demo import embedded
 from tracelake_sdk.cli.demo.asking import ask
-from tracelake_sdk.cli.demo.chapters import Chapters
+from tracelake_sdk.cli.demo.chapters import GOLD, Chapters
 from tracelake_sdk.cli.demo.embedded import OwnSystem
+from tracelake_sdk.cli.demo.on_record import tell_records
 from tracelake_sdk.cli.demo.shop_files import Landing
 from tracelake_sdk.cli.demo.telling import Teller
 from tracelake_sdk.cli.invocation import again
@@ -88,6 +89,7 @@ def _tell_chapters(teller: Teller, client: Client, landing: Landing) -> None:
     chapters.corrected()
     newest = chapters.where_it_comes_from()
     ask(teller, client, newest=newest)
+    tell_records(teller, client, GOLD, newest=newest)
 
 
 def _close(teller: Teller, words: str, *before: str) -> None:

@@ -1,0 +1,62 @@
+"""The chapter about records: what the platform itself says about the run behind the newest gold."""
+
+import time
+
+from tracelake_sdk.cli.demo.telling import Teller
+from tracelake_sdk.cli.invocation import again
+from tracelake_sdk.cli.printing import counted
+from tracelake_sdk.cli.repositories import opened
+from tracelake_sdk.client import Client
+from tracelake_sdk.errors import Unavailable
+from tracelake_sdk.record_errors import RecordsElsewhere
+from tracelake_sdk.records import RecordFilters, StoredRecord
+
+_PATIENCE = 60.0
+_ORDER = ("task_run", "gate_result", "promotion_decision")
+
+
+def tell_records(teller: Teller, client: Client, dataset: str, *, newest: int) -> None:
+    """Of this version of the dataset."""
+    teller.chapter("All of it is on record")
+    run = client.version(dataset, newest).parts[-1].run_id
+    said = "Every run, every result of the gate and every decision is also a metadata record, which any program can read, here or in another system."
+    try:
+        with teller.busy("records arrive …"):
+            records = _records_of(run)
+    except RecordsElsewhere as error:
+        teller.say(said, error.detail)
+        return
+    teller.say(
+        said,
+        f"{counted(len(records), 'record')} of the run that made {dataset} version {newest}:",
+    )
+    teller.facts([(stored.record.kind, _words(stored)) for stored in records])
+    teller.command(again("record", "query", "--run", run), again("record", "history", dataset, "task_run"), again("log", run))
+
+
+def _records_of(run: str) -> list[StoredRecord]:
+    """A record follows its fact by a moment."""
+    deadline = time.monotonic() + _PATIENCE
+    with opened(None, None) as (repository, context):
+        while time.monotonic() < deadline:
+            found = repository.query(RecordFilters(run_id=run), context).items
+            if {stored.record.kind for stored in found} >= set(_ORDER):
+                return sorted(found, key=_place)
+            time.sleep(0.1)
+    raise Unavailable(f"The records of run {run} did not come in {_PATIENCE:.0f} seconds; look with `tracelake record query --run {run}`.")
+
+
+def _place(stored: StoredRecord) -> tuple[int, str, int]:
+    payload = stored.record.payload
+    return _ORDER.index(stored.record.kind), payload.get("gate", ""), payload.get("number", 0)
+
+
+def _words(stored: StoredRecord) -> str:
+    payload = stored.record.payload
+    match stored.record.kind:
+        case "task_run":
+            return f"{payload['dag']}/{payload['job']}, attempt {payload['attempt']}: {payload['status']}"
+        case "gate_result":
+            return f"{payload['gate']} {payload['rule_type']}: {payload['verdict']}"
+        case _:
+            return f"{payload['from_layer']} to {payload['to_layer']}: {payload['reason']}"
