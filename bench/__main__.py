@@ -15,12 +15,12 @@ from bench import results
 from bench.contenders import Stage
 from bench.figures import LEAST_RUNS, BenchFailed
 from bench.peer_environments import known_peers
-from bench.rows import Row, chain, commit, fan_out, gate, idle, latency, query, spark_task, tasks
+from bench.rows import Row, chain, commit, fan_out, gate, idle, latency, query, records, spark_task, tasks
 from bench.running import Outcome, run_row
 from bench.system import ROOT, Postgres
 from tracelake_sdk.errors import TracelakeError
 
-ROWS: Mapping[str, Row] = MappingProxyType({module.ROW.name: module.ROW for module in (tasks, latency, chain, fan_out, idle, spark_task, gate, commit, query)})
+ROWS: Mapping[str, Row] = MappingProxyType({module.ROW.name: module.ROW for module in (tasks, latency, chain, fan_out, idle, spark_task, gate, commit, query, records)})
 
 
 def main() -> int:
