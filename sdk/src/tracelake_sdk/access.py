@@ -5,7 +5,9 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+
+from tracelake_sdk.deferred import Deferred
 
 
 class TokenKind(StrEnum):
@@ -21,7 +23,7 @@ class DagRight(StrEnum):
     TRIGGER = "trigger"  # run, pause, resume, cancel
 
 
-class Org(BaseModel):
+class Org(Deferred):
     id: UUID
     name: str
     created_at: datetime
@@ -34,7 +36,7 @@ class NewOrg(Org):
     token: str | None = Field(description="The admin's, shown this once; None in a dry run, for an org that is there already, and for an admin who comes with a JWT.")
 
 
-class User(BaseModel):
+class User(Deferred):
     id: UUID
     name: str
     issuer: str  # with subject: who this is in a JWT
@@ -44,7 +46,7 @@ class User(BaseModel):
     disabled_at: datetime | None
 
 
-class Role(BaseModel):
+class Role(Deferred):
     """A named set of rights; the reserved ones are in every org."""
 
     name: str
@@ -52,7 +54,7 @@ class Role(BaseModel):
     members: list[str]  # names of users
 
 
-class Token(BaseModel):
+class Token(Deferred):
     """What is known of a token; the token itself is nowhere."""
 
     id: UUID
@@ -71,7 +73,7 @@ class NewToken(Token):
     token: str | None = Field(description="Shown this once; None in a dry run.")
 
 
-class Grant(BaseModel):
+class Grant(Deferred):
     """A right on one DAG, held by a role, or by the user or the service that created the DAG."""
 
     dag: str
@@ -83,7 +85,7 @@ class Grant(BaseModel):
     at: datetime
 
 
-class ReadRoles(BaseModel):
+class ReadRoles(Deferred):
     """Which roles read a dataset, beside those who deploy or trigger its DAG and the admins."""
 
     dataset_uuid: UUID
@@ -91,7 +93,7 @@ class ReadRoles(BaseModel):
     roles: list[str]
 
 
-class AuditEntry(BaseModel):
+class AuditEntry(Deferred):
     id: UUID
     at: datetime
     actor: str

@@ -3,6 +3,8 @@
 Making what is there already, with the same facts, changes nothing; every change takes `dry_run`.
 """
 
+from __future__ import annotations  # what methods answer with is made when it is asked for, not at import
+
 import uuid
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol, TypeVar

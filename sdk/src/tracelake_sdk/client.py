@@ -4,14 +4,14 @@ It finds the embedded system by itself. An error of the service arrives as the c
 every call may be repeated, so that a connection that breaks once is not the caller's concern.
 """
 
-import ipaddress
-import os
+from __future__ import annotations  # what methods answer with is made when it is asked for, not at import
+
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, cached_property
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 from urllib.parse import quote
 from uuid import UUID
 
@@ -19,12 +19,11 @@ import httpx2
 from pydantic import TypeAdapter, ValidationError
 
 import tracelake_sdk.dag_errors  # noqa: F401  # pyright: ignore[reportUnusedImport] every class that the service may raise must be known here
-from tracelake_sdk.administration import Administration
+from tracelake_sdk.addresses import find_system, is_this_machine
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.datasets import Dataset, Explanation, Snapshot, Version
-from tracelake_sdk.errors import NotRunning, OutcomeUnknown, SettingInvalid, TracelakeError, Unauthenticated, Unavailable
+from tracelake_sdk.errors import NotRunning, OutcomeUnknown, TracelakeError, Unavailable
 from tracelake_sdk.events import DatasetEvent
-from tracelake_sdk.home import HomeFiles, default_home
 from tracelake_sdk.pages import Page
 from tracelake_sdk.promotions import Enforcement, Policy, Promotion, Rule
 from tracelake_sdk.queries import RECEIPT_HEADER, QueryAnswer, QueryRun, Receipt, ResultFormat, SavedQuery
@@ -33,6 +32,9 @@ from tracelake_sdk.rules import RuleScope, Severity
 from tracelake_sdk.runs import Run, RunDetail, RunStatus
 from tracelake_sdk.status import DagStatus, Deployed, WhoAmI
 from tracelake_sdk.tasks import Task, TaskState
+
+if TYPE_CHECKING:
+    from tracelake_sdk.administration import Administration
 
 Answer = TypeVar("Answer")
 Item = TypeVar("Item")
@@ -63,7 +65,13 @@ class Client:
             trust_env=not is_this_machine(self.api_url),  # a proxy is for other machines
             verify=httpx2.URL(self.api_url).scheme != "http",  # plain http has nothing to verify, and reading certificates takes its time
         )
-        self.admin: Administration = Administration(self._get, self._post)
+
+    @cached_property
+    def admin(self) -> Administration:
+        """What an admin may ask."""
+        from tracelake_sdk.administration import Administration  # noqa: PLC0415  # few need it
+
+        return Administration(self._get, self._post)
 
     def __enter__(self) -> Self:
         return self
@@ -401,47 +409,3 @@ def _part(name: UUID | str) -> str:
 
 def _place(dag: str, job: str | None) -> str:
     return f"/v1/dags/{_part(dag)}" if job is None else f"/v1/dags/{_part(dag)}/jobs/{_part(job)}"
-
-
-def find_system(api_url: str | None = None, token: str | None = None) -> tuple[str, str]:
-    """Address and token, as `Client` says; raises NotRunning, Unauthenticated or SettingInvalid."""
-    files = HomeFiles(default_home())
-    found = address_of(api_url or os.environ.get("TRACELAKE_API_URL") or _kept(files, HomeFiles.api_url) or _nowhere(files))
-    kept = _kept(files, HomeFiles.admin_token) if is_this_machine(found) else None
-    token = (token or os.environ.get("TRACELAKE_TOKEN") or kept or "").strip()
-    if not token:
-        raise Unauthenticated(f"There is no token for {found}; set TRACELAKE_TOKEN.")
-    if not token.isascii() or not token.isprintable():
-        raise SettingInvalid("TRACELAKE_TOKEN: a token is one line of plain characters")
-    return found, token
-
-
-def _nowhere(files: HomeFiles) -> str:
-    raise NotRunning(f"No Tracelake system runs in {files.home}; start one with `tracelake up`, or set TRACELAKE_API_URL and TRACELAKE_TOKEN.")
-
-
-def _kept(files: HomeFiles, value: Callable[[HomeFiles], str | None]) -> str | None:
-    try:
-        return value(files)
-    except (OSError, ValueError) as error:
-        raise SettingInvalid(f"TRACELAKE_HOME: {files.home} cannot be read ({type(error).__name__}); choose a home of this user") from error
-
-
-def address_of(api_url: str) -> str:
-    """The address as it is used; raises SettingInvalid."""
-    try:
-        address = httpx2.URL(api_url)
-        usable = address.scheme in ("http", "https") and bool(address.host) and 0 < (address.port or 80) < 65536
-    except httpx2.InvalidURL:
-        usable = False
-    if not usable:
-        raise SettingInvalid("TRACELAKE_API_URL: an address is like http://127.0.0.1:8000")
-    return api_url.rstrip("/")
-
-
-def is_this_machine(api_url: str) -> bool:
-    host = httpx2.URL(api_url).host
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from tracelake_sdk.cursors import EPOCH, CursorType, Size
+from tracelake_sdk.deferred import Deferred
 from tracelake_sdk.scopes import Cursor, CursorScope, PartitionScope, RangeScope, Scope
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,127}")  # matched in full: DAG, job, dataset and pool names
@@ -74,7 +75,7 @@ class Layer(StrEnum):
     GOLD = "gold"
 
 
-class _Spec(BaseModel):
+class _Spec(Deferred):
     model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True, validate_by_name=True, validate_by_alias=True)
 
 

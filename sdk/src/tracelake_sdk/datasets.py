@@ -4,17 +4,18 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from tracelake_sdk.deferred import Deferred
 from tracelake_sdk.scopes import Scope
 
 
-class Column(BaseModel):
+class Column(Deferred):
     name: str
     type: str  # as Delta spells it; nested types in its own words
 
 
-class Snapshot(BaseModel):
+class Snapshot(Deferred):
     """A name pinned to one version of a dataset."""
 
     name: str
@@ -25,7 +26,7 @@ class Snapshot(BaseModel):
     at: datetime | None   # None in a dry run
 
 
-class Dataset(BaseModel):
+class Dataset(Deferred):
     """A registered output and the version that readers see."""
 
     uuid: UUID
@@ -46,7 +47,7 @@ class Dataset(BaseModel):
     snapshots: list[Snapshot] = Field(default_factory=list)
 
 
-class PinnedVersion(BaseModel):
+class PinnedVersion(Deferred):
     """The version of an input that a run read."""
 
     index: int
@@ -55,7 +56,7 @@ class PinnedVersion(BaseModel):
     version: int
 
 
-class VersionPart(BaseModel):
+class VersionPart(Deferred):
     """One task's share in a version: what it wrote, from what, and why that was allowed."""
 
     run_id: str
@@ -70,7 +71,7 @@ class VersionPart(BaseModel):
     custom: dict[str, Any] = Field(default_factory=dict)
 
 
-class Version(BaseModel):
+class Version(Deferred):
     """A promoted state of a dataset; one Delta version of its table, and the reverse."""
 
     version: int
@@ -82,7 +83,7 @@ class Version(BaseModel):
     parts: list[VersionPart]
 
 
-class Reason(BaseModel):
+class Reason(Deferred):
     """One thing to know about a dataset, and what to do about it where something can be done."""
 
     code: str       # fresh | behind | blocked | failed | paused | stopped | waiting | working | empty
@@ -90,7 +91,7 @@ class Reason(BaseModel):
     remedy: str | None = None
 
 
-class Explanation(BaseModel):
+class Explanation(Deferred):
     """Why a dataset is as it is, the most pressing first."""
 
     dataset: Dataset

@@ -5,8 +5,9 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from tracelake_sdk.deferred import Deferred
 from tracelake_sdk.scopes import Scope
 
 
@@ -22,7 +23,7 @@ class Told(StrEnum):
     FILTERED = "filtered"  # the edge's own `where` passes it by
 
 
-class EventDraft(BaseModel):
+class EventDraft(Deferred):
     """An event as its producer tells it; the platform adds who and when."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -36,7 +37,7 @@ class EventDraft(BaseModel):
     payload: dict[str, Any] = Field(default_factory=dict)
 
 
-class LedgerLine(BaseModel):
+class LedgerLine(Deferred):
     """How one subscriber, a generation of a consuming job, accounts for one event."""
 
     job: str
@@ -44,7 +45,7 @@ class LedgerLine(BaseModel):
     task_id: UUID | None
 
 
-class DatasetEvent(BaseModel):
+class DatasetEvent(Deferred):
     """An event as it was recorded."""
 
     id: UUID

@@ -3,8 +3,9 @@
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
+from tracelake_sdk.deferred import Deferred
 from tracelake_sdk.records import KindName
 
 
@@ -16,7 +17,7 @@ class Compatibility(StrEnum):
     FULL = "full"          # both
 
 
-class Retention(BaseModel):
+class Retention(Deferred):
     """How long records of a kind stay, and what becomes of them then."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -32,7 +33,7 @@ class Retention(BaseModel):
         return self
 
 
-class Kind(BaseModel):
+class Kind(Deferred):
     """One version of a kind."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
@@ -43,7 +44,7 @@ class Kind(BaseModel):
     owner: str = Field(min_length=1, max_length=200)
     description: str = Field(min_length=1, max_length=2000)
     mode: Compatibility = Compatibility.BACKWARD
-    retention: Retention = Retention()
+    retention: Retention = Field(default_factory=Retention)
     # What besides tenant, kind, target, producer, run, window and slice filter tells two records of a run apart.
     identity: list[Annotated[str, Field(pattern=r"^(payload|extras)(\.[^.\x00]{1,200}){1,16}$")]] = Field(default_factory=list, max_length=10)
     renames: dict[str, str] = Field(default_factory=dict)  # of properties since the version before: old path → new name, below `payload`

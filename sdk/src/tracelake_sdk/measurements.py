@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from tracelake_sdk.deferred import Deferred
 from tracelake_sdk.rules import RuleMeasurement
 from tracelake_sdk.scopes import Scope
 
 MAX_FILES = 20_000  # of one output in one completion
 
 
-class _Wire(BaseModel):
+class _Wire(Deferred):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 

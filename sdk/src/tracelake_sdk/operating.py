@@ -7,15 +7,16 @@ rename. A crash, a kill or silence all look the same: no outcome.
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from tracelake_sdk.dags import PartitionSpec
+from tracelake_sdk.deferred import Deferred
 from tracelake_sdk.events import EventKind
 from tracelake_sdk.scopes import Scope
 from tracelake_sdk.tasks import OperatorError, TriggerKind
 
 
-class _File(BaseModel):
+class _File(Deferred):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 

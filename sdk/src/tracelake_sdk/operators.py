@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from tracelake_sdk.cursors import EPOCH, CursorType, Size
 from tracelake_sdk.dags import Activation, Runtime
+from tracelake_sdk.deferred import Deferred
 from tracelake_sdk.scopes import Cursor
 from tracelake_sdk.spark_operators import IngestFilesConfig, IngestFilesRequest, SqlConfig
 from tracelake_sdk.tasks import MAX_EVENTS
@@ -20,7 +21,7 @@ from tracelake_sdk.tasks import MAX_EVENTS
 _CursorType = Annotated[CursorType, Field(description="`integer` or `timestamp`")]
 
 
-class _Config(BaseModel):
+class _Config(Deferred):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 

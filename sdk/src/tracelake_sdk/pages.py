@@ -2,11 +2,11 @@
 
 from typing import Generic, TypeVar
 
-from pydantic import BaseModel
+from tracelake_sdk.deferred import Deferred
 
 Item = TypeVar("Item")
 
 
-class Page(BaseModel, Generic[Item]):
+class Page(Deferred, Generic[Item]):
     items: list[Item]
     next: str | None = None  # ask again with `token=` this; None: that was all

@@ -5,9 +5,10 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from tracelake_sdk.dags import Layer
+from tracelake_sdk.deferred import Deferred
 from tracelake_sdk.rules import RuleScope, RuleType, Severity
 
 
@@ -36,7 +37,7 @@ class GateVerdict(StrEnum):
     NOT_EVALUATED = "not_evaluated"  # something before it refused already; never a pass
 
 
-class Rule(BaseModel):
+class Rule(Deferred):
     """What good data means for one dataset; a change is a new revision."""
 
     id: UUID
@@ -53,7 +54,7 @@ class Rule(BaseModel):
     at: datetime
 
 
-class Policy(BaseModel):
+class Policy(Deferred):
     """What the platform guarantees for every dataset of a layer; a change is a new revision."""
 
     id: UUID
@@ -67,7 +68,7 @@ class Policy(BaseModel):
     at: datetime
 
 
-class PolicyResult(BaseModel):
+class PolicyResult(Deferred):
     policy_id: UUID
     revision: int
     policy_type: str
@@ -75,7 +76,7 @@ class PolicyResult(BaseModel):
     sentence: str
 
 
-class QualityResult(BaseModel):
+class QualityResult(Deferred):
     rule_id: UUID | None  # None for the rule that every output has: no rows outside the announced scope
     revision: int | None
     rule_type: str
@@ -88,7 +89,7 @@ class QualityResult(BaseModel):
     sentence: str
 
 
-class Promotion(BaseModel):
+class Promotion(Deferred):
     """A decision about one candidate, that is one run's output of one dataset."""
 
     id: UUID

@@ -5,7 +5,9 @@ from enum import StrEnum
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
+
+from tracelake_sdk.deferred import Deferred
 
 MOST_SQL = 100_000   # characters of one statement
 MOST_NAMES = 200     # datasets of one statement
@@ -38,7 +40,7 @@ class QueryStatus(StrEnum):
     OVER_LIMIT = "over_limit"  # it needed more time, memory or space than it may have
 
 
-class _Wire(BaseModel):
+class _Wire(Deferred):
     model_config = ConfigDict(extra="forbid")
 
 
@@ -53,12 +55,12 @@ class ReplayRequest(_Wire):
     format: ResultFormat = ResultFormat.JSON
 
 
-class QueryColumn(BaseModel):
+class QueryColumn(Deferred):
     name: str
     type: str  # as the engine spells it
 
 
-class QueryPin(BaseModel):
+class QueryPin(Deferred):
     """The version of one dataset that a query reads, fixed before the first file is opened."""
 
     name: str  # as it was asked for: `orders`, or `orders@3`
@@ -67,7 +69,7 @@ class QueryPin(BaseModel):
     version: int
 
 
-class Receipt(BaseModel):
+class Receipt(Deferred):
     """What a query read and what came out of it."""
 
     id: UUID
@@ -83,7 +85,7 @@ class Receipt(BaseModel):
     why_not: str | None = None
 
 
-class Replay(BaseModel):
+class Replay(Deferred):
     """What became of asking a query again on its pins."""
 
     of: UUID
@@ -92,7 +94,7 @@ class Replay(BaseModel):
     expected_rows: int
 
 
-class QueryAnswer(BaseModel):
+class QueryAnswer(Deferred):
     """A result as JSON. Decimals and 64-bit integers are texts, NaN is "NaN"."""
 
     columns: list[QueryColumn]
@@ -102,7 +104,7 @@ class QueryAnswer(BaseModel):
     replay: Replay | None = None
 
 
-class QueryRun(BaseModel):
+class QueryRun(Deferred):
     """A line of the query log. The statement is shown to its author alone."""
 
     id: UUID
@@ -124,11 +126,13 @@ class QueryRun(BaseModel):
 
 
 class SaveQuery(_Wire):
+    model_config = ConfigDict(defer_build=False)  # FastAPI takes it as a body, and must find it built
+
     sql: Sql
     description: str = Field(default="", max_length=1000)
 
 
-class SavedQuery(BaseModel):
+class SavedQuery(Deferred):
     """A statement that its author keeps under a name."""
 
     name: str
@@ -153,7 +157,7 @@ class PinRequest(_Wire):
     replay_of: UUID | None = None  # take the pins of this query instead of current ones
 
 
-class TableFacts(BaseModel):
+class TableFacts(Deferred):
     """What is behind one version; it never changes."""
 
     location: str                 # below the storage's root
@@ -163,12 +167,12 @@ class TableFacts(BaseModel):
     files: list[tuple[str, str]]  # path below the location, and the hash of its own schema
 
 
-class PinnedTable(BaseModel):
+class PinnedTable(Deferred):
     pin: QueryPin
     table: TableFacts
 
 
-class Expected(BaseModel):
+class Expected(Deferred):
     """What a query that is replayed came to."""
 
     result_hash: str | None
@@ -176,7 +180,7 @@ class Expected(BaseModel):
     row_limit: int
 
 
-class Pinned(BaseModel):
+class Pinned(Deferred):
     """Pins that are committed, and what lies behind them; they hold for `lease_seconds` unless renewed."""
 
     id: UUID
@@ -189,7 +193,7 @@ class RenewRequest(_Wire):
     pins: list[UUID] = Field(max_length=1000)
 
 
-class Renewed(BaseModel):
+class Renewed(Deferred):
     lost: list[UUID]  # released or expired: whatever reads under them must stop
 
 
@@ -216,6 +220,6 @@ class ReleaseRequest(_Wire):
     run: RunFacts
 
 
-class Released(BaseModel):
+class Released(Deferred):
     id: UUID
     at: datetime

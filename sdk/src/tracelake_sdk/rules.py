@@ -7,7 +7,9 @@ from enum import StrEnum
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from tracelake_sdk.deferred import Deferred
 
 
 class RuleType(StrEnum):
@@ -29,7 +31,7 @@ class RuleScope(StrEnum):
     TABLE = "table"  # the whole table as it would be
 
 
-class _Tree(BaseModel):
+class _Tree(Deferred):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -78,7 +80,7 @@ class Regex(_Tree):
 RuleTree = Annotated[NotNull | Range | Unique | RowCount | Enumerated | Regex, Field(discriminator="type")]
 
 
-class RuleToMeasure(BaseModel):
+class RuleToMeasure(Deferred):
     """A rule as a worker measures it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -94,7 +96,7 @@ class MeasuringMethod(StrEnum):
     SCAN = "scan"        # counted in one scan of the rows
 
 
-class RuleMeasurement(BaseModel):
+class RuleMeasurement(Deferred):
     """What was measured for one rule; whether that is good enough is the gate's to say."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

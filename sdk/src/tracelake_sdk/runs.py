@@ -5,9 +5,10 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from tracelake_sdk.datasets import PinnedVersion
+from tracelake_sdk.deferred import Deferred
 from tracelake_sdk.promotions import Promotion
 from tracelake_sdk.scopes import Scope
 
@@ -18,7 +19,7 @@ class RunStatus(StrEnum):
     BLOCKED = "BLOCKED"  # the gate refused it
 
 
-class Run(BaseModel):
+class Run(Deferred):
     run_id: str  # {task_id}:{attempt}, with :{output_index} when the job has more than one output
     task_id: UUID
     attempt: int

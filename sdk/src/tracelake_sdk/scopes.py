@@ -7,9 +7,10 @@ import hashlib
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
 from tracelake_sdk.cursors import CursorType, number_of
+from tracelake_sdk.deferred import Deferred
 
 
 def _cursor_from_wire(value: Any) -> Any:
@@ -43,7 +44,7 @@ def spell_cursor(value: int | datetime) -> int | str:
 Cursor = Annotated[int | datetime, BeforeValidator(_cursor_from_wire), PlainSerializer(spell_cursor)]
 
 
-class _Scope(BaseModel):
+class _Scope(Deferred):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 

@@ -3,10 +3,12 @@
 from enum import StrEnum
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
+
+from tracelake_sdk.deferred import Deferred
 
 
-class _Config(BaseModel):
+class _Config(Deferred):
     model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True, validate_by_name=True, validate_by_alias=True)
 
 

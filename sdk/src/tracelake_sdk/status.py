@@ -1,9 +1,9 @@
 """Status: how a DAG and its jobs stand, at a glance."""
 
-from pydantic import BaseModel
+from tracelake_sdk.deferred import Deferred
 
 
-class TaskCounts(BaseModel):
+class TaskCounts(Deferred):
     """Of a job's newest tasks, by state; `waiting` says why queued ones cannot be claimed yet."""
 
     queued: int
@@ -16,7 +16,7 @@ class TaskCounts(BaseModel):
     more: bool  # there are older tasks that are not counted here
 
 
-class JobStatus(BaseModel):
+class JobStatus(Deferred):
     name: str
     operator: str
     runtime: str
@@ -26,14 +26,14 @@ class JobStatus(BaseModel):
     tasks: TaskCounts
 
 
-class DagStatus(BaseModel):
+class DagStatus(Deferred):
     name: str
     version: int | None
     paused: bool
     jobs: list[JobStatus]
 
 
-class Deployed(BaseModel):
+class Deployed(Deferred):
     """What a deploy did: `created` is false where the same definition was active already."""
 
     dag: str
@@ -43,7 +43,7 @@ class Deployed(BaseModel):
     published: dict[str, str]  # dataset name → uuid
 
 
-class WhoAmI(BaseModel):
+class WhoAmI(Deferred):
     """Whom the service takes the caller for."""
 
     org: str

@@ -8,9 +8,10 @@ from enum import StrEnum
 from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from tracelake_sdk.dags import PartitionSpec
+from tracelake_sdk.deferred import Deferred
 from tracelake_sdk.events import EventDraft, EventKind
 from tracelake_sdk.measurements import OutputMeasured, TableFile
 from tracelake_sdk.rules import RuleToMeasure
@@ -66,7 +67,7 @@ class AttemptOutcome(StrEnum):
     GIVEN_BACK = "given_back"  # its worker stopped before it ran; queued again
 
 
-class _Wire(BaseModel):
+class _Wire(Deferred):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -343,7 +344,7 @@ class HeartbeatAnswer(_Wire):
     lost: list[UUID]
 
 
-class Attempt(BaseModel):
+class Attempt(Deferred):
     """One try at a task, as people see it."""
 
     attempt: int
@@ -357,7 +358,7 @@ class Attempt(BaseModel):
     error_message: str | None
 
 
-class Task(BaseModel):
+class Task(Deferred):
     """A task, as people see it."""
 
     id: UUID

@@ -14,7 +14,8 @@ from urllib.parse import quote, unquote, urlsplit
 import typer
 from pydantic import ValidationError
 
-from tracelake_sdk.client import Client, find_system
+from tracelake_sdk.addresses import find_system
+from tracelake_sdk.client import Client
 from tracelake_sdk.home import default_home
 from tracelake_sdk.record_builders import dataset_target
 from tracelake_sdk.records import Comparison, MetadataContext, MetadataTarget, PathFilter, Window

@@ -28,7 +28,7 @@ def open_repository(
     url = url or os.environ.get(URL_SETTING) or None
     token = token or os.environ.get(TOKEN_SETTING) or None
     if url is None or urlsplit(url).scheme in ("http", "https"):
-        from tracelake_sdk.client import find_system  # noqa: PLC0415  # who keeps records in files needs no HTTP
+        from tracelake_sdk.addresses import find_system  # noqa: PLC0415  # who keeps records in files needs no HTTP
         from tracelake_sdk.repository.remote import RemoteRepository  # noqa: PLC0415
 
         found, token = find_system(url, token)

@@ -13,9 +13,10 @@ from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote
 
 import httpx2
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from tracelake_sdk.client import address_of, is_this_machine
+from tracelake_sdk.addresses import address_of, is_this_machine
+from tracelake_sdk.deferred import Deferred
 from tracelake_sdk.errors import NotRunning, OutcomeUnknown, TracelakeError, Unauthenticated, Unavailable
 from tracelake_sdk.kinds import Kind
 from tracelake_sdk.record_errors import RepositoryUnavailable
@@ -43,17 +44,18 @@ _MOST_AT_ONCE = 5_000
 _MOST_BYTES = 8 * 2**20  # of one bulk, unless one record is larger
 _SILENCE_SECONDS = 60.0  # a stream that says nothing for so long is broken: the service sends a sign of life more often
 
-_STORED: TypeAdapter[StoredRecord | None] = TypeAdapter(StoredRecord | None)
-_AGGREGATES: TypeAdapter[list[Aggregate]] = TypeAdapter(list[Aggregate])
-_TARGETS: TypeAdapter[list[MetadataTarget]] = TypeAdapter(list[MetadataTarget])
-_KINDS: TypeAdapter[list[Kind]] = TypeAdapter(list[Kind])
+_DEFERRED = ConfigDict(defer_build=True)  # built when it is first used
+_STORED: TypeAdapter[StoredRecord | None] = TypeAdapter(StoredRecord | None, config=_DEFERRED)
+_AGGREGATES: TypeAdapter[list[Aggregate]] = TypeAdapter(list[Aggregate], config=_DEFERRED)
+_TARGETS: TypeAdapter[list[MetadataTarget]] = TypeAdapter(list[MetadataTarget], config=_DEFERRED)
+_KINDS: TypeAdapter[list[Kind]] = TypeAdapter(list[Kind], config=_DEFERRED)
 _KIND: TypeAdapter[Kind] = TypeAdapter(Kind)
 _PAGE: TypeAdapter[RecordPage] = TypeAdapter(RecordPage)
 _TAIL: TypeAdapter[TailPage] = TypeAdapter(TailPage)
 _RESULT: TypeAdapter[StoreResult] = TypeAdapter(StoreResult)
 
 
-class _Results(BaseModel):
+class _Results(Deferred):
     results: list[StoreResult]
 
 

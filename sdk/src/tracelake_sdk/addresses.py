@@ -1,0 +1,54 @@
+"""Where a Tracelake system is found, and the token for it."""
+
+import ipaddress
+import os
+from collections.abc import Callable
+
+import httpx2
+
+from tracelake_sdk.errors import NotRunning, SettingInvalid, Unauthenticated
+from tracelake_sdk.home import HomeFiles, default_home
+
+
+def find_system(api_url: str | None = None, token: str | None = None) -> tuple[str, str]:
+    """Address and token, as `Client` says; raises NotRunning, Unauthenticated or SettingInvalid."""
+    files = HomeFiles(default_home())
+    found = address_of(api_url or os.environ.get("TRACELAKE_API_URL") or _kept(files, HomeFiles.api_url) or _nowhere(files))
+    kept = _kept(files, HomeFiles.admin_token) if is_this_machine(found) else None
+    token = (token or os.environ.get("TRACELAKE_TOKEN") or kept or "").strip()
+    if not token:
+        raise Unauthenticated(f"There is no token for {found}; set TRACELAKE_TOKEN.")
+    if not token.isascii() or not token.isprintable():
+        raise SettingInvalid("TRACELAKE_TOKEN: a token is one line of plain characters")
+    return found, token
+
+
+def _nowhere(files: HomeFiles) -> str:
+    raise NotRunning(f"No Tracelake system runs in {files.home}; start one with `tracelake up`, or set TRACELAKE_API_URL and TRACELAKE_TOKEN.")
+
+
+def _kept(files: HomeFiles, value: Callable[[HomeFiles], str | None]) -> str | None:
+    try:
+        return value(files)
+    except (OSError, ValueError) as error:
+        raise SettingInvalid(f"TRACELAKE_HOME: {files.home} cannot be read ({type(error).__name__}); choose a home of this user") from error
+
+
+def address_of(api_url: str) -> str:
+    """The address as it is used; raises SettingInvalid."""
+    try:
+        address = httpx2.URL(api_url)
+        usable = address.scheme in ("http", "https") and bool(address.host) and 0 < (address.port or 80) < 65536
+    except httpx2.InvalidURL:
+        usable = False
+    if not usable:
+        raise SettingInvalid("TRACELAKE_API_URL: an address is like http://127.0.0.1:8000")
+    return api_url.rstrip("/")
+
+
+def is_this_machine(api_url: str) -> bool:
+    host = httpx2.URL(api_url).host
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
