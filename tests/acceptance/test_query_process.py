@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -19,6 +20,7 @@ from support.queries import QueryLake, query_lake
 
 from tracelake.embedded.ports import free_port
 from tracelake_sdk.errors import QueryRefused, Unavailable
+from tracelake_sdk.rules import RuleMeasurement
 
 PROGRAM = Path(sys.executable).with_name("tracelake")
 
@@ -52,6 +54,7 @@ def shell(lake: QueryLake) -> Shell:
 
 @pytest.mark.proves("X.1", "T6.7")
 def test_what_was_asked_is_listed_and_statements_are_kept_and_forgotten(shell: Shell):
+    shell("query", "SELECT 1", "--save", "one", "--dry-run")
     shell("query", "SELECT count(*) FROM orders_raw", "--save", "counted")
     shell("query", "DROP TABLE orders_raw", code=1)
     page = json.loads(shell("query", "--log", "--limit", "2", "-o", "json"))
@@ -70,6 +73,19 @@ def test_what_was_asked_is_listed_and_statements_are_kept_and_forgotten(shell: S
     assert b"error [not_found]" in shell("query", "--forget", "counted", code=1)
     for wrong in (["--log", "SELECT 1"], ["--log", "--list-saved"], ["--log", "-o", "csv"], ["SELECT 1", "--dry-run"]):
         assert b"Usage" in shell("query", *wrong, code=2)
+
+
+@pytest.mark.proves("X.1")
+def test_a_run_that_the_gate_blocked_ends_with_4(shell: Shell, lake: QueryLake):
+    lake.publish("blocked")
+    rule = json.loads(shell("rule", "add", "blocked_raw", "ROW_COUNT", ">= 5", "-o", "json"))
+    with ThreadPoolExecutor(1) as pool:
+        told = pool.submit(shell, "run", "blocked/load", "--wait", code=4)
+        wait_until(lambda: bool(lake.query("SELECT 1 FROM task WHERE state = 'queued'")), "the run is asked for")
+        task = lake.take_one()
+        found = RuleMeasurement(rule_id=rule["id"], revision=rule["revision"], violations=1, examined=1)
+        assert lake.report(task, lake.measured([lake.stage(task, [(1, "x")])], rules=[found]), state={"rows": 1}).result == "blocked"
+        assert b"blocked: Blocked by 1 rule" in told.result(timeout=60)
 
 
 @pytest.mark.proves("X.1")

@@ -51,10 +51,10 @@ def query(
         else:
             query_log.list_saved(as_json=as_json)
         return
-    if dry_run:
-        raise typer.BadParameter("a query changes nothing; --dry-run is for --forget", param_hint="--dry-run")
+    if dry_run and save is None:
+        raise typer.BadParameter("a query changes nothing; --dry-run is for --save and --forget", param_hint="--dry-run")
     chosen = None if output is ResultOutput.TABLE else ResultFormat(output.value)
-    queries.query(queries.statement(sql, file, saved), output=chosen, limit=limit, receipt=receipt, save=save)
+    queries.query(queries.statement(sql, file, saved), output=chosen, limit=limit, receipt=receipt, save=None if dry_run else save)
 
 
 def replay(

@@ -23,7 +23,7 @@ _USAGE = 2
 app = typer.Typer(
     help="Tracelake: pipelines as DAGs, every event and every run accounted for.",
     epilog="Address and token are found in TRACELAKE_HOME, or given by TRACELAKE_API_URL and TRACELAKE_TOKEN."
-    " Exit codes: 0 done, 1 failed, 2 wrong usage.",
+    " Exit codes: 0 done, 1 failed, 2 wrong usage, 4 blocked by the gate.",
     no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
 )  # fmt: skip
 tasks_app = typer.Typer(help="Tasks: list them, look at one, cancel one.", no_args_is_help=True, rich_markup_mode=None)
@@ -112,7 +112,9 @@ def run(
     ] = None,
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Tell them as rewritten.")] = False,
     request: Annotated[str | None, typer.Option("--request", metavar="JSON", help="The whole request instead, as the job's operator takes it.")] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Follow the task until it is final; a failed or canceled one is exit code 1.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Follow the task until it is final; a failed or canceled one is exit code 1, one that the gate blocked 4.")
+    ] = False,
     key: Annotated[
         str | None, typer.Option("--idempotency-key", metavar="KEY", help="The same key with the same request is the same task. Made up if left out.")
     ] = None,

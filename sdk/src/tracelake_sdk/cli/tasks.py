@@ -17,6 +17,9 @@ from tracelake_sdk.errors import AlreadyFinal, Invalid, JobNotRunnable
 from tracelake_sdk.operators import OPERATORS, EmitRequest
 from tracelake_sdk.tasks import Task, TaskState
 
+_FAILED = 1
+_BLOCKED = 4  # by the gate: the operator did its work, and the data may not be seen
+
 
 def list_tasks(asked: Asked, *, state: str | None, as_json: bool) -> None:
     with Client() as client:
@@ -114,7 +117,7 @@ def run(dag: str, job: str, request: dict[str, Any], *, key: str | None, wait: b
         else:
             _print_run(client, task)
     if task.state in (TaskState.FAILED, TaskState.CANCELED):
-        raise typer.Exit(1)
+        raise typer.Exit(_BLOCKED if task.attempts and task.attempts[-1].error_class == "blocked" else _FAILED)
 
 
 def _would_run(client: Client, dag: str, job: str, request: dict[str, Any]) -> str:
