@@ -119,7 +119,7 @@ aggregations = st.one_of(
     ),
 )  # fmt: skip
 
-EXAMPLES = {"memory": (100, 1000), "embedded": (80, 1000), "embedded on S3": (12, 100), "postgres": (40, 400), "remote": (20, 200)}
+EXAMPLES = {"memory": (50, 1000), "embedded": (60, 1000), "embedded on S3": (10, 100), "postgres": (15, 400), "remote": (10, 200)}
 
 
 @pytest.mark.proves("M1.1", "M1.4", "M2.1", "M2.5", "M4.2")
@@ -191,7 +191,7 @@ def test_every_filter_alone_chooses_what_the_list_would(fresh: Fresh, implementa
     for record, told in _many(size(60, 150)):
         _take(opened, model, ("store", record, told))
     _take(opened, model, ("evolve", None, None))
-    strides = {"memory": 1, "embedded": 2, "postgres": 3, "remote": 7, "embedded on S3": 7}
+    strides = {"memory": 2, "embedded": 2, "postgres": 4, "remote": 8, "embedded on S3": 14}
     asked = _every_filter()[:: size(strides[implementation], 1)]
     answers = 0
     for narrowed in asked:
