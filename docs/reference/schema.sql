@@ -138,8 +138,11 @@ BEGIN
     IF to_regclass('public.' || part) IS NULL THEN
         RETURN NULL;
     END IF;
-    -- In the order in which readers take them.
+    -- In the order in which readers take them. Whoever drops one has the first: what is there behind it stays.
     EXECUTE format('LOCK TABLE ONLY public.%I IN ACCESS EXCLUSIVE MODE', 'metadata_record_' || class);
+    IF to_regclass('public.' || part) IS NULL THEN
+        RETURN NULL;
+    END IF;
     EXECUTE format('LOCK TABLE public.%I IN ACCESS EXCLUSIVE MODE', part);
     EXECUTE format('SELECT count(*) FROM public.%I', part) INTO there;
     IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass('public.' || part) AND tgname = 'sealed') THEN
@@ -153,7 +156,8 @@ BEGIN
         SELECT file.path, part, file.org_id, file.rows, file.kinds, file.produced_from, file.produced_to, file.last_xid::xid8, file.last_seq
         FROM cold_partition CROSS JOIN LATERAL json_to_recordset(cold_partition.files)
             AS file(path text, org_id uuid, rows bigint, kinds text[], produced_from timestamptz, produced_to timestamptz, last_xid text, last_seq bigint)
-        WHERE cold_partition.name = part;
+        WHERE cold_partition.name = part
+        ON CONFLICT (path) DO NOTHING;  -- an empty partition of the same name, made since
     ELSE
         EXECUTE format(
             'INSERT INTO dropped_span AS known SELECT org_id, kind, max(produced_at) + interval ''1 microsecond'' FROM public.%I GROUP BY org_id, kind '
@@ -269,7 +273,7 @@ BEGIN
     RAISE EXCEPTION 'partition % is sealed', TG_TABLE_NAME USING ERRCODE = 'serialization_failure';
 END $$;
 
-CREATE FUNCTION public.seal_record_partition(part text) RETURNS void
+CREATE FUNCTION public.seal_record_partition(part text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public', 'pg_temp'
     SET lock_timeout TO '5s'
@@ -282,6 +286,10 @@ BEGIN
         EXECUTE format('CREATE TRIGGER sealed BEFORE INSERT ON public.%I FOR EACH ROW EXECUTE FUNCTION refuse_record()', part);
         EXECUTE format('ALTER TABLE public.%I ENABLE ALWAYS TRIGGER sealed', part);
     END IF;
+    RETURN true;
+EXCEPTION
+    WHEN duplicate_object THEN RETURN true;  -- by another process, a moment ago
+    WHEN undefined_table THEN RETURN false;
 END $_$;
 
 CREATE TABLE public.api_token (

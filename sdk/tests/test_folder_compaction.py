@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 from support.compactions import AGED_TALLY_2, FADING, KINDS, TARGETS, OldIds, Questions, by_arrow, records, tailed
+from support.repositories import on_s3
+from support.s3_servers import S3Server
 from support.sizes import seeded, size
 from typer.testing import CliRunner
 
@@ -165,6 +167,24 @@ def test_without_the_extra_cold_records_are_an_error_that_names_it(shed: Shed, m
             with pytest.raises(ColdUnreadable, match=r"tracelake-sdk\[cold\]"):
                 ask(repository)
         assert len(repository.query(RecordFilters(kinds=["kept"]), context())) == 3
+
+
+@pytest.mark.xdist_group("s3")
+@pytest.mark.proves("M2.6")
+def test_records_under_an_object_store_prefix_are_compacted_there(s3_server: S3Server) -> None:
+    opened, random = on_s3(s3_server), seeded()
+    repository = opened.repository
+    assert isinstance(repository, EmbeddedRepository)
+    repository._ids = OldIds(400)  # pyright: ignore[reportPrivateUsage]
+    for kind in KINDS:
+        repository.register(kind)
+    made = records(random, 30)
+    repository.bulk_store(made, context())
+    questions = Questions(random.randrange(2**30), 3)
+    before = questions.answers(repository, context())
+    assert repository.compact(by_arrow).archived == sum(record.kind != "kept" for record in made)
+    assert questions.answers(opened.second(), context()) == before
+    assert {result.result for result in opened.second().bulk_store(made, context())} == {"same"}
 
 
 def test_a_file_that_does_not_hold_what_was_given_deletes_nothing(shed: Shed) -> None:

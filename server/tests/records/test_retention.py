@@ -1,7 +1,9 @@
 """Old records leave Postgres, for files or for good, and whoever asks is told the same as before, or what is gone."""
 
 import shutil
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from deltalake import DeltaTable
 from support.compactions import AGED_TALLY_2, FADING, KINDS, NOON, TARGETS, OldIds, Questions, by_arrow, records, tailed
 from support.databases import StateDatabase
+from support.s3_servers import S3Server
 from support.sizes import seeded, size
 
 from tracelake.control.access import store as access
@@ -23,6 +26,7 @@ from tracelake.control.records.judging import Judging
 from tracelake.control.records.repository import RecordService
 from tracelake.control.records.searches import Sight
 from tracelake.control.records.service import Records, Tenant
+from tracelake.storage.contract import Storage
 from tracelake.storage.local import LocalStorage
 from tracelake_sdk.record_errors import ColdUnreadable, CompactionFailed
 from tracelake_sdk.record_ids import RecordIds
@@ -40,7 +44,7 @@ class House:
     def __init__(self, state: StateDatabase, database: Database, folder: Path) -> None:
         self.state, self.database, self.folder = state, database, folder
         self.random = seeded()
-        self.storage = LocalStorage(folder / "lake", nobody)
+        self.storage: Storage = LocalStorage(folder / "lake", nobody)
         self.tenants: dict[str, Tenant] = {}
         for name in ("main", "other"):
             with database.transaction("new_org", role=Role.DEFINE) as tx:
@@ -255,6 +259,49 @@ def test_who_may_not_read_a_dataset_sees_none_of_its_cold_records(house: House) 
     house.compactor().compact()
     assert seen(house.service().records) == before
     assert len(before[0]) == 6 and before[4] == [targets[0]]
+
+
+@pytest.mark.proves("M2.6")
+def test_whoever_asks_while_records_leave_is_told_each_of_them_once(house: House) -> None:
+    for days_ago in range(40, 40 + 3 * size(8, 40), 3):
+        house.fill(8, days_ago=days_ago, run_id=f"run-{days_ago}", kinds=("tally",))
+    wanted = [found.id for found in house.service().query(RecordFilters(limit=10_000), context())]
+    done, wrong = threading.Event(), list[object]()
+
+    def ask() -> None:
+        service = house.service()
+        while not done.is_set():
+            found = [found.id for found in service.query(RecordFilters(limit=10_000), context())]
+            logged = {found.id for found in service.tail(context(), limit=10_000).items}
+            if found != wanted or logged != set(wanted):
+                wrong.append((len(found), len(logged)))
+
+    asking = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in asking:
+        thread.start()
+    try:
+        with ThreadPoolExecutor(2) as both:  # two processes may be at it
+            left = [name for names in both.map(lambda compactor: compactor.compact(), [house.compactor(), house.compactor()]) for name in names]
+    finally:
+        done.set()
+        for thread in asking:
+            thread.join()
+    assert wrong == [] and len(left) == len(set(left)) >= size(8, 40)
+    assert [found.id for found in house.service().query(RecordFilters(limit=10_000), context())] == wanted
+    assert len(wanted) == house.ask("SELECT sum(rows)::bigint FROM cold_file")
+    assert DeltaTable(house.folder / "lake" / "records" / "cold").to_pyarrow_table().num_rows == len(wanted)
+
+
+@pytest.mark.xdist_group("s3")
+@pytest.mark.proves("M2.6")
+def test_cold_records_lie_on_an_object_store_too(house: House, s3_server: S3Server) -> None:
+    house.fill(40, days_ago=400)
+    questions = Questions(house.random.randrange(2**30), 5)
+    before = questions.answers(house.service(), context())
+    house.storage = s3_server.open(s3_server.fresh_url())
+    house.compactor().compact()
+    assert house.ask("SELECT count(*) FROM metadata_record WHERE retention_class <> 'full'") == 0
+    assert questions.answers(house.service(), context()) == before
 
 
 @pytest.mark.spark

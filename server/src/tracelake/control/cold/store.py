@@ -102,9 +102,9 @@ def partitions(tx: Transaction) -> list[Partition]:
     return tx.all(Partition, sql["partitions"])
 
 
-def seal(tx: Transaction, name: str) -> None:
-    """From here on the partition takes no record."""
-    tx.run(sql["seal"], name=name)
+def seal(tx: Transaction, name: str) -> bool:
+    """From here on the partition takes no record; False: it is gone."""
+    return tx.value(sql["seal"], name=name)
 
 
 def leaving(tx: Transaction, partition: Partition, *, after: UUID, limit: int) -> list[LeavingRow]:

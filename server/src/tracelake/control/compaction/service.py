@@ -88,7 +88,9 @@ class Compactor:
             if leaves is None or leaves > self.now():
                 continue
             with self.database.transaction("seal_partition") as tx:
-                store.seal(tx, partition.name)
+                sealed = store.seal(tx, partition.name)
+            if not sealed:
+                continue
             if partition.retention_class.startswith("archive_"):
                 left += self._archive(partition)
             else:

@@ -58,8 +58,8 @@ BEGIN
     RAISE EXCEPTION 'partition % is sealed', TG_TABLE_NAME USING ERRCODE = 'serialization_failure';
 END $$;
 
--- From here on a partition takes no record; waits for those who are about to add one.
-CREATE FUNCTION seal_record_partition(part text) RETURNS void
+-- From here on a partition takes no record; waits for those who are about to add one. False: it is gone.
+CREATE FUNCTION seal_record_partition(part text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET lock_timeout = '5s' AS $$
 BEGIN
     IF part !~ '^metadata_record_(archive|drop)_[1-9][0-9]{0,4}_[0-9]{8}$' THEN
@@ -69,6 +69,10 @@ BEGIN
         EXECUTE format('CREATE TRIGGER sealed BEFORE INSERT ON public.%I FOR EACH ROW EXECUTE FUNCTION refuse_record()', part);
         EXECUTE format('ALTER TABLE public.%I ENABLE ALWAYS TRIGGER sealed', part);
     END IF;
+    RETURN true;
+EXCEPTION
+    WHEN duplicate_object THEN RETURN true;  -- by another process, a moment ago
+    WHEN undefined_table THEN RETURN false;
 END $$;
 
 -- What was stored later and is older in itself becomes the newest of its target; a target of which nothing is left is forgotten.
@@ -105,8 +109,11 @@ BEGIN
     IF to_regclass('public.' || part) IS NULL THEN
         RETURN NULL;
     END IF;
-    -- In the order in which readers take them.
+    -- In the order in which readers take them. Whoever drops one has the first: what is there behind it stays.
     EXECUTE format('LOCK TABLE ONLY public.%I IN ACCESS EXCLUSIVE MODE', 'metadata_record_' || class);
+    IF to_regclass('public.' || part) IS NULL THEN
+        RETURN NULL;
+    END IF;
     EXECUTE format('LOCK TABLE public.%I IN ACCESS EXCLUSIVE MODE', part);
     EXECUTE format('SELECT count(*) FROM public.%I', part) INTO there;
     IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass('public.' || part) AND tgname = 'sealed') THEN
@@ -120,7 +127,8 @@ BEGIN
         SELECT file.path, part, file.org_id, file.rows, file.kinds, file.produced_from, file.produced_to, file.last_xid::xid8, file.last_seq
         FROM cold_partition CROSS JOIN LATERAL json_to_recordset(cold_partition.files)
             AS file(path text, org_id uuid, rows bigint, kinds text[], produced_from timestamptz, produced_to timestamptz, last_xid text, last_seq bigint)
-        WHERE cold_partition.name = part;
+        WHERE cold_partition.name = part
+        ON CONFLICT (path) DO NOTHING;  -- an empty partition of the same name, made since
     ELSE
         EXECUTE format(
             'INSERT INTO dropped_span AS known SELECT org_id, kind, max(produced_at) + interval ''1 microsecond'' FROM public.%I GROUP BY org_id, kind '
