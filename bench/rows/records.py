@@ -18,13 +18,12 @@ import psycopg
 
 from bench.contenders import OURS, Contender, Stage, our_version
 from bench.figures import BenchFailed, Figure, Measured, percentile
+from bench.record_files import RecordFiles
 from bench.record_service import CONTEXT, EACH, KIND, Line, bulk, fill, open_streams, record
 from bench.rows import Row
 from bench.system import Commands, System, running_system
 from tracelake_sdk.emitter import Emitter
 from tracelake_sdk.home import HomeFiles
-from tracelake_sdk.records import MetadataTarget
-from tracelake_sdk.repository.embedded import EmbeddedRepository
 from tracelake_sdk.testing import MemoryRepository
 
 AT_ONCE = 5_000      # records of one request
@@ -115,25 +114,16 @@ class _Ours:
 
 
 class _Files:
-    """The same records in a folder: emitted into a spool, and looked for in a repository that is opened anew."""
+    """Records in folders of one machine, and records emitted into a spool."""
 
     def __init__(self, folder: Path, n: int) -> None:
         self._folder: Path = folder
-        self._n: int = n
         self._emitters: int = 0
-        with EmbeddedRepository(folder / "records", tenant="main") as repository:
-            for first in range(0, n, AT_ONCE):
-                repository.bulk_store([record(place, 0) for place in range(first, min(first + AT_ONCE, n))], CONTEXT)
+        self._records: RecordFiles = RecordFiles(folder / "records", large=n)
 
     def run(self, n: int) -> dict[str, float]:
-        start = time.perf_counter()
-        with EmbeddedRepository(self._folder / "records", tenant="main") as repository:
-            target = record(0, 0).target
-            repository.latest(target, KIND.name, CONTEXT)
-            opened = (time.perf_counter() - start) * 1000
-            names = [MetadataTarget(source_id="bench", schema="public", table=f"told_{place}") for place in range(min(self._n, 1000))]
-            samples = _timed(_number(n, 500), lambda: repository.latest(random.choice(names), KIND.name, CONTEXT))
-        return {"file latest": percentile(samples, 0.5), "file start": opened, "emit": self._emit(_number(n, 5_000), fsync=False), "emit fsync": self._emit(_number(n, 300), fsync=True)}
+        emitted = {"emit": self._emit(_number(n, 5_000), fsync=False), "emit fsync": self._emit(_number(n, 300), fsync=True)}
+        return self._records.run(stores=_number(n, 2_000), durable=_number(n, 200)) | emitted
 
     def _emit(self, number: int, *, fsync: bool) -> float:
         """A second, on disk when `emit` returns."""
@@ -215,8 +205,11 @@ ROW = Row(
         Figure("latest p50", "ms", lambda run: percentile(run.samples_ms, 0.5), more_is_better=False, goal=1),
         Figure("history of 10 p50", "ms", lambda run: run.beside["history"], more_is_better=False, goal=2),
         _alone("claim beside 200 streams", "times alone", "streams", 1.1),
-        _alone("latest in files p50", "ms", "file latest", 1),
-        _alone("files opened", "ms", "file start", 1000),
+        _alone("latest in files p50", "ms", "file latest large", 1),
+        _alone("files opened, and the first latest", "ms", "file start large", 50),
+        _alone("the same and 100 latest, beside 1,000 files", "times", "file growth", 1.5),
+        _alone("stored in files", "records/s", "file store", 2_000, more=True),
+        _alone("stored in files with fsync", "records/s", "file store fsync", 100, more=True),
         _alone("emit", "records/s", "emit", 5_000, more=True),
         _alone("emit with fsync", "records/s", "emit fsync", 500, more=True),
     ),
