@@ -82,7 +82,7 @@ def test_a_join_of_two_outputs_is_of_one_moment_while_both_are_committed(lake: Q
 
     def commit() -> int:
         version = 1
-        while not over.wait(0.1):  # a breath: it is the queries that are tried here
+        while not over.wait(0.25):  # a breath: it is the queries that are tried here
             version += 1
             stamp(lake, version)
             if version % 10 == 0:
