@@ -8,6 +8,7 @@ kind is asked when it is stored.
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -116,9 +117,9 @@ def of_run(run: RunFact, place: Place) -> Emitted:
         "error_code": run.error_code[:_LONGEST] if run.error_code else None,
     }
     if run.dataset_id is None or run.layer is None:
-        target, extras = MetadataTarget.model_construct(source_id=_JOBS, schema_name=run.dag, table=run.job, extras={}), {}
+        target, extras = _target(_JOBS, run.dag, run.job), {}
     else:
-        target, extras = _target(run.layer, run.dataset_id), _extras(run.dataset_id, run.generation_id, run.version)
+        target, extras = _target(_LAKE, run.layer, str(run.dataset_id)), _extras(run.dataset_id, run.generation_id, run.version)
     return Emitted(run.run_id, _record(target, TASK_RUN, payload, run.end_time, _DISPATCHER, extras), _context(run, place))
 
 
@@ -160,7 +161,7 @@ def of_result(result: ResultFact, decision: DecisionFact, place: Place) -> Emitt
 
 def _of_gate(decision: DecisionFact, kind: str, payload: dict[str, Any]) -> MetadataRecord:
     extras = _extras(decision.dataset_id, decision.generation_id, None)
-    return _record(_target(decision.to_layer, decision.dataset_id), kind, payload, decision.evaluated_at, _GATE, extras)
+    return _record(_target(_LAKE, decision.to_layer, str(decision.dataset_id)), kind, payload, decision.evaluated_at, _GATE, extras)
 
 
 def _record(target: MetadataTarget, kind: str, payload: dict[str, Any], at: datetime, producer: str, extras: dict[str, Any]) -> MetadataRecord:
@@ -176,8 +177,9 @@ def _record(target: MetadataTarget, kind: str, payload: dict[str, Any], at: date
     )
 
 
-def _target(layer: str, dataset: UUID) -> MetadataTarget:
-    return MetadataTarget.model_construct(source_id=_LAKE, schema_name=layer, table=str(dataset), extras={})
+@lru_cache(maxsize=10_000)
+def _target(source: str, schema: str, table: str) -> MetadataTarget:
+    return MetadataTarget.model_construct(source_id=source, schema_name=schema, table=table, extras={})
 
 
 def _extras(dataset: UUID, generation: UUID, version: int | None) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from tracelake.control.emission.store import Offset
 from tracelake.control.emission.storing import Storing
 
 _log = structlog.get_logger()
-_REST = 4            # times as long as a batch took
-_LONGEST_REST = 0.3  # seconds
+_REST = 9            # times as long as a batch took
+_LONGEST_REST = 0.5  # seconds
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Emission:
     database: Database
     storing: Storing
     place: Place
-    batch: int = 200
+    batch: int = 500
     lease: timedelta = timedelta(seconds=30)
     watch: Watch = nobody_watches
     holder: UUID = field(default_factory=new_id)
@@ -91,10 +91,10 @@ class Emission:
 
 @dataclass(frozen=True)
 class Unhurried:
-    """Emission that leaves its process to the work: it takes a fifth of the time while records are fresh, and all of it where they grow old."""
+    """Emission that leaves its process to the work: it takes a tenth of the time while records are fresh, and all of it where they grow old."""
 
     emission: Emission
-    old: timedelta = timedelta(seconds=5)
+    old: timedelta = timedelta(seconds=10)
 
     def run_once(self) -> int:
         began = time.monotonic()
