@@ -23,7 +23,7 @@ def _storable(value: Any) -> Any:
     """Refuses what not every repository can carry: NUL, halves of surrogate pairs, and numbers that JSON has no word for."""
     kind = type(value)
     if kind in _PLAIN or (kind is str and value.isascii() and "\0" not in value):
-        return value  # nearly all there is
+        return value
     match value:
         case str() if "\0" in value:
             raise ValueError("text holds a NUL character")
@@ -35,11 +35,7 @@ def _storable(value: Any) -> Any:
         case float() if not math.isfinite(value):
             raise ValueError("a number is not finite; JSON has no word for it")
         case dict():
-            for key, item in value.items():
-                if not isinstance(key, str):
-                    raise ValueError("names in JSON are text")
-                _storable(key)
-                _storable(item)
+            _storable_entries(value)
         case list() | tuple():
             for item in value:
                 _storable(item)
@@ -48,6 +44,17 @@ def _storable(value: Any) -> Any:
         case _:
             raise ValueError(f"{type(value).__name__} is not JSON")
     return value
+
+
+def _storable_entries(entries: dict[Any, Any]) -> None:
+    for key, item in entries.items():
+        of = type(item)
+        if type(key) is str and key.isascii() and "\0" not in key and (of in _PLAIN or (of is str and item.isascii() and "\0" not in item)):
+            continue  # nearly all there is
+        if not isinstance(key, str):
+            raise ValueError("names in JSON are text")
+        _storable(key)
+        _storable(item)
 
 
 def _utc(value: datetime) -> datetime:

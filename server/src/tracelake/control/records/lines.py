@@ -72,10 +72,15 @@ class Lines:
         source, schema, table = target
         spelt = f'{{"produced_at":"{produced_at}","version":{record.version or "null"},{said[1:]}'
         return (
-            f"{retention_class}\t{id}\t{self._org}\t{record.kind}\t{kind.version}\t{target_key(target)}\t{_cell(source)}\t{_cell(schema)}\t{_cell(table)}"
+            f"{retention_class}\t{id.int:032x}\t{self._org}\t{record.kind}\t{kind.version}\t{_target_cell(target)}\t{_cell(source)}\t{_cell(schema)}\t{_cell(table)}"
             f"\t{record.producer_id}\t{produced_at}\t{record.quality.value if record.quality else _NOTHING}"
             f"\t{_window(record.payload)}\t{dataset_ids or _NOTHING}\t{_json_cell(spelt)}\t{self._rest}"
         )
+
+
+@lru_cache(maxsize=10_000)
+def _target_cell(target: tuple[str, str, str]) -> str:
+    return str(target_key(target))
 
 
 def _window(payload: dict[str, Any]) -> str:

@@ -317,7 +317,7 @@ def _newest(new: list[Candidate]) -> list[Newest]:
 
 def _result(candidate: Candidate, content: bytes, id: UUID) -> StoreResult:
     if id == candidate.sameness.id:
-        return StoreResult.model_construct(result="stored", id=id, problem=None)
+        return StoreResult(result="stored", id=id)
     if content == candidate.sameness.content:
         return StoreResult(result="same", id=id)
     return StoreResult(result="conflict", id=id, problem=RecordConflict(stored_id=str(id)).problem())
