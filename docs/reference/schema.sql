@@ -152,10 +152,13 @@ BEGIN
         IF there > 0 AND there IS DISTINCT FROM (SELECT rows FROM cold_partition WHERE name = part) THEN
             RAISE EXCEPTION 'the rows of the partition are not all in files' USING ERRCODE = 'object_not_in_prerequisite_state';
         END IF;
-        INSERT INTO cold_file (path, partition_name, org_id, rows, kinds, produced_from, produced_to, last_xid, last_seq)
-        SELECT file.path, part, file.org_id, file.rows, file.kinds, file.produced_from, file.produced_to, file.last_xid::xid8, file.last_seq
-        FROM cold_partition CROSS JOIN LATERAL json_to_recordset(cold_partition.files)
-            AS file(path text, org_id uuid, rows bigint, kinds text[], produced_from timestamptz, produced_to timestamptz, last_xid text, last_seq bigint)
+        INSERT INTO cold_file (path, partition_name, org_id, rows, kinds, produced_from, produced_to, first_xid, first_seq, last_xid, last_seq)
+        SELECT file.path, part, file.org_id, file.rows, file.kinds, file.produced_from, file.produced_to,
+               file.first_xid::xid8, file.first_seq, file.last_xid::xid8, file.last_seq
+        FROM cold_partition CROSS JOIN LATERAL json_to_recordset(cold_partition.files) AS file(
+            path text, org_id uuid, rows bigint, kinds text[], produced_from timestamptz, produced_to timestamptz,
+            first_xid text, first_seq bigint, last_xid text, last_seq bigint
+        )
         WHERE cold_partition.name = part
         ON CONFLICT (path) DO NOTHING;  -- an empty partition of the same name, made since
     ELSE
@@ -410,6 +413,8 @@ CREATE TABLE public.cold_file (
     kinds text[] NOT NULL,
     produced_from timestamp with time zone NOT NULL,
     produced_to timestamp with time zone NOT NULL,
+    first_xid xid8 NOT NULL,
+    first_seq bigint NOT NULL,
     last_xid xid8 NOT NULL,
     last_seq bigint NOT NULL
 );

@@ -13,7 +13,9 @@ import psycopg
 import pytest
 from deltalake import DeltaTable
 from support.compactions import AGED_TALLY_2, FADING, KINDS, NOON, TARGETS, OldIds, Questions, by_arrow, records, tailed
+from support.controls import settings_for
 from support.databases import StateDatabase
+from support.processes import wait_until
 from support.s3_servers import S3Server
 from support.sizes import seeded, size
 
@@ -26,12 +28,15 @@ from tracelake.control.records.judging import Judging
 from tracelake.control.records.repository import RecordService
 from tracelake.control.records.searches import Sight
 from tracelake.control.records.service import Records, Tenant
+from tracelake.control.records_process import RecordsAlone
 from tracelake.storage.contract import Storage
 from tracelake.storage.local import LocalStorage
 from tracelake_sdk.record_errors import ColdUnreadable, CompactionFailed
 from tracelake_sdk.record_ids import RecordIds
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters
 from tracelake_sdk.repository.admission import Admission
+
+SIZE = "SELECT sum(pg_total_relation_size(relid))::bigint FROM pg_partition_tree('metadata_record')"
 
 
 def nobody(moment: str) -> None:
@@ -95,11 +100,12 @@ def filled(house: House) -> Questions:
 def test_the_same_questions_have_the_same_answers_after_compaction(house: House) -> None:
     questions = filled(house)
     before = questions.answers(house.service(), context())
-    number = house.ask("SELECT count(*) FROM metadata_record")
+    number, large = house.ask("SELECT count(*) FROM metadata_record"), house.ask(SIZE)
     left = house.compactor().compact()
     assert len(left) >= 2 and all(name.startswith("metadata_record_archive_30_") for name in left)
     hot, cold = house.ask("SELECT count(*) FROM metadata_record"), house.ask("SELECT sum(rows)::bigint FROM cold_file")
     assert hot + cold == number and cold > hot > 0
+    assert house.ask(SIZE) < large
     assert questions.answers(house.service(), context()) == before
     assert house.compactor().compact() == []
 
@@ -222,6 +228,18 @@ def test_a_run_is_due_by_the_stored_end_of_the_last_one(house: House) -> None:
     house.fill(5, days_ago=200)
     assert house.compactor().run_once() == 0
     assert house.compactor(every=timedelta(0)).run_once() == 1
+
+
+@pytest.mark.proves("M2.6")
+def test_the_records_service_by_itself_looks_too(house: House, tmp_path: Path) -> None:
+    house.fill(20, days_ago=30, kinds=("fading",))
+    alone = RecordsAlone(settings_for(house.state, tmp_path / "home"))
+    alone.start()
+    try:
+        wait_until(lambda: house.ask("SELECT ended_at FROM compaction") is not None, "the first look is over")
+    finally:
+        alone.stop()
+    assert house.ask("SELECT count(*) FROM metadata_record") == 0 and house.ask("SELECT count(*) FROM dropped_span") == 1
 
 
 def test_young_partitions_stay(house: House) -> None:

@@ -56,15 +56,15 @@ ORDER BY delta_version
 SELECT drop_record_partition(%(name)s)
 
 -- name: files
-SELECT path, produced_to, rows FROM cold_file
-WHERE org_id = %(org)s AND produced_to >= %(produced_from)s::timestamptz AND produced_from < %(produced_to)s::timestamptz
+SELECT path, produced_to, first_xid::text AS first_xid, first_seq FROM cold_file
+WHERE org_id = %(org)s AND produced_to >= %(produced_from)s::timestamptz AND produced_from <= %(produced_to)s::timestamptz
   AND (%(every_kind)s OR kinds && %(kinds)s::text[])
 ORDER BY produced_to DESC, path
 
 -- name: files_in_log
-SELECT path, produced_to, rows FROM cold_file
+SELECT path, produced_to, first_xid::text AS first_xid, first_seq FROM cold_file
 WHERE org_id = %(org)s AND (last_xid, last_seq) > (%(xid)s::xid8, %(seq)s::bigint) AND (%(every_kind)s OR kinds && %(kinds)s::text[])
-ORDER BY last_xid, last_seq, path
+ORDER BY first_xid, first_seq, path
 
 -- name: log_end
 SELECT last_xid::text AS xid, last_seq AS seq FROM cold_file WHERE org_id = %(org)s ORDER BY last_xid DESC, last_seq DESC LIMIT 1

@@ -61,7 +61,7 @@ def chosen(file: pq.ParquetFile, columns: Sequence[str], equal: dict[str, str], 
 def sum_up(path: Path | Any, into: RowSum) -> dict[str, Any]:
     """Adds every row of a file to a sum, and says what is in it. Raises ColdUnreadable."""
     kinds: set[str] = set()
-    found: dict[str, Any] = {"rows": 0, "org_id": None, "produced_from": None, "produced_to": None, "last": (0, 0)}
+    found: dict[str, Any] = {"rows": 0, "org_id": None, "produced_from": None, "produced_to": None, "first": (2**64, 0), "last": (0, 0)}
     try:
         for batch in pq.ParquetFile(path).iter_batches(_AT_ONCE, columns=list(COLUMNS)):
             for row in in_micros(pa.Table.from_batches([batch])).to_pylist():
@@ -71,6 +71,7 @@ def sum_up(path: Path | Any, into: RowSum) -> dict[str, Any]:
                 found["org_id"] = row["org_id"]
                 found["produced_from"] = min(found["produced_from"] or row["produced_at"], row["produced_at"])
                 found["produced_to"] = max(found["produced_to"] or row["produced_at"], row["produced_at"])
+                found["first"] = min(found["first"], (row["xid"], row["seq"]))
                 found["last"] = max(found["last"], (row["xid"], row["seq"]))
     except (OSError, pa.ArrowException):
         raise _unreadable() from None

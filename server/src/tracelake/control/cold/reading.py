@@ -45,7 +45,7 @@ class ColdRecords:
         """Whatever the filters may choose, from behind a place on; their windows and paths are left to `record_matching`."""
         equal = _equal(filters)
         least, most = _bounds(filters.produced, before[0])
-        files = store.files(tx, org=org, kinds=filters.kinds, produced_from=least or "-infinity", produced_to=_end(filters.produced))
+        files = store.files(tx, org=org, kinds=filters.kinds, produced_from=least or "-infinity", produced_to=most or "infinity")
         waiting: list[tuple[int, int, int, ColdRow]] = []  # a heap: the newest on top
         for at, file in enumerate(files):
             yield from _until(waiting, file.produced_to)
@@ -62,10 +62,12 @@ class ColdRecords:
         found: list[ColdRow] = []
         low, high = (int(after[0]), after[1]), (int(last[0]), last[1])
         for file in store.files_in_log(tx, org=org, after=after, kinds=kinds):
+            if len(found) == limit and _in_log(found[-1]) < (int(file.first_xid), file.first_seq):
+                break
             found += [
-                row for row in self._rows(file, {"org_id": str(org)}, kinds, {"xid": (low[0], high[0])}, seen) if low < (int(row.xid), row.seq) <= high
+                row for row in self._rows(file, {"org_id": str(org)}, kinds, {"xid": (low[0], high[0])}, seen) if low < _in_log(row) <= high
             ]
-            found = heapq.nsmallest(limit, found, key=lambda row: (int(row.xid), row.seq))
+            found = heapq.nsmallest(limit, found, key=_in_log)
         return found
 
     def log_end(self, tx: Transaction, org: UUID) -> tuple[str, int] | None:
@@ -110,8 +112,8 @@ def _bounds(produced: Window | None, before: datetime | str) -> tuple[datetime |
     return produced.start if produced else None, min(ends, default=None)
 
 
-def _end(produced: Window | None) -> datetime | str:
-    return (produced and produced.end) or "infinity"
+def _in_log(row: ColdRow) -> tuple[int, int]:
+    return int(row.xid), row.seq
 
 
 def _newest_on_top(row: ColdRow) -> tuple[int, int]:

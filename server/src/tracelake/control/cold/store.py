@@ -72,7 +72,8 @@ class FrozenPartition:
 class ColdFile:
     path: str
     produced_to: datetime  # of its newest record
-    rows: int
+    first_xid: str         # of its first record in the log
+    first_seq: int
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ def files(tx: Transaction, *, org: UUID, kinds: list[str], produced_from: dateti
 
 
 def files_in_log(tx: Transaction, *, org: UUID, after: tuple[str, int], kinds: list[str]) -> list[ColdFile]:
-    """Those that reach beyond a place of the log."""
+    """Those that reach beyond a place of the log, by their first records in it."""
     return tx.all(ColdFile, sql["files_in_log"], org=org, xid=after[0], seq=after[1], every_kind=not kinds, kinds=kinds)
 
 

@@ -24,6 +24,8 @@ class PutFile:
     kinds: list[str]
     produced_from: str
     produced_to: str
+    first_xid: str
+    first_seq: int
     last_xid: str
     last_seq: int
 
@@ -31,7 +33,7 @@ class PutFile:
     def of(path: str, size: int, found: dict[str, Any]) -> "PutFile":
         return PutFile(
             path, size, found["org_id"], found["rows"], found["kinds"], moment_of(found["produced_from"]).isoformat(),
-            moment_of(found["produced_to"]).isoformat(), str(found["last"][0]), found["last"][1],
+            moment_of(found["produced_to"]).isoformat(), str(found["first"][0]), found["first"][1], str(found["last"][0]), found["last"][1],
         )  # fmt: skip
 
 

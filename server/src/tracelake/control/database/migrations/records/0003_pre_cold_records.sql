@@ -30,7 +30,9 @@ CREATE TABLE cold_file (
     kinds text[] NOT NULL,
     produced_from timestamptz NOT NULL,
     produced_to timestamptz NOT NULL,  -- of its newest record
-    last_xid xid8 NOT NULL,            -- of its last record in the log
+    first_xid xid8 NOT NULL,           -- of its first record in the log
+    first_seq bigint NOT NULL,
+    last_xid xid8 NOT NULL,
     last_seq bigint NOT NULL
 );
 CREATE INDEX cold_file_of_org ON cold_file (org_id, produced_to);
@@ -123,10 +125,13 @@ BEGIN
         IF there > 0 AND there IS DISTINCT FROM (SELECT rows FROM cold_partition WHERE name = part) THEN
             RAISE EXCEPTION 'the rows of the partition are not all in files' USING ERRCODE = 'object_not_in_prerequisite_state';
         END IF;
-        INSERT INTO cold_file (path, partition_name, org_id, rows, kinds, produced_from, produced_to, last_xid, last_seq)
-        SELECT file.path, part, file.org_id, file.rows, file.kinds, file.produced_from, file.produced_to, file.last_xid::xid8, file.last_seq
-        FROM cold_partition CROSS JOIN LATERAL json_to_recordset(cold_partition.files)
-            AS file(path text, org_id uuid, rows bigint, kinds text[], produced_from timestamptz, produced_to timestamptz, last_xid text, last_seq bigint)
+        INSERT INTO cold_file (path, partition_name, org_id, rows, kinds, produced_from, produced_to, first_xid, first_seq, last_xid, last_seq)
+        SELECT file.path, part, file.org_id, file.rows, file.kinds, file.produced_from, file.produced_to,
+               file.first_xid::xid8, file.first_seq, file.last_xid::xid8, file.last_seq
+        FROM cold_partition CROSS JOIN LATERAL json_to_recordset(cold_partition.files) AS file(
+            path text, org_id uuid, rows bigint, kinds text[], produced_from timestamptz, produced_to timestamptz,
+            first_xid text, first_seq bigint, last_xid text, last_seq bigint
+        )
         WHERE cold_partition.name = part
         ON CONFLICT (path) DO NOTHING;  -- an empty partition of the same name, made since
     ELSE
