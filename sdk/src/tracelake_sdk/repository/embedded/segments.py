@@ -202,6 +202,10 @@ class FileLog:
                 os.close(opened[1])
         self._reading = self._writing = None
 
+    def __del__(self) -> None:
+        """A repository that nobody closed leaves no handle open."""
+        self.close()
+
     def _begin(self, segment: int, log: str, tenant: str) -> Place:
         header = _header(log, tenant, segment)
         if not self._folder.put_new(segment_path(segment), header):
