@@ -114,10 +114,11 @@ class MemoryRepository:
 
     def tail(self, context: MetadataContext, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000) -> TailPage:
         same_tenant(context, self.tenant)
-        start = _offset(offset, len(self._log))
-        found = [(place, stored) for place, stored in enumerate(self._log[start:], start + 1) if not kinds or stored.record.kind in kinds]
+        log = list(self._log)  # of one moment: others go on writing
+        start = _offset(offset, len(log))
+        found = [(place, stored) for place, stored in enumerate(log[start:], start + 1) if not kinds or stored.record.kind in kinds]
         page = found[:limit]
-        end = page[-1][0] if len(found) > limit else len(self._log)
+        end = page[-1][0] if len(found) > limit else len(log)
         return TailPage(items=[self._in_version(stored, None) for _, stored in page], offset=str(end))
 
     def close(self) -> None:
