@@ -210,6 +210,9 @@ def test_a_folder_that_cannot_be_written_is_a_full_spool(tmp_path: Path) -> None
     with pytest.raises(SpoolFull, match="No such file"):
         emitter.emit(_record(1), CONTEXT)
     emitter.close()
+    (tmp_path / "file").touch()
+    with pytest.raises(SpoolFull, match="File exists"):
+        Emitter(MemoryRepository(), tmp_path / "file").emit(_record(1), CONTEXT)
 
 
 @pytest.mark.proves("M2.3")
@@ -388,3 +391,20 @@ def test_a_closed_emitter_takes_records_again(tmp_path: Path) -> None:
     assert repository.rows() == [0, 1, 2]
     assert emitter.status().stored == 3
     assert len(repository.query(RecordFilters(), CONTEXT)) == 3
+
+
+def test_a_disk_that_cannot_be_written_while_something_is_set_aside_is_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "refused").write_text("a file in the way")
+    repository = Faulty()
+    emitter = Emitter(repository, tmp_path)
+    emitter.emit(_poisoned(), CONTEXT)
+    emitter.emit(_record(1), CONTEXT)
+    until = time.monotonic() + LONG
+    while (status := emitter.status()).problem is None and time.monotonic() < until:
+        time.sleep(0.01)
+    assert status.waiting == 2
+    (tmp_path / "refused").unlink()
+    assert emitter.flush(LONG)
+    assert repository.rows() == [1]
+    assert len(set_aside(tmp_path)) == 1
+    emitter.close()

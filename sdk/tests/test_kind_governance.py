@@ -190,6 +190,8 @@ def _nested(depth: int) -> Schema:
     ("schema_malformed", _field(TEXT | {"pattern": "(?=a)"}), {}),
     ("schema_malformed", _field(NUMBER | {"minimum": "0"}), {}),
     ("schema_not_storable", _field({"const": "\0"}), {}),
+    ("schema_not_storable", _field(TEXT), {"examples": [{"x": "\0"}]}),
+    ("schema_not_storable", _field(NUMBER), {"examples": [{"x": float("nan")}]}),
     ("schema_too_deep", _nested(500), {}),
     ("schema_too_large", _field({"description": "x" * 70_000}), {}),
     ("format_unsupported", _field(TEXT | {"format": "colour"}), {}),

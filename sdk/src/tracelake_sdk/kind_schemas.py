@@ -49,14 +49,14 @@ def validator_of(schema: Schema) -> jsonschema_rs.Draft202012Validator:
 def schema_findings(kind: Kind) -> list[Finding]:
     """What is wrong with a kind by itself; empty when nothing is."""
     schema = kind.json_schema
-    if _deeper_than(MOST_DEPTH, schema):
-        return [Finding("schema_too_deep", "payload", f"The schema is nested deeper than {MOST_DEPTH}.")]
+    if _deeper_than(MOST_DEPTH, [schema, kind.examples]):
+        return [Finding("schema_too_deep", "payload", f"The schema or an example is nested deeper than {MOST_DEPTH}.")]
     try:
-        _JSON.validate_python(schema)
+        definition = _JSON.validate_python({"schema": schema, "examples": kind.examples, "renames": kind.renames, "words": [kind.owner, kind.description]})
     except ValidationError as error:
-        return [Finding("schema_not_storable", "payload", f"The schema cannot be stored: {error.errors()[0]['msg']}.")]
-    if len(canonical(schema)) > MOST_BYTES:
-        return [Finding("schema_too_large", "payload", f"The schema is larger than {MOST_BYTES // 1024} KiB.")]
+        return [Finding("schema_not_storable", "payload", f"The definition cannot be stored: {error.errors()[0]['msg']}.")]
+    if len(canonical(definition)) > MOST_BYTES:
+        return [Finding("schema_too_large", "payload", f"The definition is larger than {MOST_BYTES // 1024} KiB.")]
     unsupported = [*_unsupported({key: value for key, value in schema.items() if key != "$schema"}, "payload")]
     if schema.get("$schema", DIALECT) != DIALECT:
         unsupported.insert(0, Finding("dialect_unsupported", "payload", f"`$schema` is {DIALECT}, or left out."))

@@ -8,6 +8,7 @@ from typing import Any
 from tracelake_sdk.emitter.delivery import Delivered, Delivery, Waits
 from tracelake_sdk.emitter.draining import flush_folder
 from tracelake_sdk.emitter.spool import Spool
+from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.repository.contract import MetadataRepository
 
 _FIRST_WAIT = 0.2
@@ -46,17 +47,22 @@ class Courier:
             segment = self.spool.next()
             done = self._delivery.run_once(segment) if segment is not None else Delivered()
         except Waits as waits:
-            with self._progress:
-                self.problem = waits.problem
-                self._waits += 1
-                self._progress.notify_all()
-            return False
+            return self._waits_for_better(waits.problem)
+        except Exception as error:  # a disk that is full, say: the thread must live to see it mended
+            return self._waits_for_better(TracelakeError(f"The spool cannot be delivered: {type(error).__name__}.").problem())
         with self._progress:
             self.problem, self._waits = None, 0
             self.total += done
             self.spool.settle(done.entries)
             self._progress.notify_all()
         return bool(done.entries)
+
+    def _waits_for_better(self, problem: dict[str, Any]) -> bool:
+        with self._progress:
+            self.problem = problem
+            self._waits += 1
+            self._progress.notify_all()
+        return False
 
     def wait_for(self, number: int, timeout: float, *, until_problem: bool = False) -> bool:
         """Whether so many entries are done with; it is tried at once and until the time is over, or until it does not work."""

@@ -11,6 +11,7 @@ from typing import Any
 from tracelake_sdk.emitter.courier import Courier
 from tracelake_sdk.emitter.delivery import Delivered
 from tracelake_sdk.emitter.spool import Spool
+from tracelake_sdk.record_errors import SpoolFull
 from tracelake_sdk.records import MetadataContext, MetadataRecord
 from tracelake_sdk.repository.contract import MetadataRepository
 
@@ -33,7 +34,8 @@ class Emitter:
     """Takes records at once and delivers them in order as soon as the repository answers.
 
     One folder is for one repository; several processes may share it. What a process leaves behind is delivered by the next emitter on
-    the folder, or by `tracelake record flush`. Safe to call from any thread, from async code, and in forked processes.
+    the folder, or by `tracelake record flush`. Safe to call from any thread and from async code. A forked child writes a spool of its own;
+    whether it may use the repository that was opened before the fork is for the repository to say.
     """
 
     def __init__(
@@ -98,7 +100,10 @@ class Emitter:
             return courier
         with self._opening:
             if self._courier is None:
-                spool = Spool(self._folder, segment_bytes=self._segment_bytes, most_bytes=self._most_bytes, fsync=self._fsync)
+                try:
+                    spool = Spool(self._folder, segment_bytes=self._segment_bytes, most_bytes=self._most_bytes, fsync=self._fsync)
+                except OSError as error:
+                    raise SpoolFull(f"The spool cannot be opened: {error.strerror or error}.") from error
                 self._courier = Courier(self._repository, spool)
                 atexit.register(self.close, _AT_EXIT)
                 self._courier.start()

@@ -29,14 +29,13 @@ class RefusedFile:
 
     def __init__(self, folder: Path, owner: str) -> None:
         self.path: Path = folder / REFUSED / f"{owner}.jsonl"
-        self._known: set[str] = {line.entry for line in _lines(self.path)}
-
-    def __len__(self) -> int:
-        return len(self._known)
+        self._known: set[str] | None = None
 
     def add(self, segment: Path, frame: Frame, problem: dict[str, Any]) -> bool:
         """Whether it was not there yet."""
         entry = f"{segment.name}:{frame.offset}"
+        if self._known is None:
+            self._known = {line.entry for line in _lines(self.path)}
         if entry in self._known:
             return False
         self._append({"entry": entry, "at": datetime.now(UTC).isoformat(), "problem": problem, "context": _spelt(frame.context), "record": _spelt(frame.record)})
