@@ -212,6 +212,16 @@ def test_what_comes_back_other_than_it_was_given_drops_nothing(house: House) -> 
     assert house.ask("SELECT count(*) FROM metadata_record") == number and house.ask("SELECT count(*) FROM cold_partition") == 0
 
 
+def test_files_that_a_killed_run_left_are_cleared_away(house: House) -> None:
+    house.fill(20, days_ago=400, kinds=("tally",))
+    name = house.ask("SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relname LIKE 'metadata_record_archive_%%'")
+    folder = house.folder / "lake" / "records" / "cold" / name
+    folder.mkdir(parents=True)
+    (folder / "left.parquet").write_bytes(b"half")
+    assert house.compactor().compact() == [name]
+    assert [path.relative_to(house.folder / "lake").as_posix() for path in folder.iterdir()] == [house.ask("SELECT path FROM cold_file")]
+
+
 def test_without_spark_nothing_is_dropped_and_the_next_run_is_tried(house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     house.fill(5, days_ago=400)
     monkeypatch.setattr("tracelake_sdk.compacting.find_spec", lambda name: None)

@@ -168,7 +168,13 @@ class Compactor:
             self._verify(one)
             self.watch("compact:verified")
             left += self._drop(one.name)
+            self._clear_away(one)
         return left
+
+    def _clear_away(self, frozen: FrozenPartition) -> None:
+        """Files that runs have put who were killed before they named them; nobody can name them any more."""
+        named = set(added_paths(frozen.body))
+        self.storage.delete([file.path for file in self.storage.list(f"{LOCATION}/{frozen.name}") if file.path not in named])
 
     def _verify(self, frozen: FrozenPartition) -> None:
         """Count and hash of what the log names, read back from where readers look."""
