@@ -4,15 +4,16 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from support.databases import StateDatabase
 from support.kafka_brokers import KafkaBroker, running_broker
 
 from tracelake.control.bus.kafka import KafkaBus
+from tracelake.control.bus.opening import open_bus
 from tracelake.control.bus.postgres import PostgresBus
 from tracelake.control.database.transactions import Database
+from tracelake.settings import BusSettings
 from tracelake_sdk.bus import STORED, Bus, MemoryBus, Message, Received, Subscription
 from tracelake_sdk.record_errors import RepositoryUnavailable
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget
@@ -237,8 +238,9 @@ def test_a_told_record_is_heard_as_it_was(bus: Bus, topic: str):
 
 @pytest.mark.proves("M4.1")
 @pytest.mark.xdist_group("kafka")
-def test_a_broker_that_restarts_loses_nothing_and_its_subscribers_go_on(broker: KafkaBroker, topic: str, tmp_path: Path):
-    bus = KafkaBus(broker.servers, patience=0.2)
+def test_a_broker_that_restarts_loses_nothing_and_its_subscribers_go_on(broker: KafkaBroker, topic: str):
+    bus = open_bus(BusSettings(url=f"kafka://{broker.servers}"), Database("postgresql://nobody@nowhere", size=2))  # as control opens it
+    assert isinstance(bus, KafkaBus)
     repository = MemoryRepository()
     records = [record(number) for number in range(6)]
     bus.publish(topic, [told(one, CONTEXT) for one in records[:3]])
