@@ -15,6 +15,7 @@ from tracelake.control.bus.postgres import PostgresBus
 from tracelake.control.database.transactions import Database
 from tracelake.settings import BusSettings
 from tracelake_sdk.bus import STORED, Bus, MemoryBus, Message, Received, Subscription
+from tracelake_sdk.errors import Unauthenticated
 from tracelake_sdk.record_errors import RepositoryUnavailable
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget
 from tracelake_sdk.subscribers import MemoryOffsets, RecordCounts, Refused, StoredRelay, Subscriber, heard, storing, told
@@ -206,6 +207,31 @@ def test_the_repository_and_the_counts_are_two_subscribers_of_the_same_records(b
     assert {message.body["problem"]["code"] for message in read_until(aside, 2)} == {"record_refused"}
     for open_one in (stores, counter, aside):
         open_one.close()
+
+
+@pytest.mark.proves("M4.1")
+def test_a_repository_that_lets_nobody_in_costs_no_message(bus: Bus, topic: str):
+    locked = True
+    repository = MemoryRepository()
+
+    def repository_of(tenant: str) -> MemoryRepository:
+        if locked:
+            raise Unauthenticated
+        return repository
+
+    bus.publish(topic, [told(record(1), CONTEXT)])
+    subscriber = Subscriber(bus, topic, f"{topic}.repository", storing(repository_of), tries=1)
+    deadline = time.monotonic() + LONGEST
+    turned_away = 0
+    while turned_away < 3:
+        try:
+            subscriber.run_once()
+        except RepositoryUnavailable:
+            turned_away += 1
+        assert time.monotonic() < deadline
+    locked = False
+    run_until(subscriber, 1)
+    subscriber.close()
 
 
 @pytest.mark.proves("M2.5")

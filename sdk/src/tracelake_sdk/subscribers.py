@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from tracelake_sdk.bus import STORED, Bus, Message, Received, Subscription
-from tracelake_sdk.errors import TracelakeError, Unavailable
+from tracelake_sdk.errors import Forbidden, TracelakeError, Unauthenticated, Unavailable
 from tracelake_sdk.record_errors import BusUnavailable, RecordRefused, RepositoryUnavailable
 from tracelake_sdk.records import MetadataContext, MetadataRecord, StoredRecord
 from tracelake_sdk.repository.contract import MetadataRepository
@@ -122,7 +122,10 @@ def storing(repository_of: RepositoryOf) -> Handle:
             else:
                 tenants[context.tenant].append((message, (record, context)))
         for tenant, items in tenants.items():
-            results = store_each(repository_of(tenant), [told for _, told in items])
+            try:
+                results = store_each(repository_of(tenant), [told for _, told in items])
+            except (Forbidden, Unauthenticated) as error:  # whose token is not good is to blame, and no message
+                raise RepositoryUnavailable(f"The repository does not let this subscriber in: {error.detail}") from error
             refused += [(message, result.problem or {"code": result.result}) for (message, _), result in zip(items, results, strict=True) if not result.accepted]
         return refused
 

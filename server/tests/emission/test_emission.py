@@ -18,7 +18,8 @@ from tracelake.control.emission.checking import check
 from tracelake.control.emission.facts import Place
 from tracelake.control.emission.service import Emission
 from tracelake.control.emission.storing import into_repositories
-from tracelake_sdk.record_errors import RepositoryUnavailable
+from tracelake_sdk.errors import TracelakeError, Unauthenticated
+from tracelake_sdk.record_errors import RepositoryUnavailable, TenantMismatch
 from tracelake_sdk.records import MetadataContext, MetadataTarget, RecordFilters, StoredRecord, StoreResult
 from tracelake_sdk.rules import RuleMeasurement
 from tracelake_sdk.testing import MemoryRepository
@@ -164,7 +165,8 @@ def test_a_run_that_is_committed_late_is_not_passed_over(desk: Desk, repository:
 
 
 @pytest.mark.proves("M3.8")
-def test_a_repository_that_does_not_answer_loses_nothing(desk: Desk, repository: MemoryRepository):
+@pytest.mark.parametrize("why", [RepositoryUnavailable, Unauthenticated, TenantMismatch])
+def test_a_repository_that_does_not_answer_or_lets_nobody_in_loses_nothing(desk: Desk, repository: MemoryRepository, why: type[TracelakeError]):
     desk.deploy()
     desk.ask()
     desk.complete(*[succeeded(task) for task in desk.claim()])
@@ -172,7 +174,7 @@ def test_a_repository_that_does_not_answer_loses_nothing(desk: Desk, repository:
 
     def storing(records):
         if away:
-            raise RepositoryUnavailable
+            raise why
         return into_repositories(lambda tenant: repository)(records)
 
     emitting = Emission(desk.control.database, storing, PLACE)

@@ -18,6 +18,9 @@ from tracelake.control.emission import store
 from tracelake.control.emission.facts import Emitted, Place, ResultFact, of_decision, of_result, of_run
 from tracelake.control.emission.store import Offset
 from tracelake.control.emission.storing import Storing
+from tracelake_sdk.errors import TracelakeError
+from tracelake_sdk.record_errors import RepositoryUnavailable
+from tracelake_sdk.subscribers import NOT_NOW
 
 _log = structlog.get_logger()
 _REST = 9            # times as long as a batch took
@@ -77,7 +80,14 @@ class Emission:
     def _store(self, records: list[Emitted]) -> list[tuple[str, str, str]]:
         """Returns what was not taken; a repository that does not answer is an error, and everything stays as it is."""
         self.watch("emission_store:before")
-        results = self.storing(records)
+        try:
+            results = self.storing(records)
+        except TracelakeError as error:
+            if isinstance(error, NOT_NOW):
+                raise
+            # A wrong token or tenant: nothing is lost, and it goes on when that is mended.
+            _log.error("the repository does not let the platform in", code=error.code, detail=error.detail)
+            raise RepositoryUnavailable(f"The repository does not let the platform in: {error.detail}") from error
         self.watch("emission_store:after")
         refused = [
             (emitted.record.kind, emitted.fact, str((result.problem or {}).get("code", result.result)))
