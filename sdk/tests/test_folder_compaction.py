@@ -87,7 +87,7 @@ def test_the_same_questions_have_the_same_answers_after_a_folder_was_compacted(s
         shed.fill(size(50, 400), days_ago=days_ago, run_id=run_id)
     with shed.open() as repository:
         repository.register(AGED_TALLY_2)
-        questions = Questions(shed.random.randrange(2**30), size(20, 200))
+        questions = Questions(shed.random.randrange(2**30), size(20, 100))
         before, number = questions.answers(repository, context()), shed.files()
         large = shed.bytes()
         archived, dropped = shed.compact()

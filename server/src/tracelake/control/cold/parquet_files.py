@@ -1,5 +1,7 @@
 """Cold files as they are opened and looked through. What cannot be read is an error, never a shorter answer."""
 
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,32 +18,54 @@ from tracelake_sdk.compacting import RowSum
 from tracelake_sdk.errors import StorageUnavailable
 from tracelake_sdk.record_errors import ColdUnreadable
 
-_AT_ONCE = 2000  # rows that are spelt out together
+_AT_ONCE = 2000               # rows that are spelt out together
+_MOST_KEPT = 256 * 1024 * 1024  # bytes of files of an object store
 
 Table = Any  # of Arrow, whose types its package does not tell
 pc: Any = pyarrow.compute
 
 
-def open_file(storage: Storage | None, path: str) -> pq.ParquetFile:
-    """Raises ColdUnreadable."""
-    if storage is None:
-        raise ColdUnreadable("Older records lie in files, and this process has no storage to read them from; set TRACELAKE__STORAGE__URL as where they were written.")
-    try:
-        local = storage.local_path(path)
-        if local is not None:
-            return pq.ParquetFile(local)
-        body = storage.read(path)
+class ColdStorage:
+    """Opens cold files. They never change, so what was fetched from an object store is kept for a while."""
+
+    def __init__(self, storage: Storage | None, *, most_bytes: int = _MOST_KEPT) -> None:
+        self._storage: Storage | None = storage
+        self._most: int = most_bytes
+        self._lock: threading.Lock = threading.Lock()
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
+
+    def open(self, path: str) -> pq.ParquetFile:
+        """Raises ColdUnreadable."""
+        if self._storage is None:
+            raise ColdUnreadable(
+                "Older records lie in files, and this process has no storage to read them from; set TRACELAKE__STORAGE__URL as where they were written."
+            )
+        try:
+            local = self._storage.local_path(path)
+            return pq.ParquetFile(local if local is not None else pa.BufferReader(self._fetch(self._storage, path)))
+        except (OSError, pa.ArrowException, StorageUnavailable, UnsafePath):
+            raise _unreadable() from None
+
+    def _fetch(self, storage: Storage, path: str) -> bytes:
+        with self._lock:
+            body = self._kept.pop(path, None)
+        if body is None:
+            body = storage.read(path)
         if body is None:
             raise ColdUnreadable("A file of older records is gone from the storage; restore it.")
-        return pq.ParquetFile(pa.BufferReader(body))
-    except (OSError, pa.ArrowException, StorageUnavailable, UnsafePath):
-        raise _unreadable() from None
+        with self._lock:
+            self._kept[path] = body
+            while len(self._kept) > 1 and sum(map(len, self._kept.values())) > self._most:
+                self._kept.popitem(last=False)
+        return body
 
 
 def chosen(file: pq.ParquetFile, columns: Sequence[str], equal: dict[str, str], kinds: Sequence[str], bounds: dict[str, tuple[Any, Any]]) -> Table:
     """Rows whose columns have these values and lie within these bounds, both inclusive; row groups that cannot hold one are not read. Raises ColdUnreadable."""
     needed = [*dict.fromkeys([*columns, *equal, *bounds, "kind"])]
-    groups = [group for group in range(file.num_row_groups) if _may_hold(file.metadata.row_group(group), equal, kinds, bounds)]
+    said = file.metadata
+    places = {said.schema.column(place).path: place for place in range(said.num_columns)}
+    groups = [group for group in range(said.num_row_groups) if _may_hold(said.row_group(group), places, equal, kinds, bounds)]
     try:
         table = file.read_row_groups(groups, columns=needed)
     except (OSError, pa.ArrowException):
@@ -91,11 +115,10 @@ def rows_of(table: Table) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
-def _may_hold(group: Any, equal: dict[str, str], kinds: Sequence[str], bounds: dict[str, tuple[Any, Any]]) -> bool:
+def _may_hold(group: Any, places: dict[str, int], equal: dict[str, str], kinds: Sequence[str], bounds: dict[str, tuple[Any, Any]]) -> bool:
     """By its footer; what that does not say may be there."""
-    for place in range(group.num_columns):
-        column = group.column(place)
-        name, said = column.path_in_schema, column.statistics
+    for name in {*equal, *bounds, *(["kind"] if kinds else [])}:
+        said = group.column(places[name]).statistics
         if said is None or not said.has_min_max:
             continue
         least, most = said.min, said.max

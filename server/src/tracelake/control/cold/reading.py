@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from tracelake.control.cold import store
-from tracelake.control.cold.parquet_files import chosen, open_file, rows_of
+from tracelake.control.cold.parquet_files import ColdStorage, chosen, rows_of
 from tracelake.control.cold.rows import micros
 from tracelake.control.cold.store import ColdFile
 from tracelake.control.database.transactions import Transaction
@@ -35,11 +35,11 @@ class ColdRow:
     seq: int
 
 
-@dataclass(frozen=True)
 class ColdRecords:
     """Without a storage it raises ColdUnreadable as soon as an answer would need a file."""
 
-    storage: Storage | None = None
+    def __init__(self, storage: Storage | None = None) -> None:
+        self._files: ColdStorage = ColdStorage(storage)
 
     def newest_first(self, tx: Transaction, org: UUID, filters: RecordFilters, seen: Seen, before: tuple[datetime | str, UUID]) -> Iterator[ColdRow]:
         """Whatever the filters may choose, from behind a place on; their windows and paths are left to `record_matching`."""
@@ -83,7 +83,7 @@ class ColdRecords:
     def _rows(
         self, file: ColdFile, equal: dict[str, str], kinds: Sequence[str], bounds: dict[str, tuple[Any, Any]], seen: Seen
     ) -> Iterator[ColdRow]:
-        for row in rows_of(chosen(open_file(self.storage, file.path), _SAID, equal, kinds, bounds)):
+        for row in rows_of(chosen(self._files.open(file.path), _SAID, equal, kinds, bounds)):
             if seen is None or row["dataset_ids"] is None or seen.issuperset(row["dataset_ids"]):
                 yield ColdRow(
                     UUID(row["id"]), row["produced_at"], row["kind_version"], row["stored_at"], row["record"], row["context"], str(row["xid"]), row["seq"]
