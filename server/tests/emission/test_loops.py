@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -14,11 +15,13 @@ from support.processes import wait_until
 from tracelake.control.bus.opening import open_bus
 from tracelake.control.emission.checking import check
 from tracelake.control.records.keeping import RecordKeeping
+from tracelake.control.records_process import RecordsAlone
 from tracelake.settings import BusSettings
 from tracelake_sdk.bus import EVENTS, STORED, Message
 from tracelake_sdk.errors import SettingInvalid
 from tracelake_sdk.record_errors import RepositoryUnavailable
-from tracelake_sdk.records import MetadataContext, RecordFilters
+from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters
+from tracelake_sdk.subscribers import told
 
 CONTEXT = MetadataContext(cluster="embedded", workspace="main", tenant="main")
 
@@ -98,6 +101,26 @@ def test_a_repository_that_is_away_stops_neither_the_work_nor_the_counts(databas
 
 def is_stored(database: StateDatabase) -> bool:
     return ask(database, "SELECT count(*) FROM metadata_record WHERE kind = 'task_run'") == 2
+
+
+@pytest.mark.proves("M4.1")
+def test_the_records_service_by_itself_is_a_subscriber_too(database: StateDatabase, tmp_path: Path):
+    alone = RecordsAlone(settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 0.05}, bus={"url": "postgres:"}))
+    alone.start()
+    try:
+        bus = open_bus(BusSettings(url="postgres:"), alone.database)
+        assert bus is not None
+        record = MetadataRecord(
+            target=MetadataTarget(source_id="shop", schema="public", table="orders"),
+            kind="ingestion_runtime",
+            payload={"duration_seconds": 1, "retries": 0, "outcome": "success", "window_start": None, "window_end": None, "slice_filter": []},
+            produced_at=datetime(2026, 1, 1, tzinfo=UTC),
+            producer_id="test.v1",
+        )
+        bus.publish(EVENTS, [told(record, CONTEXT)])
+        wait_until(lambda: ask(database, "SELECT count(*) FROM metadata_record WHERE kind = 'ingestion_runtime'") == 1, "it is stored")
+    finally:
+        alone.stop()
 
 
 @pytest.mark.parametrize("url", ["redis://somewhere", "kafka:", "kafka"])

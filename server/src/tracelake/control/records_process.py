@@ -11,12 +11,14 @@ from tracelake.control.access.service import Access, first_start
 from tracelake.control.access.signed_tokens import issuer
 from tracelake.control.api.app import create_records_app
 from tracelake.control.api.context import RecordServices
+from tracelake.control.bus.loops import BusLoops, LoopThreads
 from tracelake.control.cold.reading import ColdRecords
 from tracelake.control.compaction.building import CompactionLoop, build_compactor
 from tracelake.control.database import migrations
 from tracelake.control.database.transactions import Database, Role, Watch, nobody_watches
 from tracelake.control.database.wakeups import WakeUps
 from tracelake.control.records.desk import RecordDesk
+from tracelake.control.records.keeping import RecordKeeping
 from tracelake.control.records.service import Records
 from tracelake.control.records.tails import RECORDS_STORED, Tails
 from tracelake.control.serving import HttpServer
@@ -46,6 +48,8 @@ class RecordsAlone:
         storage = open_storage(settings, watch)
         self.compaction: CompactionLoop = CompactionLoop(build_compactor(settings, self.database, storage, watch))
         records = Records(self.database, lambda org: self.wakeups.send([RECORDS_STORED]), cold=ColdRecords(storage))
+        self._bus_loops: BusLoops = BusLoops(settings, self.database, RecordKeeping(records).repository_of)
+        self._threads: LoopThreads = LoopThreads()
         self.services: RecordServices = RecordServices(
             self.database, Access(self.database, issuers), Administration(self.database), Orgs(self.database, lambda tx, org: None), RecordDesk(records), self.tails
         )
@@ -62,8 +66,11 @@ class RecordsAlone:
         self.wakeups.start()
         self.tails.start()
         self.compaction.start()
+        self._threads.start(self._bus_loops.start())
 
     def stop(self) -> None:
+        self._threads.stop()
+        self._bus_loops.stop()
         self.compaction.stop()
         self.tails.stop()
         self.wakeups.stop()
