@@ -88,7 +88,7 @@ def live(folder: str, acknowledged: Path, life: int, random: Random, kill_at: st
             os.write(answers, f"{record.payload['number']} {result.id}\n".encode())
         number += len(batch) - 1
         _read(repository, random)
-        time.sleep(0.001)
+        time.sleep(0.004)  # so that a life is many moments and not many records
 
 
 def _read(repository: EmbeddedRepository, random: Random) -> None:
