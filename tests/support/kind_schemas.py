@@ -69,7 +69,7 @@ def _limits(random: Random) -> Schema:
 
 
 def instance(schema: Schema, random: Random) -> Any:
-    """One of the values that the schema admits, on the edges more often than not."""
+    """A value that the schema admits, on the edges more often than not; one that it does not where limits contradict each other."""
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:
@@ -100,7 +100,7 @@ def _number(schema: Schema, random: Random, *, whole: bool) -> int | float:
         step for step in steps
         if (not whole or step == int(step)) and low <= step <= high and step > schema.get("exclusiveMinimum", -2000) and step < schema.get("exclusiveMaximum", 2000)
     ]
-    return random.choice(fits)
+    return random.choice(fits or [low])
 
 
 def _text(schema: Schema, random: Random) -> str:
@@ -109,7 +109,7 @@ def _text(schema: Schema, random: Random) -> str:
     if "format" in schema:
         return FORMATS[schema["format"]]
     least, most = schema.get("minLength", 0), schema.get("maxLength", 50)
-    return random.choice([word for word in [*WORDS, "x" * least, "🙂" * most] if least <= len(word) <= most])
+    return random.choice([word for word in [*WORDS, "x" * least, "🙂" * most] if least <= len(word) <= most] or [""])
 
 
 def _list(schema: Schema, random: Random) -> list[Any]:
