@@ -8,13 +8,15 @@ from typing import TypeVar
 from support.controls import Desk
 from tracelake.control.access.administration import WantedToken
 from tracelake.control.access.callers import Caller
+from tracelake.control.database.transactions import Transaction
 from tracelake_sdk.access import TokenKind
 
 Done = TypeVar("Done")
 
 
-def begun_and_waiting(desk: Desk, pool: ThreadPoolExecutor, act: Callable[[], Done]) -> Future[Done]:
-    """Begins an act in another thread; returns when it waits for a lock that the test holds, and fails if it is done without waiting."""
+def begun_and_waiting(desk: Desk, holder: Transaction, pool: ThreadPoolExecutor, act: Callable[[], Done]) -> Future[Done]:
+    """Begins an act in another thread; returns when it waits for a lock that the test's transaction holds, and fails if it is done without waiting."""
+    holder.value("SELECT 1")  # what was only sent until now has happened
     begun = pool.submit(act)
     deadline = time.monotonic() + 30
     waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"

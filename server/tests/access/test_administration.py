@@ -97,7 +97,7 @@ def test_two_admins_who_disable_each_other_leave_one(desk: Desk, administration:
         with desk.control.database.transaction("test", role=Role.DEFINE) as tx:
             store.lock_access(tx, desk.admin.org_id)
             store.disable_user(tx, desk.admin.user_id or uuid4())
-            other = begun_and_waiting(desk, pool, lambda: administration.disable_user(desk.admin, ada.name))
+            other = begun_and_waiting(desk, tx, pool, lambda: administration.disable_user(desk.admin, ada.name))
         with pytest.raises(LastAdmin):
             other.result(timeout=30)
     assert desk.query("SELECT name FROM app_user WHERE disabled_at IS NULL") == [("ada",)]

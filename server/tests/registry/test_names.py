@@ -116,7 +116,7 @@ def test_a_name_that_is_pinned_and_published_at_once_is_given_once(lake: Lake, f
             else:
                 store.drop_names(tx, org=org, names=["sample_clean"])
                 store.name_dataset(tx, org=org, name="sales", dataset=table_of(lake, "sample_clean")[0])
-            other = begun_and_waiting(lake, pool, late[first])
+            other = begun_and_waiting(lake, tx, pool, late[first])
         with pytest.raises(TracelakeError) as refused:
             other.result(timeout=30)
     assert refused.value.code == "name_taken"
