@@ -89,7 +89,7 @@ def house(database: StateDatabase, tmp_path: Path) -> Iterator[House]:
 
 def filled(house: House) -> Questions:
     """Records of four ages, of which three are old, and a kind that has changed since."""
-    for days_ago, run_id in ((400, "run-1"), (399.5, "run-2"), (90, None), (0, "run-1")):
+    for days_ago, run_id in ((400, "run-1"), (399.5, "run-2"), (90, None), (0, "run-3")):
         house.fill(size(60, 200), days_ago=days_ago, run_id=run_id)
     house.fill(20, days_ago=400, name="other")
     house.service().register(AGED_TALLY_2)
