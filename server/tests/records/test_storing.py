@@ -1,5 +1,6 @@
 """Records in Postgres: sameness under concurrency, the newest of each, partitions, and facts that the database itself keeps."""
 
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from tracelake.control.database.transactions import Database
 from tracelake.control.records.lines import datasets_of, retention_class
 from tracelake.control.records.repository import RecordService
 from tracelake.control.records.service import Records, Tenant
+from tracelake.control.records.store import sql
 from tracelake_sdk.kinds import Kind, Retention
 from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, MetadataTarget, PathFilter, RecordFilters, StoreResult
 from tracelake_sdk.testing import MemoryRepository
@@ -272,3 +274,27 @@ def test_a_process_that_starts_again_stores_into_what_is_there(service: RecordSe
         again = RecordService(Records(state), service.tenant)
         assert again.store(note(1), context()).result == "same"
         assert again.store(note(2), context()).result == "stored"
+
+
+def test_records_are_found_by_their_target_whatever_was_there_when_the_question_was_planned(service: RecordService, database: StateDatabase):
+    """A plan is made once for a connection, and a partition that is empty then fills."""
+    service.bulk_store([note(1), note(2, kind="dropped")], context())
+    values = {
+        "org": "gen_random_uuid()", "kind": "'note'", "target_key": "gen_random_uuid()", "sees_all": "true", "seen": "NULL", "before": "'infinity'",
+        "before_id": "gen_random_uuid()", "limit": "1",
+    }  # fmt: skip
+    with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        connection.execute("SET enable_seqscan = off")
+        for analyzed in (False, True):
+            for name in ("latest", "of_target"):
+                numbers: dict[str, int] = {}
+                query = re.sub(r"%\((\w+)\)s", lambda match: f"${numbers.setdefault(match[1], len(numbers) + 1)}", sql[name])  # noqa: B023
+                connection.execute(f"PREPARE {name}_{analyzed} AS {query}")  # pyright: ignore[reportArgumentType]
+                asked = f"EXPLAIN (COSTS OFF) EXECUTE {name}_{analyzed}({', '.join(values[value] for value in numbers)})"
+                plan = [line for (line,) in connection.execute(asked).fetchall()]  # pyright: ignore[reportArgumentType]
+                looks = [line.strip() for line in plan if "Index Cond" in line and "metadata_kind" not in line]
+                wanted = "id = newest.record_id" if name == "latest" else "ROW(target_key, kind)"
+                assert len([look for look in looks if wanted in look]) == 2, plan
+                assert not [line for line in plan if "Filter" in line and ("target_key" in line or "record_id" in line)], plan
+            connection.execute("VACUUM ANALYZE metadata_record")

@@ -53,17 +53,21 @@ WHERE (excluded.produced_at, excluded.record_id) > (newest.produced_at, newest.r
 SELECT record.id, record.kind_version, record.stored_at, record.record::text AS record, record.context::text AS context,
        (SELECT count(*) FROM metadata_kind WHERE metadata_kind.org_id = %(org)s) AS kinds
 FROM metadata_latest AS newest
-JOIN metadata_record AS record ON record.retention_class = newest.retention_class AND record.id = newest.record_id
+-- LIMIT: looked up by its key alone, whatever was known of a partition when this was planned.
+CROSS JOIN LATERAL (
+    SELECT * FROM metadata_record AS kept WHERE kept.retention_class = newest.retention_class AND kept.id = newest.record_id LIMIT 1
+) AS record
 WHERE newest.org_id = %(org)s AND newest.kind = %(kind)s AND newest.target_key = %(target_key)s
   AND (%(sees_all)s OR newest.dataset_ids IS NULL OR newest.dataset_ids <@ %(seen)s::uuid[])
 
 -- name: of_target
+-- As a stretch of the index of targets, not as equalities: a partition that was empty when this was planned would be walked by kind.
 SELECT record.id, record.kind_version, record.stored_at, record.record::text AS record, record.context::text AS context
 FROM metadata_record AS record
-WHERE record.org_id = %(org)s AND record.target_key = %(target_key)s AND record.kind = %(kind)s
-  AND (record.produced_at, record.id) < (%(before)s::timestamptz, %(before_id)s::uuid)
+WHERE record.org_id = %(org)s AND (record.target_key, record.kind) >= (%(target_key)s::uuid, %(kind)s::text)
+  AND (record.target_key, record.kind, record.produced_at, record.id) < (%(target_key)s::uuid, %(kind)s::text, %(before)s::timestamptz, %(before_id)s::uuid)
   AND (%(sees_all)s OR record.dataset_ids IS NULL OR record.dataset_ids <@ %(seen)s::uuid[])
-ORDER BY record.produced_at DESC, record.id DESC LIMIT %(limit)s
+ORDER BY record.target_key DESC, record.kind DESC, record.produced_at DESC, record.id DESC LIMIT %(limit)s
 
 -- name: of_run
 SELECT record.id, record.kind_version, record.stored_at, record.record::text AS record, record.context::text AS context
