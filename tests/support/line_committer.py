@@ -90,7 +90,7 @@ class Workplace:
     def take(self, step: str, lost: str | None) -> dict[str, Any]:
         match step:
             case "freeze":
-                self.held = self.commits.freeze(self.generation)
+                self.held = self.commits.freeze(self.generation).entries
                 places = [{"delta_version": entry.delta_version, "first_place": entry.first_place, "last_place": entry.last_place} for entry in self.held]
                 return {"entries": places}
             case "put":

@@ -297,6 +297,7 @@ class CompletionAnswer(_Wire):
     base: int | None = None
     moved: list[MovedOutput] = Field(default_factory=list)
     measure: list[MissingRules] = Field(default_factory=list)
+    posted: list[UUID] = Field(default_factory=list)  # with `batches_differ`: every batch that was posted for the task
 
 
 class CompleteAnswer(_Wire):

@@ -94,6 +94,7 @@ def test_a_report_lists_exactly_the_batches_that_were_posted(lake: Lake, produce
     for listed in ([], [unknown], [id, unknown]):
         answer = lake.write(producer, [(2, "a")], posted=listed)
         assert (answer.result, answer.status, answer.code) == (CompletionResult.REFUSED, 409, "batches_differ")
+        assert answer.posted == [id]
         assert answer.detail is not None and all(str(wrong) in answer.detail for wrong in {id, unknown} ^ ({id} & set(listed)) ^ ({unknown} - set(listed)))
     assert lake.query("SELECT count(*) FROM promotion_status") == [(0,)]
 

@@ -47,7 +47,7 @@ def test_the_same_report_again_is_answered_as_before_in_every_later_state(lake: 
 
     commits, generation = lake.control.committer.commits, generation_of(lake, "clean")
     again()                                   # decided
-    entries = commits.freeze(generation)
+    entries = commits.freeze(generation).entries
     again()                                   # frozen
     commits.put(generation, entries)
     again()                                   # put

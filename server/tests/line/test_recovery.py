@@ -48,9 +48,9 @@ def test_what_was_frozen_and_forgotten_is_put_with_these_very_bytes(lake: Lake):
     lake.deploy(BRONZE)
     decide(lake, 1)
     generation = generation_of(lake, "load")
-    [frozen] = lake.control.committer.commits.freeze(generation)
+    [frozen] = lake.control.committer.commits.freeze(generation).entries
     decide(lake, 2)  # does not come into the entry any more
-    assert lake.control.committer.commits.freeze(generation) == [frozen]
+    assert lake.control.committer.commits.freeze(generation).entries == [frozen]
     assert shown(lake) == []
     assert lake.move() == 2
     log = sorted((lake.location() / "_delta_log").iterdir())
@@ -63,7 +63,7 @@ def test_what_was_put_and_forgotten_is_recorded_by_the_next_one(lake: Lake):
     lake.deploy(BRONZE)
     decide(lake, 1)
     commits, generation = lake.control.committer.commits, generation_of(lake, "load")
-    entries = commits.freeze(generation)
+    entries = commits.freeze(generation).entries
     assert commits.put(generation, entries)
     assert shown(lake) == [1]  # readers of the table are ahead of the control plane for a moment
     assert versions_of(lake, "load") == []
@@ -78,7 +78,7 @@ def test_recording_twice_changes_nothing(lake: Lake):
     lake.deploy(APPENDING)
     decide(lake, 1)
     committer, generation = lake.control.committer, generation_of(lake, "load")
-    entries = committer.commits.freeze(generation)
+    entries = committer.commits.freeze(generation).entries
     committer.commits.put(generation, entries)
     assert committer.record(generation, 1) == 1
     assert committer.record(generation, 1) == 0
@@ -93,10 +93,10 @@ def test_a_committer_that_wakes_up_late_changes_nothing_and_records_nothing_that
     lake.deploy(BRONZE)
     decide(lake, 1)
     committer, generation = lake.control.committer, generation_of(lake, "load")
-    late = committer.commits.freeze(generation)
+    late = committer.commits.freeze(generation).entries
     assert lake.move() == 1
     decide(lake, 2)
-    [next_one] = committer.commits.freeze(generation)  # frozen by somebody, and not put
+    [next_one] = committer.commits.freeze(generation).entries  # frozen by somebody, and not put
     log = {path.name: path.read_bytes() for path in (lake.location() / "_delta_log").iterdir()}
     # The late one goes on where it stopped.
     assert committer.commits.put(generation, late)

@@ -53,7 +53,7 @@ def test_only_the_current_revision_of_what_is_active_counts(lake: Lake):
     guard.deactivate_rule(lake.admin, guard.add_rule(lake.admin, DATASET, "UNIQUE", "id").id)
     with lake.services.database.transaction("test") as tx:
         found = store.rules_of(tx, [kept.dataset_id, uuid4()])
-        policies = store.policies_of(tx, org=lake.admin.org_id, layers=[Layer.BRONZE, Layer.GOLD])
+        policies = store.ask_policies_of(tx, org=lake.admin.org_id, layers=[Layer.BRONZE, Layer.GOLD]).answer()
     assert [(row.id, row.revision) for row in found[kept.dataset_id]] == [(kept.id, 1), (revised.id, 2)]
     assert len(found) == 2  # also the one without rules is there
     assert found[kept.dataset_id][1].to_measure().tree.model_dump() == {"type": "ROW_COUNT", "least": 2, "most": None}

@@ -197,7 +197,7 @@ def test_decisions_on_siblings_are_stored_with_all_their_results_and_read_back_a
     org, task = lake.admin.org_id, claim(lake).payload.task_id
     with lake.services.database.transaction("test", role=Role.DECIDE) as tx:
         defined = store.rules_of(tx, [dataset])[dataset]
-        policies = tuple(row.judged() for row in store.policies_of(tx, org=org, layers=[Layer.BRONZE])[Layer.BRONZE])
+        policies = tuple(row.judged() for row in store.ask_policies_of(tx, org=org, layers=[Layer.BRONZE]).answer()[Layer.BRONZE])
         measured = [found(rules[0], 0), found(rules[1], 2, samples=("a,\\\"{}", "ü"))]
         one = candidate(Layer.BRONZE, dataset=JudgedDataset(dataset, DATASET, Layer.BRONZE), policies=policies, rules=tuple(row.judged([]) for row in defined), rows=0)
         other = candidate(Layer.BRONZE, output_index=1, policies=policies, rules=tuple(row.judged(measured) for row in defined))

@@ -12,7 +12,7 @@ from support.controls import EMIT, Desk, failed, fresh_claim_id, succeeded
 
 from tracelake.control.database.transactions import Database
 from tracelake.control.tasks.claiming import Claims, Watermarks, next_low
-from tracelake.control.tasks.store import Candidate
+from tracelake.control.tasks.rows import Candidate
 from tracelake.control.tasks.waiting import WaitingRoom
 from tracelake_sdk.errors import Forbidden, NotFound
 from tracelake_sdk.events import EventDraft

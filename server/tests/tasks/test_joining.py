@@ -116,3 +116,24 @@ def test_calls_start_at_once_while_there_is_room():
             assert settled.started.acquire(timeout=LONGEST)
         settled.may_go_on.set()
         assert [len(call.result(LONGEST)) for call in calls] == [1, 1]
+
+
+def test_a_line_has_one_transaction_at_a_time_and_others_go_on_beside_it():
+    settled = Settled()
+    lines = {name: uuid4() for name in ("one", "other")}
+    first, second, third, elsewhere = report(), report(), report(), report()
+    line_of = {given.fence.task_id: lines["one"] for given in (first, second, third)} | {elsewhere.fence.task_id: lines["other"]}
+    joining = Joining(settled, lambda caller, reports: line_of[reports[0].fence.task_id], at_once=2)
+    with ThreadPoolExecutor(8) as pool:
+        calls = [pool.submit(joining.complete, caller(), [first])]
+        assert settled.started.acquire(timeout=LONGEST)
+        for number, given in enumerate([second, third]):
+            calls.append(pool.submit(joining.complete, caller(), [given]))
+            wait_for_waiting(joining, number + 1)
+        calls.append(pool.submit(joining.complete, caller(), [elsewhere]))
+        assert settled.started.acquire(timeout=LONGEST)  # it waits for nobody
+        assert settled.batches == [[first.fence.task_id], [elsewhere.fence.task_id]]
+        settled.may_go_on.set()
+        assert [answered(call) for call in calls] == [[given.fence.task_id] for given in (first, second, third, elsewhere)]
+    assert settled.batches[2:] == [[second.fence.task_id, third.fence.task_id]]
+    assert joining.waiting == 0

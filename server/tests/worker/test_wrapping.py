@@ -305,7 +305,7 @@ def test_a_later_attempt_posts_only_what_is_missing_and_names_everything(shop: W
     ids = [UUID(int=1), UUID(int=2)]
     task = shop.task(attempt=2, posted=["batch-0001"])
     shop.control.at_post = lambda batch: {"status": 200, "id": str(ids[1])}
-    shop.control.answer(CompletionResult.REFUSED, 409, code="batches_differ", detail=f"Posted and not listed: ['{ids[0]}']; listed and not posted: [].")
+    shop.control.answer(CompletionResult.REFUSED, 409, code="batches_differ", posted=ids)
     shop.run(task)
     assert [batch.name for batch in shop.control.posts] == ["batch-0002"]
     assert [report.posted for report in shop.control.completions] == [[ids[1]], ids[::-1]]
@@ -316,7 +316,7 @@ def test_a_batch_that_control_does_not_know_any_more_is_a_failure(shop: Workshop
     shop.spec(rows={"from": 0, "to": 4, "value": "a"}, batches=1)
     id = UUID(int=1)
     shop.control.at_post = lambda batch: {"status": 200, "id": str(id)}
-    shop.control.answer(CompletionResult.REFUSED, 409, code="batches_differ", detail=f"Posted and not listed: []; listed and not posted: ['{id}'].")
+    shop.control.answer(CompletionResult.REFUSED, 409, code="batches_differ", posted=[])
     shop.run(shop.task())
     assert shop.control.outcomes == [("succeeded", None), ("failed", "batches_differ")]
 

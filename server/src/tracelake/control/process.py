@@ -58,6 +58,7 @@ from tracelake.control.tasks.posting import Posting
 from tracelake.control.tasks.reaping import Reaper
 from tracelake.control.tasks.recording import Recording
 from tracelake.control.tasks.requesting import Requests
+from tracelake.control.tasks.routing import Routes
 from tracelake.control.tasks.sweeping import Sweeper
 from tracelake.control.tasks.unchanged import Unchanging
 from tracelake.control.tasks.unreadable import Barring
@@ -90,6 +91,7 @@ class Control:
         self.storage: Storage = open_storage(settings, watch)
         self.waiting: WaitingRoom = WaitingRoom()
         self.wakeups: WakeUps = WakeUps(url.get_secret_value(), self._heard)
+        self._routes: Routes = Routes()
         self.tails: Tails = Tails(self.database, most=settings.records.max_tails)
         self.records: Records = Records(self.database, self._stored, cold=ColdRecords(self.storage))
         self.compactor: Compactor = build_compactor(settings, self.database, self.storage, watch)
@@ -150,7 +152,7 @@ class Control:
         backoff = Backoff(timedelta(seconds=settings.tasks.backoff_seconds), timedelta(seconds=settings.tasks.max_backoff_seconds))
         finisher = self._finisher
         max_unrecorded = settings.storage.max_unrecorded
-        completions = Completions(database, self._wake, backoff, finisher, self.movers.told)
+        completions = Completions(database, self._wake, backoff, finisher, self.movers.told, self._routes)
         issuers = {given.issuer: issuer(given.issuer, given.audience, given.public_key) for given in settings.access.issuers}
         return Services(
             database=database,
@@ -162,9 +164,9 @@ class Control:
             snapshots=Snapshots(database),
             deploys=Deploys(database, settings.vars, self._wake),
             requests=Requests(database, self._wake),
-            claims=Claims(database, self.waiting, lease, Unchanging(database, self._wake, finisher).end, Barring(database, self._wake, finisher).end, max_unrecorded),
+            claims=Claims(database, self.waiting, lease, Unchanging(database, self._wake, finisher).end, Barring(database, self._wake, finisher).end, max_unrecorded, routes=self._routes),
             completions=completions,
-            joining=Joining(completions.complete),
+            joining=Joining(completions.complete, self._routes.line_of),
             posting=Posting(database, self._wake),
             heartbeats=Heartbeats(database, lease),
             cancels=Cancels(database, self._wake, finisher),
@@ -188,7 +190,7 @@ class Control:
             if frozen.delta_version and frozen.delta_version % CHECKPOINT_EVERY == 0:
                 checkpoint(self.storage, table_location(frozen.org_id, frozen.dataset_id, frozen.dataset_version_id), frozen.delta_version, watch)
 
-        recording = Recording(self.database, self._wake, self._finisher)
+        recording = Recording(self.database, self._wake, self._finisher, self._routes)
         return Committer(Commits(self.database, self.storage), recording.record, checkpoint_now_and_then)
 
     def _drainer(self, watch: Watch) -> Drainer | None:

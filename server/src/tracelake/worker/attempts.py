@@ -1,6 +1,5 @@
 """One attempt at a task that writes files: its order, its operator, what was measured, and reports until control has said its last word."""
 
-import re
 import secrets
 import shutil
 import threading
@@ -35,7 +34,6 @@ _LAST_REPORTS_SECONDS = 5.0  # how long a stopping worker goes on trying to repo
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 1.0
 _PROGRESS_SECONDS = 5.0
-_UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _GIVES_UP = frozenset({Ended.CANCELED, Ended.LOST, Ended.TIMED_OUT, Ended.STOPPED})
 
 
@@ -294,11 +292,10 @@ class AttemptRun:
 
 
 def _unlisted(report: Completion, answer: CompletionAnswer) -> list[UUID]:
-    """Batches of earlier attempts that the report lacks. The answer names the difference; nothing is made of one that misses batches posted here."""
-    if answer.code != BatchesDiffer.code:
+    """Batches of earlier attempts that the report lacks; none where control lacks one that was posted here, because nothing can be made of that."""
+    if answer.code != BatchesDiffer.code or not set(report.posted) <= set(answer.posted):
         return []
-    named = [UUID(found) for found in _UUID.findall(answer.detail or "")]
-    return [] if set(named) & set(report.posted) else list(dict.fromkeys(named))
+    return [id for id in answer.posted if id not in report.posted]
 
 
 def _with(exit_code: int | None) -> str:

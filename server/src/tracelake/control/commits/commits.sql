@@ -7,38 +7,71 @@ SELECT generation_id, decided, frozen, recorded, stopped_at IS NOT NULL AS stopp
 WHERE generation_id = %(generation)s AND decided > recorded
 FOR UPDATE
 
--- name: places
--- Decided and not yet frozen, in order.
-SELECT place, decided_at FROM change WHERE generation_id = %(generation)s AND place > %(after)s ORDER BY place LIMIT %(most)s
+-- name: times_of_places
+-- This and the next ones ask about the places that are decided and not frozen, as many as one entry may carry. Call them under the line's lock.
+-- Numbers of the line as subqueries, not joined: whatever the tables' sizes, these are bounds in the index.
+SELECT place, decided_at FROM change
+WHERE generation_id = %(generation)s
+  AND place BETWEEN (SELECT frozen + 1 FROM line WHERE generation_id = %(generation)s) AND (SELECT frozen + %(most)s FROM line WHERE generation_id = %(generation)s)
+ORDER BY place
 
 -- name: outputs_of_places
-SELECT output.place, output.dataset_version_id, output.table_schema, output.schema_hash, output.promotion_id, decision.run_id, version.created_at
+SELECT output.place, output.dataset_version_id, output.table_schema, output.schema_hash, output.promotion_id, decision.run_id, version.created_at,
+       version.dataset_id, dataset.org_id, dataset.output_index
 FROM change_output AS output
 JOIN dataset_version AS version ON version.id = output.dataset_version_id
 JOIN dataset ON dataset.id = version.dataset_id
 JOIN promotion_status AS decision ON decision.id = output.promotion_id
-WHERE output.generation_id = %(generation)s AND output.place BETWEEN %(first)s AND %(last)s
+WHERE output.generation_id = %(generation)s
+  AND output.place BETWEEN (SELECT frozen + 1 FROM line WHERE generation_id = %(generation)s) AND (SELECT frozen + %(most)s FROM line WHERE generation_id = %(generation)s)
 ORDER BY output.place, dataset.output_index
 
 -- name: scopes_of_places
-SELECT dataset_version_id, place, scope FROM change_scope
-WHERE dataset_version_id = ANY(%(dataset_versions)s::uuid[]) AND place BETWEEN %(first)s AND %(last)s
-
--- name: schema_before
-SELECT schema_hash FROM change_output WHERE dataset_version_id = %(dataset_version)s AND place < %(place)s ORDER BY place DESC LIMIT 1
+-- OFFSET 0, here and below: one search for each place, whatever the planner thinks of the tables' sizes.
+SELECT output.dataset_version_id, output.place, written.scope
+FROM change_output AS output
+CROSS JOIN LATERAL (
+    SELECT scope FROM change_scope WHERE dataset_version_id = output.dataset_version_id AND place = output.place OFFSET 0
+) AS written
+WHERE output.generation_id = %(generation)s
+  AND output.place BETWEEN (SELECT frozen + 1 FROM line WHERE generation_id = %(generation)s) AND (SELECT frozen + %(most)s FROM line WHERE generation_id = %(generation)s)
 
 -- name: added_by_places
-SELECT added_place AS place, path, size, rows, statistics FROM data_file
-WHERE dataset_version_id = %(dataset_version)s AND added_place BETWEEN %(first)s AND %(last)s
-ORDER BY added_place, path
+SELECT output.dataset_version_id, output.place, file.path, file.size, file.rows, file.statistics
+FROM change_output AS output
+CROSS JOIN LATERAL (
+    SELECT path, size, rows, statistics FROM data_file WHERE dataset_version_id = output.dataset_version_id AND added_place = output.place OFFSET 0
+) AS file
+WHERE output.generation_id = %(generation)s
+  AND output.place BETWEEN (SELECT frozen + 1 FROM line WHERE generation_id = %(generation)s) AND (SELECT frozen + %(most)s FROM line WHERE generation_id = %(generation)s)
+ORDER BY output.place, file.path
 
 -- name: removed_by_places
-SELECT removed_place AS place, path, size FROM data_file
-WHERE dataset_version_id = %(dataset_version)s AND removed_place BETWEEN %(first)s AND %(last)s
-ORDER BY removed_place, path
+SELECT output.dataset_version_id, output.place, file.path, file.size
+FROM change_output AS output
+CROSS JOIN LATERAL (
+    SELECT path, size FROM data_file WHERE dataset_version_id = output.dataset_version_id AND removed_place = output.place OFFSET 0
+) AS file
+WHERE output.generation_id = %(generation)s
+  AND output.place BETWEEN (SELECT frozen + 1 FROM line WHERE generation_id = %(generation)s) AND (SELECT frozen + %(most)s FROM line WHERE generation_id = %(generation)s)
+ORDER BY output.place, file.path
 
--- name: next_delta_version
-SELECT coalesce(max(delta_version) + 1, 0) FROM delta_commit WHERE dataset_version_id = %(dataset_version)s
+-- name: tables_before
+-- Of each table that these places write: the version that its next log entry is, and its schema before them.
+SELECT written.id, coalesce(newest.delta_version + 1, 0) AS delta_version, earlier.schema_hash
+FROM (
+    SELECT DISTINCT dataset_version_id AS id FROM change_output
+    WHERE generation_id = %(generation)s
+      AND place BETWEEN (SELECT frozen + 1 FROM line WHERE generation_id = %(generation)s) AND (SELECT frozen + %(most)s FROM line WHERE generation_id = %(generation)s)
+) AS written
+LEFT JOIN LATERAL (
+    SELECT delta_version FROM delta_commit WHERE dataset_version_id = written.id ORDER BY delta_version DESC LIMIT 1
+) AS newest ON true
+LEFT JOIN LATERAL (
+    SELECT schema_hash FROM change_output
+    WHERE dataset_version_id = written.id AND place <= (SELECT frozen FROM line WHERE generation_id = %(generation)s)
+    ORDER BY place DESC LIMIT 1
+) AS earlier ON true
 
 -- name: freeze
 INSERT INTO delta_commit (dataset_version_id, delta_version, generation_id, first_place, last_place, body, sha256, written_as)
@@ -54,6 +87,14 @@ FROM delta_commit AS entry
 JOIN dataset_version AS version ON version.id = entry.dataset_version_id
 JOIN dataset ON dataset.id = version.dataset_id
 WHERE entry.generation_id = %(generation)s AND entry.recorded_at IS NULL
+ORDER BY entry.first_place, dataset.output_index
+
+-- name: to_record
+SELECT entry.dataset_version_id, entry.delta_version, entry.first_place, entry.last_place, version.dataset_id, dataset.org_id
+FROM delta_commit AS entry
+JOIN dataset_version AS version ON version.id = entry.dataset_version_id
+JOIN dataset ON dataset.id = version.dataset_id
+WHERE entry.generation_id = %(generation)s AND entry.recorded_at IS NULL AND entry.last_place <= %(last)s
 ORDER BY entry.first_place, dataset.output_index
 
 -- name: recorded

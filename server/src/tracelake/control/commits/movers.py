@@ -61,22 +61,30 @@ class Movers:
             if self._stopping:
                 return
             generation = self._due.popleft()
+        moved = self._without_trouble(generation, self._committer.move, generation)
+        with self._turned:
+            self._known.discard(generation)
+            again = generation in self._again
+            self._again.discard(generation)
+        if again:
+            self.told([generation])
+        if moved:
+            # Last: another thread goes on with the line meanwhile, where something was decided behind it.
+            self._without_trouble(generation, self._after_move)
+
+    def _without_trouble(self, generation: UUID, step: Callable[..., object], *given: UUID) -> bool:
+        """Whether it was done; one line's trouble must not keep this thread from the others."""
         try:
-            self._committer.move(generation)
-            self._after_move()
+            step(*given)
         except (StorageUnavailable, StorageOutcomeUnknown, Unavailable) as error:
             # Frozen bytes are put again by the next look, here or elsewhere: nothing is lost and nothing happens twice.
             _log.warning("a line waits", generation=str(generation), code=error.code)
+            return False
         except Exception:
-            # One line's trouble must not keep this thread from the others; the next look tries it again.
+            # The next look tries it again.
             _log.exception("a line cannot be moved", generation=str(generation))
-        finally:
-            with self._turned:
-                self._known.discard(generation)
-                again = generation in self._again
-                self._again.discard(generation)
-            if again:
-                self.told([generation])
+            return False
+        return True
 
     def _live(self) -> None:
         while not self._stopping:

@@ -16,8 +16,8 @@ import structlog
 from tracelake.control.commits import store
 from tracelake.control.commits.groups import PlaceOfGroup, group
 from tracelake.control.commits.log_entries import AddedFile, LogChange, LogPart, LogTable, RemovedFile, entry
-from tracelake.control.commits.store import AddedByPlace, DecidedPlace, FrozenEntry, OutputOfPlace, RemovedByPlace
-from tracelake.control.database.transactions import Database, Role, Transaction
+from tracelake.control.commits.store import AddedByPlace, FrozenEntry, OutputOfPlace, RemovedByPlace, TableBefore
+from tracelake.control.database.transactions import Asked, Database, Role, Transaction
 from tracelake.storage.contract import PutResult, Storage
 from tracelake.storage.paths import log_entry_path, table_location
 from tracelake_sdk.scopes import Scope
@@ -37,15 +37,15 @@ class Commits:
     database: Database
     storage: Storage
 
-    def freeze(self, generation: UUID) -> list[FrozenEntry]:
+    def freeze(self, generation: UUID) -> "Frozen":
         """The entries that are to be put now: frozen earlier and not recorded, or frozen by this call."""
         with self.database.transaction("freeze", role=Role.DECIDE) as tx:
-            line = store.lock_line(tx, generation)
+            asked_line, unfrozen = store.ask_lock_line(tx, generation), _Unfrozen.ask(tx, generation)
+            line = asked_line.answer()
             if line is None or line.stopped:
-                return []
-            if line.frozen == line.recorded and line.decided > line.frozen:
-                _freeze(tx, generation, line.frozen)
-            return store.to_put(tx, generation)
+                return Frozen([], more=False)
+            entries = store.to_put(tx, generation) if line.frozen > line.recorded else unfrozen.freeze(tx, generation)
+            return Frozen(entries, more=line.decided > max(entry.last_place for entry in entries))
 
     def put(self, generation: UUID, entries: list[FrozenEntry]) -> bool:
         """Whether all are there; a foreign writer's entry stops the line. No transaction is open meanwhile."""
@@ -67,6 +67,14 @@ class Commits:
         _log.error("a line is stopped", generation=str(generation), reason=reason)
 
 
+@dataclass(frozen=True)
+class Frozen:
+    """What is to be put now, and whether more was decided behind it. Whoever decides something later tells of it."""
+
+    entries: list[FrozenEntry]
+    more: bool
+
+
 Record = Callable[[UUID, int], int]  # records a generation's places up to the last one whose entries are there; how many
 
 
@@ -83,74 +91,89 @@ class Committer:
 
     def move(self, generation: UUID) -> int:
         """Freeze, put, record, until the line has nothing decided left; how many places were recorded."""
-        moved = 0
-        while entries := self.commits.freeze(generation):
-            if not self.commits.put(generation, entries):
-                break
+        moved, more = 0, True
+        while more and (frozen := self.commits.freeze(generation)).entries and self.commits.put(generation, frozen.entries):
             # Not further than what was put here: another one may have frozen more since, and that is not there yet.
-            moved += self.record(generation, max(frozen.last_place for frozen in entries))
-            for frozen in entries:
-                self.checkpoint(frozen)
+            moved += self.record(generation, max(entry.last_place for entry in frozen.entries))
+            for put in frozen.entries:
+                self.checkpoint(put)
+            more = frozen.more
         return moved
 
 
-def _freeze(tx: Transaction, generation: UUID, after: int) -> None:
-    decided = store.places(tx, generation=generation, after=after, most=MOST_PLACES)
-    first, last = decided[0].place, decided[-1].place
-    outputs = store.outputs_of_places(tx, generation=generation, first=first, last=last)
-    tables = sorted({output.dataset_version_id for output in outputs})
-    added = {table: store.added_by_places(tx, dataset_version=table, first=first, last=last) for table in tables}
-    removed = {table: store.removed_by_places(tx, dataset_version=table, first=first, last=last) for table in tables}
-    scopes = store.scopes_of_places(tx, tables, first=first, last=last)
-    taken = set(group([_place_of_group(place, outputs, scopes, removed) for place in decided]))
-    for table in tables:
-        parts = [output for output in outputs if output.dataset_version_id == table and output.place in taken]
-        if parts:
-            _freeze_table(
-                tx,
-                generation,
-                parts,
-                {place.place: place.decided_at for place in decided},
-                [file for file in added[table] if file.place in taken],
-                [file for file in removed[table] if file.place in taken],
+@dataclass(frozen=True)
+class _Unfrozen:
+    """What is known of the places that may be frozen next."""
+
+    decided_at: Asked[dict[int, datetime]]
+    outputs: Asked[list[OutputOfPlace]]
+    added: Asked[list[AddedByPlace]]
+    removed: Asked[list[RemovedByPlace]]
+    scopes: Asked[list[tuple[UUID, int, Scope]]]
+    tables: Asked[dict[UUID, TableBefore]]
+
+    @staticmethod
+    def ask(tx: Transaction, generation: UUID) -> "_Unfrozen":
+        return _Unfrozen(
+            store.ask_times_of_places(tx, generation, most=MOST_PLACES),
+            store.ask_outputs_of_places(tx, generation, most=MOST_PLACES),
+            store.ask_added_by_places(tx, generation, most=MOST_PLACES),
+            store.ask_removed_by_places(tx, generation, most=MOST_PLACES),
+            store.ask_scopes_of_places(tx, generation, most=MOST_PLACES),
+            store.ask_tables_before(tx, generation, most=MOST_PLACES),
+        )
+
+    def freeze(self, tx: Transaction, generation: UUID) -> list[FrozenEntry]:
+        """The line's next entries, in the order of their outputs; each carries as many of the places as go together."""
+        decided_at, outputs, removed = self.decided_at.answer(), self.outputs.answer(), self.removed.answer()
+        taken = set(group(_places_of_group(list(decided_at), outputs, self.scopes.answer(), removed)))
+        parts: dict[UUID, list[OutputOfPlace]] = defaultdict(list)
+        for output in outputs:
+            if output.place in taken:
+                parts[output.dataset_version_id].append(output)
+        entries = [
+            _entry(
+                self.tables.answer()[table],
+                mine,
+                decided_at,
+                [file for file in self.added.answer() if file.dataset_version_id == table and file.place in taken],
+                [file for file in removed if file.dataset_version_id == table and file.place in taken],
             )
-    store.move_frozen(tx, generation=generation, frozen=max(taken))
+            for table, mine in sorted(parts.items(), key=lambda part: (part[1][0].place, part[1][0].output_index))
+        ]
+        for frozen in entries:
+            store.freeze(tx, generation, frozen)
+        store.move_frozen(tx, generation=generation, frozen=max(taken))
+        return entries
 
 
-def _place_of_group(
-    place: DecidedPlace, outputs: list[OutputOfPlace], scopes: list[tuple[UUID, int, Scope]], removed: dict[UUID, list[RemovedByPlace]]
-) -> PlaceOfGroup:
-    written: dict[UUID, list[Scope]] = defaultdict(list)
-    for table, number, scope in scopes:
-        if number == place.place:
-            written[table].append(scope)
-    return PlaceOfGroup(
-        place.place,
-        {table: tuple(found) for table, found in written.items()},
-        {output.dataset_version_id: output.schema_hash for output in outputs if output.place == place.place},
-        removes=any(file.place == place.place for files in removed.values() for file in files),
-    )
+def _places_of_group(
+    places: list[int], outputs: list[OutputOfPlace], scopes: list[tuple[UUID, int, Scope]], removed: list[RemovedByPlace]
+) -> list[PlaceOfGroup]:
+    written: dict[int, dict[UUID, list[Scope]]] = {place: {} for place in places}
+    schemas: dict[int, dict[UUID, str]] = {place: {} for place in places}
+    for table, place, scope in scopes:
+        written[place].setdefault(table, []).append(scope)
+    for output in outputs:
+        schemas[output.place][output.dataset_version_id] = output.schema_hash
+    remove = {file.place for file in removed}
+    return [
+        PlaceOfGroup(place, {table: tuple(found) for table, found in written[place].items()}, schemas[place], removes=place in remove) for place in places
+    ]
 
 
-def _freeze_table(
-    tx: Transaction,
-    generation: UUID,
-    parts: list[OutputOfPlace],
-    decided_at: dict[int, datetime],
-    added: list[AddedByPlace],
-    removed: list[RemovedByPlace],
-) -> None:
+def _entry(
+    before: TableBefore, parts: list[OutputOfPlace], decided_at: dict[int, datetime], added: list[AddedByPlace], removed: list[RemovedByPlace]
+) -> FrozenEntry:
     """One table's next log entry; its times are those of the decisions, so that the same change is always the same bytes."""
     table, last = parts[0], parts[-1]
-    version = store.next_delta_version(tx, table.dataset_version_id)
-    before = store.schema_before(tx, dataset_version=table.dataset_version_id, place=parts[0].place)
     written_as = max(decided_at[part.place] for part in parts)
     body = entry(
         LogChange(
             table=LogTable(table.dataset_version_id, table.created_at),
-            delta_version=version,
+            delta_version=before.delta_version,
             table_schema=last.table_schema,
-            schema_changed=before != last.schema_hash,
+            schema_changed=before.schema_hash != last.schema_hash,
             adds=tuple(AddedFile(file.path, file.size, file.rows, file.read_statistics(), decided_at[file.place]) for file in added),
             removes=tuple(RemovedFile(file.path, file.size) for file in removed),
             decided_at=written_as,
@@ -158,14 +181,14 @@ def _freeze_table(
             operation="REPLACE" if removed else "WRITE",
         )
     )
-    store.freeze(
-        tx,
-        generation=generation,
-        dataset_version=table.dataset_version_id,
-        delta_version=version,
-        first=parts[0].place,
-        last=last.place,
+    return FrozenEntry(
+        dataset_version_id=table.dataset_version_id,
+        delta_version=before.delta_version,
+        first_place=table.place,
+        last_place=last.place,
         body=body,
         sha256=hashlib.sha256(body).digest(),
         written_as=written_as,
+        dataset_id=table.dataset_id,
+        org_id=table.org_id,
     )

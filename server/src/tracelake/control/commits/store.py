@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from tracelake.control.database.named_queries import load
-from tracelake.control.database.transactions import Transaction
+from tracelake.control.database.transactions import Asked, Transaction
 from tracelake.control.versions.spans import scope_of
 from tracelake_sdk.measurements import FileStatistics
 from tracelake_sdk.scopes import Scope
@@ -24,12 +24,6 @@ class LockedLine:
 
 
 @dataclass(frozen=True, slots=True)
-class DecidedPlace:
-    place: int
-    decided_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class OutputOfPlace:
     place: int
     dataset_version_id: UUID
@@ -38,10 +32,23 @@ class OutputOfPlace:
     promotion_id: UUID
     run_id: str
     created_at: datetime     # of the table
+    dataset_id: UUID
+    org_id: UUID
+    output_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableBefore:
+    """A table as the next log entry finds it."""
+
+    id: UUID
+    delta_version: int         # of that entry
+    schema_hash: str | None    # None: it is the first
 
 
 @dataclass(frozen=True, slots=True)
 class AddedByPlace:
+    dataset_version_id: UUID
     place: int
     path: str
     size: int
@@ -54,6 +61,7 @@ class AddedByPlace:
 
 @dataclass(frozen=True, slots=True)
 class RemovedByPlace:
+    dataset_version_id: UUID
     place: int
     path: str
     size: int
@@ -74,57 +82,65 @@ class FrozenEntry:
     org_id: UUID
 
 
+@dataclass(frozen=True, slots=True)
+class EntryToRecord:
+    """A log entry that is there, and not yet a version."""
+
+    dataset_version_id: UUID
+    delta_version: int
+    first_place: int
+    last_place: int
+    dataset_id: UUID
+    org_id: UUID
+
+
 def lines_to_move(tx: Transaction, *, room: int) -> list[UUID]:
     return tx.values(sql["lines_to_move"], room=room)
 
 
-def lock_line(tx: Transaction, generation: UUID) -> LockedLine | None:
+def ask_lock_line(tx: Transaction, generation: UUID) -> Asked[LockedLine | None]:
     """None where nothing is left to do; whoever decides something later tells of it."""
-    return tx.find(LockedLine, sql["lock_line"], generation=generation)
+    return tx.ask(LockedLine, sql["lock_line"], generation=generation).then(lambda found: found[0] if found else None)
 
 
-def places(tx: Transaction, *, generation: UUID, after: int, most: int) -> list[DecidedPlace]:
-    return tx.all(DecidedPlace, sql["places"], generation=generation, after=after, most=most)
+def ask_times_of_places(tx: Transaction, generation: UUID, *, most: int) -> Asked[dict[int, datetime]]:
+    """By place: when it was decided."""
+    return tx.ask_tuples(sql["times_of_places"], generation=generation, most=most).then(dict)
 
 
-def outputs_of_places(tx: Transaction, *, generation: UUID, first: int, last: int) -> list[OutputOfPlace]:
-    return tx.all(OutputOfPlace, sql["outputs_of_places"], generation=generation, first=first, last=last)
+def ask_outputs_of_places(tx: Transaction, generation: UUID, *, most: int) -> Asked[list[OutputOfPlace]]:
+    return tx.ask(OutputOfPlace, sql["outputs_of_places"], generation=generation, most=most)
 
 
-def scopes_of_places(tx: Transaction, dataset_versions: list[UUID], *, first: int, last: int) -> list[tuple[UUID, int, Scope]]:
-    rows = tx.tuples(sql["scopes_of_places"], dataset_versions=dataset_versions, first=first, last=last)
-    return [(dataset_version, place, scope_of(scope)) for dataset_version, place, scope in rows]
+def ask_scopes_of_places(tx: Transaction, generation: UUID, *, most: int) -> Asked[list[tuple[UUID, int, Scope]]]:
+    rows = tx.ask_tuples(sql["scopes_of_places"], generation=generation, most=most)
+    return rows.then(lambda found: [(dataset_version, place, scope_of(scope)) for dataset_version, place, scope in found])
 
 
-def schema_before(tx: Transaction, *, dataset_version: UUID, place: int) -> str | None:
-    return tx.value(sql["schema_before"], dataset_version=dataset_version, place=place)
+def ask_added_by_places(tx: Transaction, generation: UUID, *, most: int) -> Asked[list[AddedByPlace]]:
+    return tx.ask(AddedByPlace, sql["added_by_places"], generation=generation, most=most)
 
 
-def added_by_places(tx: Transaction, *, dataset_version: UUID, first: int, last: int) -> list[AddedByPlace]:
-    return tx.all(AddedByPlace, sql["added_by_places"], dataset_version=dataset_version, first=first, last=last)
+def ask_removed_by_places(tx: Transaction, generation: UUID, *, most: int) -> Asked[list[RemovedByPlace]]:
+    return tx.ask(RemovedByPlace, sql["removed_by_places"], generation=generation, most=most)
 
 
-def removed_by_places(tx: Transaction, *, dataset_version: UUID, first: int, last: int) -> list[RemovedByPlace]:
-    return tx.all(RemovedByPlace, sql["removed_by_places"], dataset_version=dataset_version, first=first, last=last)
+def ask_tables_before(tx: Transaction, generation: UUID, *, most: int) -> Asked[dict[UUID, TableBefore]]:
+    rows = tx.ask(TableBefore, sql["tables_before"], generation=generation, most=most)
+    return rows.then(lambda found: {table.id: table for table in found})
 
 
-def next_delta_version(tx: Transaction, dataset_version: UUID) -> int:
-    return tx.value(sql["next_delta_version"], dataset_version=dataset_version)
-
-
-def freeze(
-    tx: Transaction, *, generation: UUID, dataset_version: UUID, delta_version: int, first: int, last: int, body: bytes, sha256: bytes, written_as: datetime
-) -> None:
+def freeze(tx: Transaction, generation: UUID, entry: FrozenEntry) -> None:
     tx.run(
         sql["freeze"],
         generation=generation,
-        dataset_version=dataset_version,
-        delta_version=delta_version,
-        first=first,
-        last=last,
-        body=body,
-        sha256=sha256,
-        written_as=written_as,
+        dataset_version=entry.dataset_version_id,
+        delta_version=entry.delta_version,
+        first=entry.first_place,
+        last=entry.last_place,
+        body=entry.body,
+        sha256=entry.sha256,
+        written_as=entry.written_as,
     )
 
 
@@ -134,6 +150,11 @@ def move_frozen(tx: Transaction, *, generation: UUID, frozen: int) -> None:
 
 def to_put(tx: Transaction, generation: UUID) -> list[FrozenEntry]:
     return tx.all(FrozenEntry, sql["to_put"], generation=generation)
+
+
+def ask_to_record(tx: Transaction, *, generation: UUID, last: int) -> Asked[list[EntryToRecord]]:
+    """The entries of the places up to this one that are not recorded."""
+    return tx.ask(EntryToRecord, sql["to_record"], generation=generation, last=last)
 
 
 def recorded(tx: Transaction, *, generation: UUID, place: int) -> None:

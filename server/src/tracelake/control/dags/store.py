@@ -9,7 +9,7 @@ import orjson
 
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.named_queries import load
-from tracelake.control.database.transactions import Transaction
+from tracelake.control.database.transactions import Asked, Transaction
 
 sql = load(__name__, "dags.sql")
 
@@ -298,7 +298,11 @@ def remove_grants(
 
 
 def jobs_of_generations(tx: Transaction, generations: list[UUID]) -> dict[UUID, Job]:
-    return {job.generation_id: job for job in tx.all(Job, sql["jobs_of_generations"], generations=generations)}
+    return ask_jobs_of_generations(tx, generations).answer()
+
+
+def ask_jobs_of_generations(tx: Transaction, generations: list[UUID]) -> Asked[dict[UUID, Job]]:
+    return tx.ask(Job, sql["jobs_of_generations"], generations=generations).then(lambda jobs: {job.generation_id: job for job in jobs})
 
 
 def outputs_of_generations(tx: Transaction, generations: list[UUID]) -> dict[UUID, list[Output]]:
@@ -315,8 +319,8 @@ def inputs_of_jobs(tx: Transaction, jobs: list[UUID]) -> dict[UUID, list[Input]]
     return found
 
 
-def subscribers_of_datasets(tx: Transaction, datasets: list[UUID]) -> list[Subscriber]:
-    return tx.all(Subscriber, sql["subscribers_of_datasets"], datasets=datasets)
+def ask_subscribers_of_datasets(tx: Transaction, datasets: list[UUID]) -> Asked[list[Subscriber]]:
+    return tx.ask(Subscriber, sql["subscribers_of_datasets"], datasets=datasets)
 
 
 def get_job(tx: Transaction, *, org: UUID, dag: str, job: str) -> Job:

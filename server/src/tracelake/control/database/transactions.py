@@ -5,10 +5,10 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 from functools import cache
-from typing import Any, LiteralString, Self, TypeVar
+from typing import Any, Generic, LiteralString, Self, TypeVar
 
 import orjson
-from psycopg import Connection, OperationalError
+from psycopg import Connection, Cursor, OperationalError
 from psycopg.rows import class_row, scalar_row, tuple_row
 from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
@@ -17,6 +17,8 @@ from tracelake.control.database import array_literals
 from tracelake_sdk.errors import NotFound, Unavailable
 
 Row = TypeVar("Row")
+Found = TypeVar("Found")
+Other = TypeVar("Other")
 Watch = Callable[[str], None]
 
 
@@ -39,15 +41,39 @@ def nobody_watches(moment: str) -> None:
     """The watch of every process outside the chaos suite."""
 
 
+class Asked(Generic[Found]):
+    """A question on its way. Questions that are asked before somebody waits for the first answer cost one wait together."""
+
+    def __init__(self, read: Callable[[], Found]) -> None:
+        self._read: Callable[[], Found] = read
+        self._found: list[Found] = []
+
+    def answer(self) -> Found:
+        """Waits for it the first time; the transaction must still be open."""
+        if not self._found:
+            self._found.append(self._read())
+        return self._found[0]
+
+    def then(self, step: Callable[[Found], Other]) -> "Asked[Other]":
+        return Asked(lambda: step(self.answer()))
+
+
 class Transaction:
     """One open transaction; rows come back as the class that is asked for."""
 
     def __init__(self, connection: Connection[Any]) -> None:
         self.connection: Connection[Any] = connection
+        self._teller: Cursor[Any] = connection.cursor()  # of statements whose answers nobody reads
+
+    def ask(self, row: type[Row], query: LiteralString, /, **values: object) -> Asked[list[Row]]:
+        """Sends the question; the database answers what is sent in the order in which it was sent."""
+        return Asked(self.connection.cursor(row_factory=class_row(row)).execute(query, values, prepare=_prepare(query)).fetchall)
+
+    def ask_tuples(self, query: LiteralString, /, **values: object) -> Asked[list[tuple[Any, ...]]]:
+        return Asked(self.connection.cursor(row_factory=tuple_row).execute(query, values, prepare=_prepare(query)).fetchall)
 
     def all(self, row: type[Row], query: LiteralString, /, **values: object) -> list[Row]:
-        with self.connection.cursor(row_factory=class_row(row)) as cursor:
-            return cursor.execute(query, values, prepare=_prepare(query)).fetchall()
+        return self.ask(row, query, **values).answer()
 
     def find(self, row: type[Row], query: LiteralString, /, **values: object) -> Row | None:
         with self.connection.cursor(row_factory=class_row(row)) as cursor:
@@ -61,8 +87,7 @@ class Transaction:
         return found
 
     def tuples(self, query: LiteralString, /, **values: object) -> list[tuple[Any, ...]]:
-        with self.connection.cursor(row_factory=tuple_row) as cursor:
-            return cursor.execute(query, values, prepare=_prepare(query)).fetchall()
+        return self.ask_tuples(query, **values).answer()
 
     def values(self, query: LiteralString, /, **values: object) -> list[Any]:
         """The only column of every row."""
@@ -80,8 +105,7 @@ class Transaction:
 
     def run(self, query: LiteralString, /, **values: object) -> None:
         """Sends it; nothing waits for its answer before the next question or the commit, where an error comes to light."""
-        with self.connection.cursor() as cursor:
-            cursor.execute(query, values, prepare=_prepare(query))
+        self._teller.execute(query, values, prepare=_prepare(query))
 
     def copy(self, query: LiteralString, lines: Iterable[str]) -> None:
         """COPY … FROM STDIN of these lines; for transactions that were opened with `copies`."""
@@ -111,12 +135,15 @@ class Database:
         """All of it or nothing of it; `name` is how the chaos suite finds the moments around its commit; `copies` lets it COPY."""
         try:
             with self._pool.connection() as connection:
-                # Statements follow each other without waiting; only a question waits for its answer. COPY takes turns.
-                with nullcontext() if copies else connection.pipeline(), connection.transaction():
+                # Statements follow each other without waiting, BEGIN and COMMIT too; only a question waits for its answer. COPY takes turns.
+                # The driver's own transactions would wait for each of these, and once more at the end. Whatever raises rolls back where the connection is given back.
+                with nullcontext() if copies else connection.pipeline():
+                    connection.execute("BEGIN", prepare=False)
                     if role is not Role.EXECUTE:
-                        connection.execute(_BECOME[role])
+                        connection.execute(_BECOME[role], prepare=False)
                     yield Transaction(connection)
                     self._watch(f"{name}:before_commit")
+                    connection.execute("COMMIT", prepare=False)
                 self._watch(f"{name}:after_commit")
         except (PoolTimeout, OperationalError) as error:
             # A deadlock or a broken connection: nothing happened, or the caller's idempotency key will tell.
@@ -143,6 +170,7 @@ class Database:
 
 
 def _as_execute(connection: Connection[Any]) -> None:
+    connection.autocommit = True  # where a transaction begins and ends is said by `transaction`
     array_literals.install(connection)
     set_json_loads(orjson.loads, connection)
     connection.execute("SET ROLE tracelake_execute")
@@ -150,7 +178,6 @@ def _as_execute(connection: Connection[Any]) -> None:
     # By index then, whatever the tables' sizes were when it was planned: what is small now may be large before it is planned again.
     connection.execute("SET plan_cache_mode = force_generic_plan")
     connection.execute("SET enable_seqscan = off")
-    connection.commit()
 
 
 @cache

@@ -99,17 +99,6 @@ FROM unnest(
     %(violations)s::bigint[], %(examined)s::bigint[], %(methods)s::text[], %(milliseconds)s::double precision[], %(samples)s::text[], %(sentences)s::text[]
 ) AS new (promotion_id, number, rule_id, revision, rule_type, verdict, violations, examined, method, milliseconds, samples, sentence)
 
--- name: decisions_of_versions
--- A version that joins several changes was promoted by the decisions on all of them.
-SELECT pin.dataset_version_id, pin.version, bool_and(promotion_status.allowed)
-FROM unnest(%(dataset_versions)s::uuid[], %(versions)s::bigint[]) AS pin (dataset_version_id, version)
-JOIN data_version ON data_version.dataset_version_id = pin.dataset_version_id AND data_version.version = pin.version
-JOIN data_version_member AS member ON member.dataset_id = data_version.dataset_id AND member.version = data_version.version
-JOIN change_output AS output
-  ON output.generation_id = member.generation_id AND output.place = member.place AND output.dataset_version_id = member.dataset_version_id
-JOIN promotion_status ON promotion_status.id = output.promotion_id
-GROUP BY 1, 2
-
 -- name: promotions
 SELECT promotion.id, promotion.run_id, promotion.task_id, promotion.attempt, promotion.dataset_id, name.name AS dataset_name, promotion.from_layer,
        promotion.to_layer, promotion.allowed, promotion.stage, promotion.reason, promotion.evidence, promotion.evaluated_at, promotion.seq

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.named_queries import load
-from tracelake.control.database.transactions import Transaction
+from tracelake.control.database.transactions import Asked, Transaction
 from tracelake.control.promotion.gate import Decision, JudgedPolicy, JudgedRule
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.promotions import Enforcement
@@ -213,25 +213,21 @@ def has_policies(tx: Transaction, *, org: UUID) -> bool:
 
 # What a completion asks and writes
 def rules_of(tx: Transaction, datasets: Iterable[UUID]) -> dict[UUID, list[RuleRow]]:
+    return ask_rules_of(tx, datasets).answer()
+
+
+def ask_rules_of(tx: Transaction, datasets: Iterable[UUID]) -> Asked[dict[UUID, list[RuleRow]]]:
     """The active rules of each dataset, in their current revision; every dataset that was asked for is there."""
-    found: dict[UUID, list[RuleRow]] = {dataset: [] for dataset in datasets}
-    for row in tx.all(RuleRow, sql["rules_of"], datasets=list(found)):
-        found[row.dataset_id].append(row)
-    return found
+    wanted = list(datasets)
+    rows = tx.ask(RuleRow, sql["rules_of"], datasets=wanted)
+    return rows.then(lambda found: {dataset: [row for row in found if row.dataset_id == dataset] for dataset in wanted})
 
 
-def policies_of(tx: Transaction, *, org: UUID, layers: Iterable[Layer]) -> dict[Layer, list[PolicyRow]]:
+def ask_policies_of(tx: Transaction, *, org: UUID, layers: Iterable[Layer]) -> Asked[dict[Layer, list[PolicyRow]]]:
     """The active policies of each layer, in their current revision; every layer that was asked for is there."""
-    found: dict[Layer, list[PolicyRow]] = {layer: [] for layer in layers}
-    for row in tx.all(PolicyRow, sql["policies_of"], org=org, layers=[layer.value for layer in found]):
-        found[Layer(row.applies_to_layer)].append(row)
-    return found
-
-
-def decisions_of_versions(tx: Transaction, pins: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], bool]:
-    """Whether the decisions that promoted each pinned (dataset version, version) allowed it; a pin that nothing promoted is not there."""
-    rows = tx.tuples(sql["decisions_of_versions"], dataset_versions=[version for version, _ in pins], versions=[number for _, number in pins])
-    return {(dataset_version, version): allowed for dataset_version, version, allowed in rows}
+    wanted = list(layers)
+    rows = tx.ask(PolicyRow, sql["policies_of"], org=org, layers=[layer.value for layer in wanted])
+    return rows.then(lambda found: {layer: [row for row in found if row.applies_to_layer == layer.value] for layer in wanted})
 
 
 def decide(tx: Transaction, new: Sequence[Decided], *, now: datetime) -> None:

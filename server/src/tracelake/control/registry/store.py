@@ -6,7 +6,7 @@ from uuid import UUID
 
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.named_queries import load
-from tracelake.control.database.transactions import Transaction
+from tracelake.control.database.transactions import Asked, Transaction
 
 sql = load(__name__, "registry.sql")
 
@@ -161,4 +161,8 @@ def add_version(tx: Transaction, *, dataset: UUID, generation: UUID) -> UUID:
 
 
 def facts(tx: Transaction, datasets: list[UUID]) -> dict[UUID, DatasetFacts]:
-    return {fact.id: fact for fact in tx.all(DatasetFacts, sql["facts"], datasets=datasets)}
+    return ask_facts(tx, datasets).answer()
+
+
+def ask_facts(tx: Transaction, datasets: list[UUID]) -> Asked[dict[UUID, DatasetFacts]]:
+    return tx.ask(DatasetFacts, sql["facts"], datasets=datasets).then(lambda facts: {fact.id: fact for fact in facts})

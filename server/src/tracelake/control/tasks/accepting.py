@@ -16,7 +16,7 @@ from tracelake.control.events.sameness import event_body, event_key
 from tracelake.control.events.store import LedgerEntry, NewEvent
 from tracelake.control.tasks import store
 from tracelake.control.tasks.routing import Routing
-from tracelake.control.tasks.store import NewTask
+from tracelake.control.tasks.rows import NewTask
 from tracelake_sdk.dags import WhereSpec, passes
 from tracelake_sdk.errors import EventConflict, EventInvalid
 from tracelake_sdk.events import EventDraft, EventKind, Told

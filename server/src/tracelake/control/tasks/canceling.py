@@ -12,7 +12,7 @@ from tracelake.control.tasks import store
 from tracelake.control.tasks.finishing import Finisher, final_body, next_turns
 from tracelake.control.tasks.judgement import Ending, LockedTask, stopped
 from tracelake.control.tasks.routing import look_and_lock, until_routing_holds
-from tracelake.control.tasks.store import EndedAttempt
+from tracelake.control.tasks.rows import EndedAttempt
 from tracelake.control.tasks.task_state import Move, after
 from tracelake_sdk.access import DagRight
 from tracelake_sdk.errors import AlreadyDecided, AlreadyFinal, NotFound

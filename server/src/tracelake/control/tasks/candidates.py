@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from tracelake.control.dags.store import Output
-from tracelake.control.database.transactions import Transaction
+from tracelake.control.database.transactions import Asked, Transaction
 from tracelake.control.promotion import store as promotion
 from tracelake.control.promotion.gate import Candidate, JudgedDataset, JudgedRule, Parent, SchemaFacts, unmeasured
 from tracelake.control.promotion.store import PolicyRow, RuleRow
@@ -14,6 +14,7 @@ from tracelake.control.registry import store as registry
 from tracelake.control.registry.store import DatasetFacts
 from tracelake.control.tasks import store
 from tracelake.control.tasks.fingerprints import Pin
+from tracelake.control.tasks.rows import PinnedParent
 from tracelake.control.tasks.tables import Plan
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.measurements import OutputMeasured
@@ -30,11 +31,10 @@ class Gathered:
     datasets: dict[UUID, DatasetFacts]
     rules: dict[UUID, list[RuleRow]]               # by dataset
     policies: dict[Layer, list[PolicyRow]]
-    pins: dict[tuple[UUID, int], list[Pin]]        # by task and attempt
-    allowed: dict[tuple[UUID, int], bool]          # by dataset version and version
+    parents: dict[tuple[UUID, int], list[PinnedParent]]  # by task and attempt
 
     def pins_of(self, given: "Reported") -> list[Pin]:
-        return self.pins.get((given.task.id, given.attempt.attempt), [])
+        return [parent.pin for parent in self._parents_of(given)]
 
     def told_pins(self, given: "Reported") -> list[dict[str, Any]]:
         """The pins as a decision notes them, so that a replay reads exactly these."""
@@ -60,7 +60,9 @@ class Gathered:
         return found
 
     def candidates(self, given: "Reported", measured: Mapping[int, OutputMeasured], plans: Mapping[int, Plan]) -> list[Candidate]:
-        parents = tuple(self._parent(pin) for pin in self.pins_of(given))
+        parents = tuple(
+            Parent(parent.name or str(parent.pin.dataset_id), Layer(parent.layer), parent.pin.version, parent.allowed) for parent in self._parents_of(given)
+        )
         return [self._candidate(output, measured[output.output_index], plans[output.output_index], parents) for output in given.outputs]
 
     def _candidate(self, output: Output, measured: OutputMeasured, plan: Plan, parents: tuple[Parent, ...]) -> Candidate:
@@ -82,23 +84,19 @@ class Gathered:
             ),
         )
 
-    def _parent(self, pin: Pin) -> Parent:
-        fact = self.datasets[pin.dataset_id]
-        return Parent(fact.name or str(pin.dataset_id), Layer(fact.layer), pin.version, self.allowed.get((pin.dataset_version_id, pin.version)))
+    def _parents_of(self, given: "Reported") -> list[PinnedParent]:
+        return self.parents.get((given.task.id, given.attempt.attempt), [])
 
     @staticmethod
     def _judged(rules: Sequence[RuleRow], measured: OutputMeasured) -> list[JudgedRule]:
         return [rule.judged(measured.rules) for rule in rules]
 
 
-def gather(tx: Transaction, reported: "Sequence[Reported]") -> Gathered:
-    outputs = [output for given in reported for output in given.outputs]
-    pins = store.pins_of_attempts(tx, [(given.task.id, given.attempt.attempt) for given in reported])
-    read = [pin for found in pins.values() for pin in found]
-    return Gathered(
-        datasets=registry.facts(tx, sorted({output.dataset_id for output in outputs} | {pin.dataset_id for pin in read})),
-        rules=promotion.rules_of(tx, sorted({output.dataset_id for output in outputs})),
-        policies=promotion.policies_of(tx, org=reported[0].task.org_id, layers=sorted({Layer(output.layer) for output in outputs})),
-        pins=pins,
-        allowed=promotion.decisions_of_versions(tx, sorted({(pin.dataset_version_id, pin.version) for pin in read})) if read else {},
-    )
+def gather(tx: Transaction, org: UUID, outputs: Sequence[Output], fences: Sequence[tuple[UUID, int]]) -> Asked[Gathered]:
+    """For the attempts of these fences, whose jobs have these outputs."""
+    written = sorted({output.dataset_id for output in outputs})
+    datasets = registry.ask_facts(tx, written)
+    rules = promotion.ask_rules_of(tx, written)
+    policies = promotion.ask_policies_of(tx, org=org, layers=sorted({Layer(output.layer) for output in outputs}))
+    parents = store.ask_parents(tx, fences)
+    return parents.then(lambda found: Gathered(datasets.answer(), rules.answer(), policies.answer(), found))

@@ -19,7 +19,8 @@ from tracelake.control.run_history.store import FinishedAttempt
 from tracelake.control.tasks import store
 from tracelake.control.tasks.judgement import lease_token_sha256
 from tracelake.control.tasks.payloads import PayloadMaker, Wire
-from tracelake.control.tasks.store import Candidate, NewAttempt, TaskFacts
+from tracelake.control.tasks.routing import Routes
+from tracelake.control.tasks.rows import Candidate, ClosedAttempt, NewAttempt, TaskFacts
 from tracelake.control.tasks.unreadable import Barred, barred
 from tracelake.control.tasks.waiting import Poll, WaitingRoom
 from tracelake_sdk.dags import Runtime
@@ -77,6 +78,7 @@ class Claims:
     watermarks: Watermarks = field(default_factory=Watermarks)
     clock: Callable[[], float] = time.monotonic
     known_pools: dict[tuple[UUID, str, str], UUID] = field(default_factory=dict)
+    routes: Routes = field(default_factory=Routes)
 
     def claim(self, caller: Caller, request: ClaimRequest, *, poll: Poll | None = None, now: datetime | None = None) -> list[Wire]:
         """What the worker gets, at once or within `wait_s`; one that hung up gets nothing, so that nothing waits for its lease."""
@@ -135,6 +137,7 @@ class Claims:
                     maker.handing_out.give(facts, handed)
                 ours = [fact for fact in facts if fact.open and fact not in kept]
                 claimed = [_handed_out(fact, tokens[fact.id], maker.payload(fact, claimed=True, handing=handed.get(fact.id))) for fact in ours]
+        self.routes.remember(caller.org_id, {fact.id: fact.generation_id for fact in facts})
         for pool, low in learned.items():
             self.watermarks.learn(pool, low)
             if low is not None and sum(1 for fact in facts if fact.pool_id == pool) >= pool_ids[pool]:
@@ -223,7 +226,7 @@ def _handed_out(fact: TaskFacts, token: str, payload: Wire) -> Wire:
     return {"fence": fence, "lease_expires_at": fact.lease_expires_at, "payload": payload}
 
 
-def _timed_out(fact: TaskFacts, attempt: store.ClosedAttempt) -> FinishedAttempt:
+def _timed_out(fact: TaskFacts, attempt: ClosedAttempt) -> FinishedAttempt:
     return FinishedAttempt(
         fact.org_id,
         fact.id,

@@ -5,14 +5,14 @@ when that place is recorded.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from tracelake.control.access.callers import Caller
 from tracelake.control.database.idempotency import Remembered
-from tracelake.control.database.transactions import Database, Role, Transaction
+from tracelake.control.database.transactions import Asked, Database, Role, Transaction
 from tracelake.control.operator_state import store as operator_state
 from tracelake.control.tasks import accepting, store
 from tracelake.control.tasks import deciding as deciding_
@@ -32,11 +32,11 @@ from tracelake.control.tasks.judgement import (
     refusal,
     superseded,
 )
-from tracelake.control.tasks.routing import Routing, look_and_lock, until_routing_holds
-from tracelake.control.tasks.store import EndedAttempt
+from tracelake.control.tasks.routing import Locked, Routes, Routing, until_routing_holds
+from tracelake.control.tasks.rows import EndedAttempt
 from tracelake.control.versions import store as versions
 from tracelake_sdk.errors import BatchesDiffer, Invalid, StaleAttempt, TracelakeError
-from tracelake_sdk.tasks import Completion, CompletionAnswer, CompletionResult, TaskState, TriggerKind
+from tracelake_sdk.tasks import Completion, CompletionAnswer, CompletionResult, Outcome, TaskState, TriggerKind
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Completions:
     backoff: Backoff
     finisher: Finisher
     moved: Callable[[Iterable[UUID]], None]  # told of generations whose line has something new
+    routes: Routes = field(default_factory=Routes)
 
     def complete(self, caller: Caller, reports: list[Completion], *, now: datetime | None = None) -> list[CompletionAnswer]:
         """Every report has its own answer, in order; a stale or wrong one harms no other."""
@@ -69,20 +70,24 @@ class Completions:
         """
         with self.database.transaction("complete", role=Role.DECIDE) as tx:
             ids = [report.fence.task_id for report in reports]
-            places = {place.id: place for place in store.places(tx, org=caller.org_id, tasks=ids)}
-            telling = {places[report.fence.task_id].generation_id for report in reports if report.events and report.fence.task_id in places}
-            routing = look_and_lock(tx, {place.generation_id for place in places.values()}, telling=telling)
-            tasks = store.lock(tx, org=caller.org_id, tasks=ids)
-            attempts = store.attempts(tx, [(report.fence.task_id, report.fence.attempt) for report in reports])
+            generations = self.routes.generations(tx, org=caller.org_id, tasks=ids)
+            telling = {generations[report.fence.task_id] for report in reports if report.events and report.fence.task_id in generations}
+            locked = self.routes.lock(tx, generations.values(), telling=telling)
+            asked_tasks = store.ask_lock(tx, org=caller.org_id, tasks=ids)
+            asked_attempts = store.ask_attempts(tx, [(report.fence.task_id, report.fence.attempt) for report in reports])
+            ahead = _Ahead.ask(tx, caller.org_id, reports, generations, locked, now)
+            routing, tasks, attempts = locked.routing.answer(), asked_tasks.answer(), asked_attempts.answer()
 
             cases = [_Case(report, tasks.get(report.fence.task_id), attempts.get((report.fence.task_id, report.fence.attempt))) for report in reports]
             for case in cases:
                 case.judge(routing, self.backoff)
             remembered = accepting.told_before(tx, caller.org_id, [telling for case in cases for telling in case.told])
-            deciding = self._deciding(tx, cases, routing, now)
+            for case in cases:
+                case.report_outputs(tx, routing)
+            deciding = ahead.deciding.answer() if ahead and any(case.reported for case in cases) else None
             for case in cases:
                 case.recognise(remembered)
-                case.settle(tx, deciding)
+                case.settle(tx, deciding, ahead)
             if deciding is not None:
                 deciding.write()
             ended = [case.ended() for case in cases if case.verdict.ending is not None]
@@ -92,12 +97,29 @@ class Completions:
             lines = {case.task.generation_id for case in cases if case.task is not None and case.reported is not None}
             return [case.answer() for case in cases], pools, lines
 
+
+@dataclass(frozen=True)
+class _Ahead:
+    """What is asked before it is known which reports will be decided: then nobody waits for it."""
+
+    deciding: Asked[Deciding]
+    batches: Asked[dict[UUID, dict[UUID, TaskState]]]  # by task, and by batch that it posted: the state of the task that adopts it
+
     @staticmethod
-    def _deciding(tx: Transaction, cases: "list[_Case]", routing: Routing, now: datetime | None) -> Deciding | None:
-        for case in cases:
-            case.report_outputs(tx, routing)
-        reported = [case.reported for case in cases if case.reported is not None]
-        return Deciding.begin(tx, reported, now=now) if reported else None
+    def ask(
+        tx: Transaction, org: UUID, reports: list[Completion], generations: dict[UUID, UUID], locked: Locked, now: datetime | None
+    ) -> "_Ahead | None":
+        """None where no report can be about files."""
+        writing = [
+            (report, outputs)
+            for report in reports
+            if report.outcome is Outcome.SUCCEEDED and report.fence.task_id in generations
+            for outputs in (locked.outputs[generations[report.fence.task_id]],)
+            if any(output.has_files for output in outputs)
+        ]
+        if not writing:
+            return None
+        return _Ahead(Deciding.ask(tx, org, writing, now=now), store.ask_states_of_batches(tx, [report.fence.task_id for report, _ in writing]))
 
 
 _UNJUDGED = Verdict(refusal(UUID(int=0), CompletionResult.REFUSED, Invalid("Not judged yet.")))
@@ -138,29 +160,29 @@ class _Case:
         if self.task is None or self.attempt is None or not self._succeeds() or not routing.writes_files(self.task.generation_id):
             return
         task = self.task
-        batch = store.batch_to_adopt(tx, task.id) if task.trigger_kind == TriggerKind.BATCH.value else None
+        batch = store.batch_to_adopt(tx, task.trigger_id) if task.trigger_kind == TriggerKind.BATCH.value else None
         adopted = batch.files if batch else ()
         self.reported = Reported(
             self.report, task, self.attempt, routing.jobs[task.generation_id], routing.outputs[task.generation_id], adopted, lambda: self._swap_state(tx)
         )
 
-    def settle(self, tx: Transaction, deciding: Deciding | None) -> None:
+    def settle(self, tx: Transaction, deciding: Deciding | None, ahead: _Ahead | None) -> None:
         try:
-            if self.reported is None or deciding is None or not self._succeeds():
+            if self.reported is None or deciding is None or ahead is None or not self._succeeds():
                 if not self._swap_state(tx):
                     self._supersede("The operator state it built on had moved.")
                 return
-            answer = self._batches(tx, self.reported) or deciding.answer(self.reported)
+            answer = self._batches(tx, self.reported, ahead.batches.answer()[self.reported.task.id]) or deciding.answer(self.reported)
             self._take(tx, answer, self.reported)
         except TracelakeError as error:
             self._refuse(error)
 
-    def _batches(self, tx: Transaction, given: Reported) -> deciding_.Answer | None:
+    def _batches(self, tx: Transaction, given: Reported, states: dict[UUID, TaskState]) -> deciding_.Answer | None:
         """A task is decided after its batches: its state moves behind all of them, so each must have become visible first."""
-        states = store.states_of_batches(tx, given.task.id)
         if set(given.report.posted) != set(states):
             missing, unknown = set(states) - set(given.report.posted), set(given.report.posted) - set(states)
-            raise BatchesDiffer(f"Posted and not listed: {sorted(map(str, missing))}; listed and not posted: {sorted(map(str, unknown))}.")
+            said = f"Posted and not listed: {sorted(map(str, missing))}; listed and not posted: {sorted(map(str, unknown))}."
+            raise BatchesDiffer(said, posted=list(states))
         if states:
             posted = {path for batch in store.batches_of_task(tx, given.task.id) for path in batch.files}
             if any(file.path in posted for output in given.report.outputs for file in output.files):

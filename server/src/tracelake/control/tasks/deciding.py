@@ -11,7 +11,7 @@ from datetime import datetime
 from uuid import UUID
 
 from tracelake.control.dags.store import Job, Output
-from tracelake.control.database.transactions import Transaction
+from tracelake.control.database.transactions import Asked, Transaction
 from tracelake.control.promotion import store as promotion
 from tracelake.control.promotion.gate import Decision, judge_all
 from tracelake.control.promotion.store import Decided
@@ -114,9 +114,14 @@ class Deciding:
     _turns: dict[UUID, tuple[UUID, int] | None] = field(default_factory=dict)
 
     @staticmethod
-    def begin(tx: Transaction, reported: Sequence[Reported], *, now: datetime | None) -> "Deciding":
-        lines = versions.lines(tx, sorted({given.task.generation_id for given in reported}))
-        return Deciding(tx, store.clock(tx, now=now), lines, gather(tx, reported), Tables.load(tx, reported, lines))
+    def ask(tx: Transaction, org: UUID, reports: Sequence[tuple[Completion, list[Output]]], *, now: datetime | None) -> Asked["Deciding"]:
+        """Everything that deciding these reports of jobs with these outputs needs in most cases; whether they will be decided may be unknown yet."""
+        outputs = [output for _, written in reports for output in written]
+        lines = versions.ask_lines(tx, sorted({output.generation_id for output in outputs}))
+        clock = store.ask_clock(tx, now=now)
+        gathered = gather(tx, org, outputs, [(report.fence.task_id, report.fence.attempt) for report, _ in reports])
+        tables = Tables.ask(tx, lines, _scopes_by_table(reports))
+        return tables.then(lambda loaded: Deciding(tx, clock.answer(), lines.answer(), gathered.answer(), loaded))
 
     def answer(self, given: Reported) -> Answer:
         """Raises Invalid where the report does not fit its attempt; whatever it answers, nothing is written yet."""
@@ -230,6 +235,17 @@ class Deciding:
     def scopes_of(given: Reported, measured: OutputMeasured) -> Sequence[Scope]:
         """What the report writes anew; everything where everything was announced."""
         return [FullScope()] if given.attempt.announced(measured.index).everything else measured.scopes
+
+
+def _scopes_by_table(reports: Sequence[tuple[Completion, list[Output]]]) -> dict[UUID, set[Scope]]:
+    """What the reports say that they write, by dataset version; none where they name no such output."""
+    tables: dict[UUID, set[Scope]] = {output.dataset_version_id: set() for _, outputs in reports for output in outputs}
+    for report, outputs in reports:
+        by_index = {output.output_index: output.dataset_version_id for output in outputs}
+        for measured in report.outputs:
+            if measured.index in by_index:
+                tables[by_index[measured.index]].update([*measured.scopes, *(file.scope for file in measured.files)])
+    return tables
 
 
 def _checked(given: Reported) -> dict[int, OutputMeasured]:

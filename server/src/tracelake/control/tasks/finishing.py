@@ -18,7 +18,7 @@ from tracelake.control.run_history.store import FinishedAttempt
 from tracelake.control.tasks import store
 from tracelake.control.tasks.judgement import LockedTask
 from tracelake.control.tasks.routing import Routing
-from tracelake.control.tasks.store import EndedAttempt
+from tracelake.control.tasks.rows import EndedAttempt
 from tracelake.control.tasks.task_state import FINAL
 from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.tasks import TaskState

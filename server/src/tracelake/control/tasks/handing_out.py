@@ -17,13 +17,14 @@ from tracelake.control.promotion.store import RuleRow
 from tracelake.control.tasks import store
 from tracelake.control.tasks.fingerprints import Pin, fingerprint
 from tracelake.control.tasks.judgement import Announced, AttemptRow
-from tracelake.control.tasks.store import Given, PostedBatch, TaskFacts
+from tracelake.control.tasks.rows import Given, PostedBatch, TaskFacts
 from tracelake.control.versions import store as versions
 from tracelake.control.versions.scope_mapping import wanted, widened
 from tracelake.control.versions.spans import scope_of, stored
 from tracelake.control.versions.store import CurrentVersion, TableState
 from tracelake.storage.paths import staging_folder, table_location
 from tracelake_sdk.dags import ExecutionStrategy, PartitionSpec, UpdateStrategy
+from tracelake_sdk.measurements import TableFile
 from tracelake_sdk.operators import OPERATORS
 from tracelake_sdk.scopes import FullScope, Scope, overlap
 from tracelake_sdk.tasks import TriggerKind
@@ -60,6 +61,7 @@ class HandingOut:
         self._states: dict[UUID, TableState] = versions.table_states(tx, tables) if tables else {}
         datasets = {output.dataset_id for generation in self._jobs for output in outputs[generation]}
         self._rules: dict[UUID, list[RuleRow]] = promotion.rules_of(tx, sorted(datasets)) if datasets else {}
+        self._files: dict[tuple[UUID, int, tuple[Scope, ...] | None], list[TableFile]] = {}  # tasks of one job mostly read and add to the same
 
     def writes_files(self, generation: UUID) -> bool:
         return generation in self._jobs
@@ -96,7 +98,7 @@ class HandingOut:
     def wire(self, fact: TaskFacts, handing: Handing) -> Wire:
         """The parts of the payload that only such tasks have."""
         job = self._jobs[fact.generation_id]
-        batch = store.batch_to_adopt(self._tx, fact.id) if fact.trigger_kind == TriggerKind.BATCH.value else None
+        batch = store.batch_to_adopt(self._tx, fact.trigger_id) if fact.trigger_kind == TriggerKind.BATCH.value else None
         return {
             "base": handing.base,
             "inputs": [self._input(fact, input, handing) for input in self._inputs[fact.generation_id]],
@@ -151,7 +153,7 @@ class HandingOut:
 
     def _pinned(self, fact: TaskFacts, input: Input, pin: Pin, handing: Handing) -> Wire:
         scopes = self._restriction(fact, input, handing)
-        files = versions.files_of_version(self._tx, dataset_version=pin.dataset_version_id, version=pin.version)
+        files = self._files_of_version(pin)
         kept = [file for file in files if scopes is None or any(overlap(file.scope, scope) for scope in scopes)]
         current = self._current.get(pin.dataset_version_id)
         schema = current.table_schema if current and current.version == pin.version else versions.schema_of_version(self._tx, pin.dataset_id, pin.version)
@@ -163,6 +165,18 @@ class HandingOut:
             "scopes": None if scopes is None else [stored(scope) for scope in scopes],
             "partition_by": input.partition_by,
         }
+
+    def _files_of_version(self, pin: Pin) -> list[TableFile]:
+        key = (pin.dataset_version_id, pin.version, None)
+        if key not in self._files:
+            self._files[key] = versions.files_of_version(self._tx, dataset_version=pin.dataset_version_id, version=pin.version)
+        return self._files[key]
+
+    def _files_at_place(self, dataset_version: UUID, place: int, without: tuple[Scope, ...]) -> list[TableFile]:
+        key = (dataset_version, place, without)
+        if key not in self._files:
+            self._files[key] = versions.files_at_place(self._tx, dataset_version=dataset_version, place=place, without=without)
+        return self._files[key]
 
     def _restriction(self, fact: TaskFacts, input: Input, handing: Handing) -> tuple[Scope, ...] | None:
         """The rows of the output's own scopes, where the input is cut in the same way: by the same kind, and heard of or of the same column."""
@@ -179,7 +193,7 @@ class HandingOut:
         replaced: Sequence[Scope] = () if appends else (FullScope(),) if told.everything else told.scopes
         # Whatever the rules are now: one about the whole table may come while the attempt runs.
         stays = state is not None and (appends or not told.everything)
-        current = versions.files_at_place(self._tx, dataset_version=output.dataset_version_id, place=handing.base, without=replaced) if stays else []
+        current = self._files_at_place(output.dataset_version_id, handing.base, tuple(replaced)) if stays else []
         location = table_location(fact.org_id, output.dataset_id, output.dataset_version_id)
         return unstaged(output) | {
             "staged": {

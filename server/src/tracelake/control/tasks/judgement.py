@@ -110,7 +110,8 @@ def lease_token_sha256(token: str) -> bytes:
 
 
 def refusal(task_id: UUID, result: CompletionResult, error: TracelakeError) -> CompletionAnswer:
-    return CompletionAnswer(task_id=task_id, result=result, status=error.status, code=error.code, detail=error.detail)
+    posted: list[UUID] = error.extra.get("posted", [])
+    return CompletionAnswer(task_id=task_id, result=result, status=error.status, code=error.code, detail=error.detail, posted=posted)
 
 
 def judge(task: LockedTask | None, attempt: AttemptRow | None, report: Completion, body: bytes, *, max_attempts: int, backoff: Backoff) -> Verdict:

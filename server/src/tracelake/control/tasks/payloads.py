@@ -17,7 +17,7 @@ from tracelake.control.operator_state import store as operator_state
 from tracelake.control.operator_state.store import StateRow
 from tracelake.control.tasks import store
 from tracelake.control.tasks.handing_out import Handing, HandingOut, unpinned, unstaged
-from tracelake.control.tasks.store import TaskFacts, TriggerEvent
+from tracelake.control.tasks.rows import TaskFacts, TriggerEvent
 from tracelake_sdk.operators import OPERATORS
 from tracelake_sdk.tasks import MAX_EVENTS, PAYLOAD_VERSION, TaskState, TriggerKind
 

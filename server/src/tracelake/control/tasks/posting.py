@@ -16,7 +16,7 @@ from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.tasks import store
 from tracelake.control.tasks.judgement import lease_token_sha256
 from tracelake.control.tasks.routing import look_and_lock, until_routing_holds
-from tracelake.control.tasks.store import NewTask, PostedBatch
+from tracelake.control.tasks.rows import NewTask, PostedBatch
 from tracelake.control.tasks.task_state import FINAL
 from tracelake.storage.paths import UnsafePath, plain, staging_folder
 from tracelake_sdk.dags import UpdateStrategy

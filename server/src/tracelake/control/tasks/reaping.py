@@ -11,7 +11,7 @@ from tracelake.control.tasks.claiming import TIMED_OUT
 from tracelake.control.tasks.finishing import Finisher, place_due
 from tracelake.control.tasks.judgement import AttemptRow, Backoff, Ending, LockedTask, stopped
 from tracelake.control.tasks.routing import Routing, look_and_lock, until_routing_holds
-from tracelake.control.tasks.store import EndedAttempt
+from tracelake.control.tasks.rows import EndedAttempt
 from tracelake.control.tasks.task_state import Move, after
 from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.tasks import AttemptOutcome, TaskState

@@ -4,12 +4,12 @@ One transaction, and it cannot fail for what it finds: everything was judged whe
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
 from tracelake.control.commits import store as commits
-from tracelake.control.commits.store import FrozenEntry
+from tracelake.control.commits.store import EntryToRecord
 from tracelake.control.dags.store import Output
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.transactions import Database, Role, Transaction
@@ -17,8 +17,8 @@ from tracelake.control.run_history import store as run_history
 from tracelake.control.tasks import accepting, store
 from tracelake.control.tasks.finishing import Finisher, final_body, run_of
 from tracelake.control.tasks.judgement import LockedTask
-from tracelake.control.tasks.routing import Routing, look_and_lock, until_routing_holds
-from tracelake.control.tasks.store import ChangeToRecord, OutputToRecord
+from tracelake.control.tasks.routing import Routes, Routing, until_routing_holds
+from tracelake.control.tasks.rows import ChangeToRecord, OutputToRecord
 from tracelake.control.tasks.task_state import Move, after
 from tracelake.control.versions import store as versions
 from tracelake.control.versions.spans import scope_of
@@ -33,6 +33,7 @@ class Recording:
     database: Database
     wake: Callable[[Iterable[UUID]], None]
     finisher: Finisher
+    routes: Routes = field(default_factory=Routes)
 
     def record(self, generation: UUID, up_to: int) -> int:
         """How many places became versions; call it only when the entries of every place up to this one are there."""
@@ -42,21 +43,23 @@ class Recording:
 
     def _record(self, generation: UUID, up_to: int) -> tuple[int, set[UUID]]:
         with self.database.transaction("record", role=Role.DECIDE) as tx:
-            routing = look_and_lock(tx, [generation], telling=[generation])
-            first, last = versions.lines(tx, [generation])[generation].recorded + 1, up_to
-            entries = [entry for entry in commits.to_put(tx, generation) if entry.last_place <= up_to]
+            locked = self.routes.lock(tx, [generation], telling=[generation])
+            asked_entries = commits.ask_to_record(tx, generation=generation, last=up_to)
+            asked_changes = store.ask_changes_to_record(tx, generation=generation, last=up_to)
+            asked_written = store.ask_outputs_to_record(tx, generation=generation, last=up_to)
+            # Datasets before tasks: their counters are rows with a lock.
+            asked_numbers = store.ask_versions(tx, generation=generation, last=up_to)
+            asked_tasks = store.ask_lock_changed(tx, generation=generation, last=up_to)
+            asked_clock = store.ask_clock(tx, now=None)
+            routing, entries = locked.routing.answer(), asked_entries.answer()
             if not entries:
                 return 0, set()
-            changes = store.changes_to_record(tx, generation=generation, first=first, last=last)
-            written = store.outputs_to_record(tx, generation=generation, first=first, last=last)
-            # Datasets before tasks: their counters are rows with a lock.
-            numbers = {entry.dataset_id: versions.next_version(tx, entry.dataset_id) for entry in sorted(entries, key=lambda entry: entry.dataset_id)}
-            tasks = store.lock(tx, org=entries[0].org_id, tasks=[change.task_id for change in changes])
-            at = store.clock(tx, now=None)
+            changes, written, numbers = asked_changes.answer(), asked_written.answer(), asked_numbers.answer()
+            tasks, at = asked_tasks.answer(), asked_clock.answer()
             for entry in entries:
                 _add_version(tx, entry, numbers[entry.dataset_id], changes, written, routing.outputs[generation], at)
             pools = self._finish(tx, changes, tasks, written, numbers, routing, at)
-            commits.recorded(tx, generation=generation, place=last)
+            commits.recorded(tx, generation=generation, place=up_to)
             return len(changes), pools
 
     def _finish(
@@ -84,7 +87,7 @@ class Recording:
 
 def _add_version(
     tx: Transaction,
-    entry: FrozenEntry,
+    entry: EntryToRecord,
     number: int,
     changes: list[ChangeToRecord],
     written: list[OutputToRecord],

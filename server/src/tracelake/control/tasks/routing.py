@@ -4,17 +4,24 @@ Lock order everywhere: routing locks by DAG, then lines, then tasks, each ascend
 all its items before the next. What must be known to lock is read unlocked first and checked again after.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
+from tracelake.control.access.callers import Caller
 from tracelake.control.dags import store as dags
 from tracelake.control.dags.store import Job, Output, Subscriber
-from tracelake.control.database.transactions import Transaction
+from tracelake.control.database.transactions import Asked, Transaction
 from tracelake.control.tasks import store
+from tracelake_sdk.tasks import Completion
 
 Found = TypeVar("Found")
+
+
+# What one process remembers at most; beyond it begins anew.
+_MOST_REMEMBERED = 10_000  # generations
+_MOST_TASKS = 20_000
 
 
 class RoutingMoved(Exception):
@@ -40,32 +47,123 @@ class Routing:
         own = {job.generation_id for job in self.jobs.values() if job.turns is not None or self.writes_files(job.generation_id)}
         return own | {s.generation_id for edges in self.subscribers.values() for s in edges if s.turns is not None}
 
+    def of(self, generation: UUID) -> "Routing":
+        """The part that is about one generation."""
+        outputs = self.outputs[generation]
+        jobs = {generation: self.jobs[generation]} if generation in self.jobs else {}
+        heard = {output.dataset_id: self.subscribers[output.dataset_id] for output in outputs if output.dataset_id in self.subscribers}
+        return Routing(jobs, {generation: outputs}, heard)
 
-def look(tx: Transaction, generations: Iterable[UUID], *, telling: Iterable[UUID]) -> Routing:
-    """The routing as it is now; subscribers only of the outputs of `telling`, the generations that tell events."""
-    wanted = sorted(set(generations))
-    outputs = dags.outputs_of_generations(tx, wanted)
-    told = sorted({output.dataset_id for generation in set(telling) for output in outputs[generation]})
-    subscribers: dict[UUID, list[Subscriber]] = {dataset: [] for dataset in told}
-    if told:
-        for subscriber in dags.subscribers_of_datasets(tx, told):
-            subscribers[subscriber.dataset_id].append(subscriber)
-    return Routing(dags.jobs_of_generations(tx, wanted), outputs, subscribers)
+
+@dataclass(frozen=True)
+class Locks:
+    """What must be locked so that a routing holds."""
+
+    dags: frozenset[UUID]
+    lines: frozenset[UUID]
+
+    @staticmethod
+    def of(routing: Routing) -> "Locks":
+        return Locks(frozenset(routing.dags()), frozenset(routing.lines()))
+
+    @staticmethod
+    def of_all(parts: "Sequence[Locks]") -> "Locks":
+        return Locks(frozenset().union(*(part.dags for part in parts)), frozenset().union(*(part.lines for part in parts)))
+
+
+@dataclass(frozen=True)
+class Locked:
+    """The locks are asked for, and the routing behind them. Whatever is asked next is answered under the locks too."""
+
+    outputs: dict[UUID, list[Output]]  # by generation; known at once, because they never change
+    routing: Asked[Routing]            # its answer raises RoutingMoved where a deploy came in between
+
+
+class Routes:
+    """What a process remembers of the routing, so that it need not look before it locks: what was true is looked at again under the locks."""
+
+    def __init__(self) -> None:
+        self._outputs: dict[UUID, list[Output]] = {}
+        self._locks: dict[tuple[UUID, bool], Locks] = {}  # by generation and whether it tells
+        self._tasks: dict[tuple[UUID, UUID], UUID] = {}   # by org and task
+
+    def remember(self, org: UUID, tasks: dict[UUID, UUID]) -> None:
+        """The generations of some tasks, which never change: whoever hands a task out will soon hear of it again."""
+        if len(self._tasks) > _MOST_TASKS:
+            self._tasks = {}
+        self._tasks.update({(org, task): generation for task, generation in tasks.items()})
+
+    def line_of(self, caller: Caller, reports: list[Completion]) -> UUID | None:
+        """The one line that these reports will lock, as far as this process knows."""
+        found = {self._tasks.get((caller.org_id, report.fence.task_id)) for report in reports}
+        generation = next(iter(found)) if len(found) == 1 else None
+        locks = self._locks.get((generation, any(report.events for report in reports))) if generation else None
+        return generation if locks and generation in locks.lines else None
+
+    def generations(self, tx: Transaction, *, org: UUID, tasks: list[UUID]) -> dict[UUID, UUID]:
+        """By task; one that the org does not have is missing."""
+        known = {task: generation for task in tasks if (generation := self._tasks.get((org, task))) is not None}
+        missing = [task for task in tasks if task not in known]
+        return known | ({place.id: place.generation_id for place in store.places(tx, org=org, tasks=missing)} if missing else {})
+
+    def lock(self, tx: Transaction, generations: Iterable[UUID], *, telling: Iterable[UUID]) -> Locked:
+        """Routing locks, then lines; subscribers only of the outputs of `telling`, the generations that tell events."""
+        wanted, told = sorted(set(generations)), set(telling)
+        outputs = self._outputs_of(tx, wanted)
+        locks = self._remembered(wanted, told)
+        if locks is None:
+            seen = _ask(tx, outputs, told).answer()
+            locks = Locks.of(seen)
+            if not seen.subscribers and not locks.lines:
+                return Locked(outputs, Asked(lambda: seen))  # nothing is told and nothing is in order: there is nothing to protect
+        dags.lock_routing_shared(tx, sorted(locks.dags))
+        if locks.lines:
+            store.lock_lines(tx, sorted(locks.lines))
+        # Under the locks: a deploy may have come in between, and a job of a line may have been paused meanwhile.
+        return Locked(outputs, _ask(tx, outputs, told).then(lambda found: self._checked(found, locks, told)))
+
+    def _checked(self, found: Routing, locks: Locks, told: set[UUID]) -> Routing:
+        for generation in found.outputs:
+            self._locks[generation, generation in told] = Locks.of(found.of(generation))
+        if Locks.of(found) != locks:
+            raise RoutingMoved
+        return found
+
+    def _remembered(self, wanted: list[UUID], told: set[UUID]) -> Locks | None:
+        """None where it does not know all of them, or where there may be nothing to protect: then nothing is looked at again."""
+        known = [self._locks.get((generation, generation in told)) for generation in wanted]
+        found = Locks.of_all([locks for locks in known if locks is not None])
+        return found if (told or found.lines) and None not in known else None
+
+    def _outputs_of(self, tx: Transaction, wanted: list[UUID]) -> dict[UUID, list[Output]]:
+        known = {generation: outputs for generation in wanted if (outputs := self._outputs.get(generation)) is not None}
+        missing = [generation for generation in wanted if generation not in known]
+        if missing:
+            if len(self._outputs) > _MOST_REMEMBERED:
+                self._outputs, self._locks = {}, {}
+            new = dags.outputs_of_generations(tx, missing)
+            self._outputs.update(new)
+            known |= new
+        return {generation: known[generation] for generation in wanted}
 
 
 def look_and_lock(tx: Transaction, generations: Iterable[UUID], *, telling: Iterable[UUID]) -> Routing:
-    """Routing locks, then lines; raises RoutingMoved where a deploy came in between."""
-    seen = look(tx, generations, telling=telling)
-    if not seen.subscribers and not seen.lines():
-        return seen  # nothing is told and nothing is in order: there is nothing to protect
-    dags.lock_routing_shared(tx, sorted(seen.dags()))
-    if lines := seen.lines():
-        store.lock_lines(tx, sorted(lines))
-    # Under the locks: a deploy may have come in between, and a job of a line may have been paused meanwhile.
-    locked = look(tx, generations, telling=telling)
-    if locked.dags() != seen.dags() or locked.lines() != lines:
-        raise RoutingMoved
-    return locked
+    """The same for whoever remembers nothing and has nothing else to ask; raises RoutingMoved where a deploy came in between."""
+    return Routes().lock(tx, generations, telling=telling).routing.answer()
+
+
+def _ask(tx: Transaction, outputs: dict[UUID, list[Output]], telling: set[UUID]) -> Asked[Routing]:
+    told = sorted({output.dataset_id for generation in telling for output in outputs[generation]})
+    jobs = dags.ask_jobs_of_generations(tx, list(outputs))
+    heard = dags.ask_subscribers_of_datasets(tx, told) if told else Asked[list[Subscriber]](list)
+
+    def routing(found: dict[UUID, Job]) -> Routing:
+        subscribers: dict[UUID, list[Subscriber]] = {dataset: [] for dataset in told}
+        for subscriber in heard.answer():
+            subscribers[subscriber.dataset_id].append(subscriber)
+        return Routing(found, outputs, subscribers)
+
+    return jobs.then(routing)
 
 
 def until_routing_holds(step: Callable[[], Found]) -> Found:

@@ -1,7 +1,6 @@
 """The task tables, one function a query."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -9,206 +8,34 @@ from uuid import UUID
 import orjson
 
 from tracelake.control.database.named_queries import load
-from tracelake.control.database.transactions import Transaction
+from tracelake.control.database.transactions import Asked, Transaction
 from tracelake.control.tasks.fingerprints import Pin
-from tracelake.control.tasks.judgement import AttemptRow, Ending, LockedTask
-from tracelake_sdk.tasks import CompletionAnswer, TaskState, TriggerKind, Waits
+from tracelake.control.tasks.judgement import AttemptRow, LockedTask
+from tracelake.control.tasks.rows import (
+    AttemptView,
+    Candidate,
+    ChangeToRecord,
+    ClosedAttempt,
+    Count,
+    EndedAttempt,
+    Given,
+    LatePlace,
+    NewAttempt,
+    NewTask,
+    OutputToRecord,
+    PinnedParent,
+    Place,
+    PostedBatch,
+    SweepableAttempt,
+    TaskFacts,
+    TaskRow,
+    TriggerEvent,
+)
+from tracelake_sdk.tasks import TaskState, Waits
 
 sql = load(__name__, "tasks.sql")
 
 SUPERSEDED_BEFORE_ALONE = 2  # how often a task's result was out of date before it has its line for itself
-
-
-@dataclass(frozen=True, slots=True)
-class NewTask:
-    id: UUID
-    dag_id: UUID
-    generation_id: UUID
-    pool_id: UUID
-    trigger_kind: TriggerKind
-    trigger_id: UUID
-    scope: dict[str, Any] | None
-    request: dict[str, Any] | None
-    ordinal: int | None
-    waits: Waits | None
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a task belongs: what must be known to take the locks before its own."""
-
-    id: UUID
-    dag_id: UUID
-    generation_id: UUID
-    ordinal: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class LatePlace:
-    id: UUID
-    org_id: UUID
-    dag_id: UUID
-    generation_id: UUID
-    ordinal: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A task in the queue, which somebody else may hold already."""
-
-    id: UUID
-    seq: int
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFacts:
-    """What a payload is made of."""
-
-    id: UUID
-    org_id: UUID
-    generation_id: UUID
-    pool_id: UUID
-    attempt: int
-    trigger_kind: str
-    trigger_id: UUID
-    scope: dict[str, Any] | None
-    request: dict[str, Any] | None
-    lease_expires_at: datetime | None
-    open: bool = True
-    state: str = TaskState.RUNNING.value
-
-
-@dataclass(frozen=True, slots=True)
-class NewAttempt:
-    task_id: UUID
-    attempt: int
-    token_sha256: bytes
-    state_revision: int | None
-    timeout_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What an attempt is given to build on, stored with it."""
-
-    task_id: UUID
-    attempt: int
-    base: int
-    scopes: dict[str, Any]  # by output index: {everything, scopes}
-    pins: list[Pin]
-
-
-@dataclass(frozen=True, slots=True)
-class PostedBatch:
-    """A finished part of a running task's work, and the task that adopts it."""
-
-    id: UUID
-    producer_task_id: UUID
-    attempt: int            # whose staging folder its files are in
-    name: str
-    output_index: int
-    files: list[str]        # below the table
-    state: dict[str, Any] | None
-    task_id: UUID
-
-    def wire(self) -> dict[str, Any]:
-        return {"id": self.id, "name": self.name, "output": self.output_index, "files": self.files}
-
-
-@dataclass(frozen=True, slots=True)
-class SweepableAttempt:
-    """An ended attempt's staging at one output."""
-
-    task_id: UUID
-    attempt: int
-    org_id: UUID
-    dataset_id: UUID
-    dataset_version_id: UUID
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeToRecord:
-    place: int
-    task_id: UUID
-    attempt: int
-    custom: dict[str, Any]
-    started_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class OutputToRecord:
-    place: int
-    dataset_version_id: UUID
-    table_schema: dict[str, Any]
-    schema_hash: str
-    row_count: int
-    scope: dict[str, Any] | None
-    kind: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ClosedAttempt:
-    task_id: UUID
-    attempt: int
-    started_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerEvent:
-    id: UUID
-    kind: str
-    event_time: datetime | None
-    payload: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class EndedAttempt:
-    """An attempt that ends in this transaction, with the report that was taken, if one was."""
-
-    task: LockedTask
-    attempt: int
-    ending: Ending
-    body_sha256: bytes | None = None
-    answer: CompletionAnswer | None = None
-
-
-@dataclass(frozen=True)
-class TaskRow:
-    id: UUID
-    dag: str
-    job: str
-    state: str
-    waits: str | None
-    trigger_kind: str
-    trigger_id: UUID
-    scope: dict[str, Any] | None
-    attempt: int
-    failures: int
-    created_at: datetime
-    finished_at: datetime | None
-    due_at: datetime | None
-    cancel_asked_at: datetime | None
-
-
-@dataclass(frozen=True)
-class AttemptView:
-    attempt: int
-    worker: str
-    started_at: datetime
-    last_heartbeat_at: datetime | None
-    timed_out_at: datetime | None
-    ended_at: datetime | None
-    outcome: str | None
-    error_class: str | None
-    error_message: str | None
-
-
-@dataclass(frozen=True)
-class Count:
-    generation_id: UUID
-    state: str
-    waits: str | None
-    number: int
 
 
 def lock_lines(tx: Transaction, generations: list[UUID]) -> None:
@@ -314,12 +141,20 @@ def places(tx: Transaction, *, org: UUID, tasks: list[UUID]) -> list[Place]:
 
 
 def lock(tx: Transaction, *, org: UUID, tasks: list[UUID]) -> dict[UUID, LockedTask]:
-    return {task.id: task for task in tx.all(LockedTask, sql["lock"], org=org, tasks=tasks)}
+    return ask_lock(tx, org=org, tasks=tasks).answer()
+
+
+def ask_lock(tx: Transaction, *, org: UUID, tasks: list[UUID]) -> Asked[dict[UUID, LockedTask]]:
+    return tx.ask(LockedTask, sql["lock"], org=org, tasks=tasks).then(_by_id)
 
 
 def attempts(tx: Transaction, fences: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], AttemptRow]:
-    rows = tx.all(AttemptRow, sql["attempts"], tasks=[task for task, _ in fences], attempts=[attempt for _, attempt in fences])
-    return {(row.task_id, row.attempt): row for row in rows}
+    return ask_attempts(tx, fences).answer()
+
+
+def ask_attempts(tx: Transaction, fences: Sequence[tuple[UUID, int]]) -> Asked[dict[tuple[UUID, int], AttemptRow]]:
+    rows = tx.ask(AttemptRow, sql["attempts"], tasks=[task for task, _ in fences], attempts=[attempt for _, attempt in fences])
+    return rows.then(lambda found: {(row.task_id, row.attempt): row for row in found})
 
 
 def move(tx: Transaction, ended: list[EndedAttempt], *, now: datetime | None) -> None:
@@ -428,8 +263,8 @@ def queue_depth(tx: Transaction) -> dict[str, int]:
     return dict(tx.tuples(sql["queue_depth"]))
 
 
-def clock(tx: Transaction, *, now: datetime | None) -> datetime:
-    return tx.value(sql["clock"], now=now)
+def ask_clock(tx: Transaction, *, now: datetime | None) -> Asked[datetime]:
+    return tx.ask_tuples(sql["clock"], now=now).then(lambda found: found[0][0])
 
 
 def run_id(task: UUID, attempt: int, output_index: int, outputs: int) -> str:
@@ -442,6 +277,19 @@ def pins_of_attempts(tx: Transaction, fences: Sequence[tuple[UUID, int]]) -> dic
     rows = tx.tuples(sql["pins_of_attempts"], tasks=[task for task, _ in fences], attempts=[attempt for _, attempt in fences])
     for task, attempt, index, dataset, dataset_version, version in rows:
         found.setdefault((task, attempt), []).append(Pin(index, dataset, dataset_version, version))
+    return found
+
+
+def ask_parents(tx: Transaction, fences: Sequence[tuple[UUID, int]]) -> Asked[dict[tuple[UUID, int], list[PinnedParent]]]:
+    """By task and attempt, in the order of the inputs."""
+    rows = tx.ask_tuples(sql["parents_of_attempts"], tasks=[task for task, _ in fences], attempts=[attempt for _, attempt in fences])
+    return rows.then(_parents)
+
+
+def _parents(rows: list[tuple[Any, ...]]) -> dict[tuple[UUID, int], list[PinnedParent]]:
+    found: dict[tuple[UUID, int], list[PinnedParent]] = {}
+    for task, attempt, index, dataset, dataset_version, version, *known in rows:
+        found.setdefault((task, attempt), []).append(PinnedParent(Pin(index, dataset, dataset_version, version), *known))
     return found
 
 
@@ -500,26 +348,43 @@ def record(tx: Transaction, tasks: list[UUID], *, at: datetime) -> None:
     tx.run(sql["record"], tasks=tasks, at=at)
 
 
-def changes_to_record(tx: Transaction, *, generation: UUID, first: int, last: int) -> list[ChangeToRecord]:
-    return tx.all(ChangeToRecord, sql["changes_to_record"], generation=generation, first=first, last=last)
+def ask_changes_to_record(tx: Transaction, *, generation: UUID, last: int) -> Asked[list[ChangeToRecord]]:
+    return tx.ask(ChangeToRecord, sql["changes_to_record"], generation=generation, last=last)
 
 
-def outputs_to_record(tx: Transaction, *, generation: UUID, first: int, last: int) -> list[OutputToRecord]:
+def ask_outputs_to_record(tx: Transaction, *, generation: UUID, last: int) -> Asked[list[OutputToRecord]]:
     """One row for each scope that each change wrote of each output; one without a scope for an output of which it wrote none."""
-    return tx.all(OutputToRecord, sql["outputs_to_record"], generation=generation, first=first, last=last)
+    return tx.ask(OutputToRecord, sql["outputs_to_record"], generation=generation, last=last)
+
+
+def ask_versions(tx: Transaction, *, generation: UUID, last: int) -> Asked[dict[UUID, int]]:
+    """By dataset: the number of the version that its log entry becomes."""
+    return tx.ask_tuples(sql["draw_versions"], generation=generation, last=last).then(dict)
+
+
+def ask_lock_changed(tx: Transaction, *, generation: UUID, last: int) -> Asked[dict[UUID, LockedTask]]:
+    return tx.ask(LockedTask, sql["lock_changed"], generation=generation, last=last).then(_by_id)
 
 
 def batches_of_task(tx: Transaction, task: UUID) -> list[PostedBatch]:
     return tx.all(PostedBatch, sql["batches_of_task"], task=task)
 
 
-def states_of_batches(tx: Transaction, task: UUID) -> dict[UUID, TaskState]:
-    """By batch that the task posted: the state of the task that adopts it."""
-    return {batch: TaskState(state) for batch, state in tx.tuples(sql["states_of_batches"], task=task)}
+def ask_states_of_batches(tx: Transaction, tasks: list[UUID]) -> Asked[dict[UUID, dict[UUID, TaskState]]]:
+    """By task, and by batch that it posted: the state of the task that adopts it."""
+    return tx.ask_tuples(sql["states_of_batches"], tasks=tasks).then(lambda rows: _by_producer(tasks, rows))
 
 
-def batch_to_adopt(tx: Transaction, task: UUID) -> PostedBatch | None:
-    return tx.find(PostedBatch, sql["batch_to_adopt"], task=task)
+def _by_producer(tasks: list[UUID], rows: list[tuple[Any, ...]]) -> dict[UUID, dict[UUID, TaskState]]:
+    found: dict[UUID, dict[UUID, TaskState]] = {task: {} for task in tasks}
+    for task, batch, state in rows:
+        found[task][batch] = TaskState(state)
+    return found
+
+
+def batch_to_adopt(tx: Transaction, batch: UUID) -> PostedBatch | None:
+    """The batch that a task was triggered by."""
+    return tx.find(PostedBatch, sql["batch_to_adopt"], batch=batch)
 
 
 def add_batch(tx: Transaction, batch: PostedBatch, *, org: UUID) -> None:
@@ -543,6 +408,10 @@ def to_sweep(tx: Transaction, *, retention: timedelta, room: int, now: datetime 
 
 def mark_swept(tx: Transaction, fences: Sequence[tuple[UUID, int]]) -> None:
     tx.run(sql["mark_swept"], tasks=[task for task, _ in fences], attempts=[attempt for _, attempt in fences])
+
+
+def _by_id(tasks: list[LockedTask]) -> dict[UUID, LockedTask]:
+    return {task.id: task for task in tasks}
 
 
 def _json(value: dict[str, Any] | None) -> str | None:

@@ -8,7 +8,7 @@ import structlog
 
 from tracelake.control.database.transactions import Database
 from tracelake.control.tasks import store
-from tracelake.control.tasks.store import SweepableAttempt
+from tracelake.control.tasks.rows import SweepableAttempt
 from tracelake.control.versions import store as versions
 from tracelake.storage.contract import Storage, Watch
 from tracelake.storage.paths import staging_folder, table_location

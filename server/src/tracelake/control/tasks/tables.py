@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from tracelake.control.dags.store import Output
-from tracelake.control.database.transactions import Transaction
+from tracelake.control.database.transactions import Asked, Transaction
 from tracelake.control.versions import store as versions
 from tracelake.control.versions.bases import Since
 from tracelake.control.versions.scope_mapping import widened
-from tracelake.control.versions.store import FileAdded, FileRemoved, FileToRemove, Line, ScopeMoved, TableState
+from tracelake.control.versions.store import FileAdded, FileRemoved, FileToRemove, Line, ScopeMoved, ScopeNow, TableState
 from tracelake.storage.delta_schemas import Carried, carries, schema_hash
 from tracelake_sdk.dags import UpdateStrategy
 from tracelake_sdk.events import EventKind
@@ -50,26 +50,33 @@ class Tables:
     states: dict[UUID, TableState]                # by dataset version; a table without a change has none
     _since: dict[tuple[UUID, int], Since] = field(default_factory=dict)
     _plans: dict[tuple[UUID, int], Plan] = field(default_factory=dict)
-    _applied: dict[UUID, list[tuple[int, Since]]] = field(default_factory=dict)
+    _applied: dict[UUID, Since] = field(default_factory=dict)                   # by this transaction
+    _looked: dict[UUID, set[Scope]] = field(default_factory=dict)               # whatever touches these is known
     _stored_scopes: dict[UUID, dict[Scope, int]] = field(default_factory=dict)  # as the database has them, as far as they were looked at
     _scopes: dict[UUID, dict[Scope, int]] = field(default_factory=dict)         # as they are now
     _added: list[FileAdded] = field(default_factory=list)
     _removed: list[FileRemoved] = field(default_factory=list)
 
     @staticmethod
-    def load(tx: Transaction, reported: "Sequence[Reported]", lines: dict[UUID, Line]) -> "Tables":
-        ids = sorted({output.dataset_version_id for given in reported for output in given.outputs})
-        return Tables(tx, lines, versions.table_states(tx, ids))
+    def ask(tx: Transaction, lines: Asked[dict[UUID, Line]], tables: dict[UUID, set[Scope]]) -> Asked["Tables"]:
+        """`tables`: by dataset version, the scopes that will probably be asked about."""
+        states = versions.ask_table_states(tx, sorted(tables))
+        scopes = {id: versions.ask_scopes_now(tx, dataset_version=id, touching=list(touching)) for id, touching in tables.items() if touching}
+
+        def made(found: dict[UUID, TableState]) -> Tables:
+            loaded = Tables(tx, lines.answer(), found)
+            for id, there in scopes.items():
+                loaded._learn(id, tables[id], there.answer())
+            return loaded
+
+        return states.then(made)
 
     def since(self, output: Output, base: int) -> Since:
         """What happened to the table after the base, also earlier in this very transaction."""
         id = output.dataset_version_id
         if (id, base) not in self._since:
             self._since[id, base] = self._read_since(id, base) if self.lines[output.generation_id].decided > base else Since()
-        found = self._since[id, base]
-        for _, more in self._applied.get(id, ()):
-            found = Since((*found.scopes, *more.scopes), (*found.added, *more.added), (*found.removed, *more.removed))
-        return found
+        return self._since[id, base].and_then(self._applied[id]) if id in self._applied else self._since[id, base]
 
     def covers_whole_scopes(self, given: "Reported", measured: dict[int, OutputMeasured]) -> bool:
         """Whether a replace takes away whole scopes; one that would cut into a scope is out of date."""
@@ -103,7 +110,7 @@ class Tables:
         scopes.update(dict.fromkeys(plan.kept, place))
         told = tuple(scope for scope, _ in plan.written)
         added: tuple[TableFile, ...] = tuple(measured.files)
-        self._applied.setdefault(id, []).append((place, Since(told, added, tuple(file.path for file in plan.removed))))
+        self._applied[id] = self._applied.get(id, Since()).and_then(Since(told, added, tuple(file.path for file in plan.removed)))
         self.states[id] = TableState(id, place, schema, hashed, plan.row_count)
         return After(schema, hashed, plan.row_count, plan.written)
 
@@ -159,16 +166,21 @@ class Tables:
         return [FullScope()] if given.attempt.announced(measured.index).everything else measured.scopes
 
     def _scopes_touching(self, id: UUID, wanted: Sequence[Scope]) -> tuple[Scope, ...]:
+        new = set(wanted) - self._looked.get(id, set())
+        there = versions.scopes_now(self.tx, dataset_version=id, touching=list(new)) if new and id in self.states else ()
+        self._learn(id, new, there)
+        return tuple(scope for scope in self._scopes[id] if any(overlap(scope, mine) for mine in wanted))
+
+    def _learn(self, id: UUID, touching: set[Scope], there: Sequence[ScopeNow]) -> None:
+        """What the database has; a scope that this transaction wrote or dropped since is as it is now."""
         stored, now = self._stored_scopes.setdefault(id, {}), self._scopes.setdefault(id, {})
-        if id in self.states and wanted:
-            for found in versions.scopes_now(self.tx, dataset_version=id, touching=wanted):
-                if found.scope not in stored:
-                    stored[found.scope] = now[found.scope] = found.place
-        return tuple(scope for scope in now if any(overlap(scope, mine) for mine in wanted))
+        for found in there:
+            if found.scope not in stored:
+                stored[found.scope] = now[found.scope] = found.place
+        self._looked.setdefault(id, set()).update(touching)
 
     def _read_since(self, id: UUID, base: int) -> Since:
-        return Since(
-            tuple(scope for _, scope in versions.scopes_since(self.tx, dataset_version=id, base=base)),
-            tuple(versions.added_since(self.tx, dataset_version=id, base=base)),
-            tuple(versions.removed_since(self.tx, dataset_version=id, base=base)),
-        )
+        scopes = versions.ask_scopes_since(self.tx, dataset_version=id, base=base)
+        added = versions.ask_added_since(self.tx, dataset_version=id, base=base)
+        removed = versions.ask_removed_since(self.tx, dataset_version=id, base=base)
+        return Since(tuple(scopes.answer()), tuple(added.answer()), tuple(removed.answer()))

@@ -9,7 +9,7 @@ from tracelake.control.tasks import store
 from tracelake.control.tasks.finishing import Finisher
 from tracelake.control.tasks.judgement import Ending
 from tracelake.control.tasks.routing import look_and_lock, until_routing_holds
-from tracelake.control.tasks.store import EndedAttempt, TaskFacts
+from tracelake.control.tasks.rows import EndedAttempt, TaskFacts
 from tracelake.control.tasks.task_state import Move, after
 from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.tasks import AttemptOutcome, TaskState

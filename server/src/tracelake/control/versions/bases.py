@@ -27,6 +27,9 @@ class Since:
     def moved(self) -> bool:
         return bool(self.scopes or self.added or self.removed)
 
+    def and_then(self, later: "Since") -> "Since":
+        return Since((*self.scopes, *later.scopes), (*self.added, *later.added), (*self.removed, *later.removed))
+
 
 def judge_base(
     strategy: UpdateStrategy, scopes: Sequence[Scope], files: Sequence[TableFile], since: Since, *, table_rules: bool

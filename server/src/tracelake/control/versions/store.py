@@ -9,7 +9,7 @@ from uuid import UUID
 import orjson
 
 from tracelake.control.database.named_queries import load
-from tracelake.control.database.transactions import Transaction
+from tracelake.control.database.transactions import Asked, Transaction
 from tracelake.control.versions.spans import scope_of, span_of, stored
 from tracelake_sdk.events import EventKind
 from tracelake_sdk.measurements import StagedFile, TableFile
@@ -151,7 +151,11 @@ class NewMaterialization:
 
 
 def lines(tx: Transaction, generations: list[UUID]) -> dict[UUID, Line]:
-    return {line.generation_id: line for line in tx.all(Line, sql["lines"], generations=generations)}
+    return ask_lines(tx, generations).answer()
+
+
+def ask_lines(tx: Transaction, generations: list[UUID]) -> Asked[dict[UUID, Line]]:
+    return tx.ask(Line, sql["lines"], generations=generations).then(lambda lines: {line.generation_id: line for line in lines})
 
 
 def current_versions(tx: Transaction, dataset_versions: list[UUID]) -> dict[UUID, CurrentVersion]:
@@ -171,12 +175,20 @@ def files_at_place(tx: Transaction, *, dataset_version: UUID, place: int, withou
 
 
 def table_states(tx: Transaction, dataset_versions: list[UUID]) -> dict[UUID, TableState]:
-    return {row.dataset_version_id: row for row in tx.all(TableState, sql["table_states"], dataset_versions=dataset_versions)}
+    return ask_table_states(tx, dataset_versions).answer()
+
+
+def ask_table_states(tx: Transaction, dataset_versions: list[UUID]) -> Asked[dict[UUID, TableState]]:
+    return tx.ask(TableState, sql["table_states"], dataset_versions=dataset_versions).then(lambda rows: {row.dataset_version_id: row for row in rows})
 
 
 def scopes_now(tx: Transaction, *, dataset_version: UUID, touching: Sequence[Scope]) -> list[ScopeNow]:
-    rows = tx.tuples(sql["scopes_now"], dataset_version=dataset_version, spans=[span_of(scope) for scope in touching])
-    return [ScopeNow(scope_of(scope), place) for _, scope, place in rows]
+    return ask_scopes_now(tx, dataset_version=dataset_version, touching=touching).answer()
+
+
+def ask_scopes_now(tx: Transaction, *, dataset_version: UUID, touching: Sequence[Scope]) -> Asked[list[ScopeNow]]:
+    rows = tx.ask_tuples(sql["scopes_now"], dataset_version=dataset_version, spans=[span_of(scope) for scope in touching])
+    return rows.then(lambda found: [ScopeNow(scope_of(scope), place) for scope, place in found])
 
 
 def fingerprints_now(tx: Transaction, *, dataset_version: UUID, touching: Sequence[Scope]) -> list[tuple[Scope, str]]:
@@ -184,16 +196,17 @@ def fingerprints_now(tx: Transaction, *, dataset_version: UUID, touching: Sequen
     return [(scope_of(scope), fingerprint) for scope, fingerprint in rows]
 
 
-def scopes_since(tx: Transaction, *, dataset_version: UUID, base: int) -> list[tuple[int, Scope]]:
-    return [(place, scope_of(scope)) for place, scope in tx.tuples(sql["scopes_since"], dataset_version=dataset_version, base=base)]
+def ask_scopes_since(tx: Transaction, *, dataset_version: UUID, base: int) -> Asked[list[Scope]]:
+    rows = tx.ask_tuples(sql["scopes_since"], dataset_version=dataset_version, base=base)
+    return rows.then(lambda found: [scope_of(scope) for (scope,) in found])
 
 
-def added_since(tx: Transaction, *, dataset_version: UUID, base: int) -> list[TableFile]:
-    return _files(tx.tuples(sql["added_since"], dataset_version=dataset_version, base=base))
+def ask_added_since(tx: Transaction, *, dataset_version: UUID, base: int) -> Asked[list[TableFile]]:
+    return tx.ask_tuples(sql["added_since"], dataset_version=dataset_version, base=base).then(_files)
 
 
-def removed_since(tx: Transaction, *, dataset_version: UUID, base: int) -> list[str]:
-    return tx.values(sql["removed_since"], dataset_version=dataset_version, base=base)
+def ask_removed_since(tx: Transaction, *, dataset_version: UUID, base: int) -> Asked[list[str]]:
+    return tx.ask_tuples(sql["removed_since"], dataset_version=dataset_version, base=base).then(lambda found: [path for (path,) in found])
 
 
 def to_remove(tx: Transaction, *, dataset_version: UUID, scopes: Sequence[Scope]) -> list[FileToRemove]:
@@ -289,10 +302,6 @@ def give_turn(tx: Transaction, *, generation: UUID, task: UUID | None, attempt: 
 
 def reserve(tx: Transaction, *, generation: UUID, task: UUID) -> None:
     tx.run(sql["reserve"], generation=generation, task=task)
-
-
-def next_version(tx: Transaction, dataset: UUID) -> int:
-    return tx.value(sql["next_version"], dataset=dataset)
 
 
 def add_version(tx: Transaction, new: NewVersion) -> None:

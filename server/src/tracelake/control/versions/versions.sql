@@ -36,21 +36,24 @@ CROSS JOIN LATERAL (
 ) AS newest
 
 -- name: scopes_now
-SELECT dataset_version_id, scope, place FROM scope_state
-WHERE dataset_version_id = %(dataset_version)s AND span && ANY(%(spans)s::scope_span[])
-ORDER BY span
+-- The index is searched once for each span: with ANY, every scope of the table would be looked at.
+SELECT DISTINCT ON (state.span) state.scope, state.place
+FROM unnest(%(spans)s::scope_span[]) AS wanted (span)
+JOIN scope_state AS state ON state.dataset_version_id = %(dataset_version)s AND state.span && wanted.span
+ORDER BY state.span
 
 -- name: fingerprints_now
 -- Of the changes that wrote the current scopes within these spans.
-SELECT state.scope, output.fingerprint
-FROM scope_state AS state
+SELECT DISTINCT ON (state.span) state.scope, output.fingerprint
+FROM unnest(%(spans)s::scope_span[]) AS wanted (span)
+JOIN scope_state AS state ON state.dataset_version_id = %(dataset_version)s AND state.span && wanted.span
 JOIN dataset_version AS version ON version.id = state.dataset_version_id
 JOIN change_output AS output
   ON output.generation_id = version.generation_id AND output.place = state.place AND output.dataset_version_id = state.dataset_version_id
-WHERE state.dataset_version_id = %(dataset_version)s AND state.span && ANY(%(spans)s::scope_span[])
+ORDER BY state.span
 
 -- name: scopes_since
-SELECT place, scope FROM change_scope WHERE dataset_version_id = %(dataset_version)s AND place > %(base)s ORDER BY place
+SELECT scope FROM change_scope WHERE dataset_version_id = %(dataset_version)s AND place > %(base)s ORDER BY place
 
 -- name: added_since
 SELECT path, size, rows, scope, key_min, key_max, hashes FROM data_file
@@ -63,9 +66,10 @@ WHERE dataset_version_id = %(dataset_version)s AND removed_place > %(base)s AND 
 ORDER BY path
 
 -- name: to_remove
-SELECT path, size, rows FROM data_file
-WHERE dataset_version_id = %(dataset_version)s AND removed_place IS NULL AND span && ANY(%(spans)s::scope_span[])
-ORDER BY path
+SELECT DISTINCT file.path, file.size, file.rows
+FROM unnest(%(spans)s::scope_span[]) AS wanted (span)
+JOIN data_file AS file ON file.dataset_version_id = %(dataset_version)s AND file.removed_place IS NULL AND file.span && wanted.span
+ORDER BY file.path
 
 -- name: add_files
 INSERT INTO data_file (dataset_version_id, path, scope, span, added_place, size, rows, statistics, schema_hash, seal, key_min, key_max, hashes)
@@ -89,12 +93,6 @@ WHERE scope_state.dataset_version_id = gone.dataset_version_id AND scope_state.s
 -- name: add_scopes
 INSERT INTO scope_state (dataset_version_id, scope, span, place)
 SELECT * FROM unnest(%(dataset_versions)s::uuid[], %(scopes)s::jsonb[], %(spans)s::scope_span[], %(places)s::bigint[])
-
--- name: next_version
--- Taken under this row's lock: strictly increasing, without gaps, over all generations.
-INSERT INTO version_counter (dataset_id, last) VALUES (%(dataset)s, 1)
-ON CONFLICT (dataset_id) DO UPDATE SET last = version_counter.last + 1
-RETURNING last
 
 -- name: add_version
 INSERT INTO data_version (dataset_id, version, org_id, dataset_version_id, delta_version, snapshot_ref, table_schema, schema_hash, row_count, promoted_at,

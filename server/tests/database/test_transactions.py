@@ -1,0 +1,76 @@
+"""A transaction is all or nothing, however few of its statements anybody waits for."""
+
+from collections.abc import Generator
+from pathlib import Path
+
+import psycopg
+import pytest
+from support.controls import running_control, settings_for
+from support.databases import StateDatabase
+
+from tracelake.control.database.transactions import Database, Role
+from tracelake_sdk.errors import Unavailable
+
+ADD = "INSERT INTO org (id, name) VALUES (%(id)s::uuid, %(name)s)"
+ONE, TWO = "00000000-0000-7000-8000-000000000001", "00000000-0000-7000-8000-000000000002"
+
+
+@pytest.fixture
+def state(database: StateDatabase, tmp_path: Path) -> Generator[Database]:
+    with running_control(settings_for(database, tmp_path / "home"), database) as desk:
+        yield desk.control.database
+
+
+def names(state: Database) -> list[str]:
+    with state.transaction("look") as tx:
+        return tx.values("SELECT name FROM org WHERE name LIKE 'try%%' ORDER BY name")
+
+
+def test_what_nobody_waited_for_is_there_after_the_commit(state: Database):
+    with state.transaction("add", role=Role.DEFINE) as tx:
+        tx.run(ADD, id=ONE, name="try_one")
+        tx.run(ADD, id=TWO, name="try_two")
+    assert names(state) == ["try_one", "try_two"]
+
+
+def test_an_error_that_nobody_waited_for_comes_to_light_and_undoes_everything(state: Database):
+    with pytest.raises(psycopg.errors.UniqueViolation), state.transaction("add", role=Role.DEFINE) as tx:
+        tx.run(ADD, id=ONE, name="try_one")
+        tx.run(ADD, id=ONE, name="try_two")
+        tx.run(ADD, id=TWO, name="try_three")
+    assert names(state) == []
+
+
+def test_whoever_leaves_by_an_exception_leaves_nothing(state: Database):
+    with pytest.raises(KeyError), state.transaction("add", role=Role.DEFINE) as tx:
+        tx.run(ADD, id=ONE, name="try_one")
+        raise KeyError
+    assert names(state) == []
+
+
+def test_an_error_that_was_passed_over_is_no_commit(state: Database):
+    with pytest.raises(Unavailable), state.transaction("add", role=Role.DEFINE) as tx:
+        tx.run(ADD, id=ONE, name="try_one")
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            tx.values("SELECT 1 FROM nothing_of_this_name")
+        tx.run(ADD, id=TWO, name="try_two")
+    assert names(state) == []
+
+
+def test_questions_that_go_together_are_answered_each_for_itself_and_in_order(state: Database):
+    with state.transaction("ask", role=Role.DEFINE) as tx:
+        before = tx.ask_tuples("SELECT count(*) FROM org WHERE name LIKE 'try%%'")
+        tx.run(ADD, id=ONE, name="try_one")
+        after = tx.ask_tuples("SELECT count(*) FROM org WHERE name LIKE 'try%%'").then(lambda rows: rows[0][0])
+        assert after.answer() == 1
+        assert before.answer() == [(0,)]
+        assert after.answer() == 1
+
+
+def test_a_connection_serves_the_next_one_after_each_kind_of_end(state: Database):
+    for _ in range(12):  # more often than there are connections
+        with pytest.raises(psycopg.errors.UndefinedTable), state.transaction("wrong") as tx:
+            tx.run("DELETE FROM nothing_of_this_name")
+        with pytest.raises(KeyError), state.transaction("left"):
+            raise KeyError
+    assert names(state) == []
