@@ -24,7 +24,7 @@ up: setup ## Start the embedded system and keep it running (Ctrl-C stops it)
 	@.venv/bin/tracelake up
 
 test: setup ## Run the tests at their daily size
-	@.venv/bin/pytest -m "not proof" $(PYTEST_ARGS)
+	@.venv/bin/pytest -m "not proof" --durations=20 $(PYTEST_ARGS)
 
 proof: setup ## Run the tests at their full size and from a clean clone; writes proof/report-*.md
 	@PYTEST_ARGS="$(PYTEST_ARGS)" $(PY) tests/proof/run.py $(if $(SEED),--seed $(SEED))
