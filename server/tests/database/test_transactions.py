@@ -74,3 +74,16 @@ def test_a_connection_serves_the_next_one_after_each_kind_of_end(state: Database
         with pytest.raises(KeyError), state.transaction("left"):
             raise KeyError
     assert names(state) == []
+
+
+def test_a_look_leaves_its_connection_as_it_was(state: Database):
+    for _ in range(12):
+        with state.looking() as look:
+            assert look.value("SELECT 1") == 1
+            assert look.connection.autocommit
+        with state.transaction("after") as tx:
+            notices: list[str] = []
+            tx.connection.add_notice_handler(lambda notice, said=notices: said.append(str(notice.message_primary)))
+            assert tx.connection.autocommit
+            assert tx.value("SELECT 1") == 1
+            assert notices == []

@@ -154,12 +154,7 @@ class Database:
         """For questions that need not be answered of one moment: each statement is its own, and one costs one way there and back."""
         try:
             with self._pool.connection() as connection:
-                connection.autocommit = True
-                try:
-                    yield Transaction(connection)
-                finally:
-                    if not connection.closed:
-                        connection.autocommit = False
+                yield Transaction(connection)
         except (PoolTimeout, OperationalError) as error:
             raise Unavailable("The state database does not answer; try again shortly.", retry_after=1) from error
 
