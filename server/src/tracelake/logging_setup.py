@@ -40,6 +40,8 @@ def configure_logging() -> None:
     logging.basicConfig(handlers=[handler], level=level, force=True)
     for chatty in ("httpx2", "httpcore2"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    # Its warnings repeat errors that are raised anyway, with the values that were in the way.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 
 def mask_secrets(logger: Any, method: str, entry: MutableMapping[str, Any]) -> Mapping[str, Any]:

@@ -41,6 +41,14 @@ def test_an_error_that_nobody_waited_for_comes_to_light_and_undoes_everything(st
     assert names(state) == []
 
 
+def test_values_of_a_failed_statement_reach_no_log(state: Database, caplog: pytest.LogCaptureFixture):
+    with pytest.raises(KeyError), state.transaction("add", role=Role.DEFINE) as tx:
+        tx.run(ADD, id=ONE, name="try_private")
+        tx.run(ADD, id=TWO, name="try_private")
+        raise KeyError  # before anybody has heard of the error
+    assert "try_private" not in caplog.text
+
+
 def test_whoever_leaves_by_an_exception_leaves_nothing(state: Database):
     with pytest.raises(KeyError), state.transaction("add", role=Role.DEFINE) as tx:
         tx.run(ADD, id=ONE, name="try_one")
