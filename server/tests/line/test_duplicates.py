@@ -120,7 +120,10 @@ def test_two_reports_of_one_attempt_that_race_make_one_change(lake: Lake):
             row = eyes.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").fetchone()
             return row == (2,)
 
+        moved = 0
         for number in range(tries):
+            if number % 50 == 49:
+                moved += lake.move()  # a line that has too much to record hands out no task
             lake.run()
             [task] = lake.take()
             same = rng.random() < 0.5
@@ -138,7 +141,7 @@ def test_two_reports_of_one_attempt_that_race_make_one_change(lake: Lake):
             else:
                 assert sorted(result.status for result in results) == [200, 409]
             assert lake.query("SELECT count(*) FROM change WHERE task_id = %s", task.fence.task_id) == [(1,)]
-    assert lake.move() == tries
+    assert moved + lake.move() == tries
     assert lake.query("SELECT count(*), count(DISTINCT task_id) FROM materialization") == [(tries, tries)]
     assert [row[0] for row in lake.rows(lake.location())] == list(range(tries))
 
