@@ -19,7 +19,7 @@ import httpx2
 from pydantic import TypeAdapter, ValidationError
 
 import tracelake_sdk.dag_errors  # noqa: F401  # pyright: ignore[reportUnusedImport] every class that the service may raise must be known here
-from tracelake_sdk.addresses import find_system, is_this_machine
+from tracelake_sdk.addresses import find_system
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.datasets import Dataset, Explanation, Snapshot, Version
 from tracelake_sdk.errors import NotRunning, OutcomeUnknown, TracelakeError, Unavailable
@@ -32,6 +32,7 @@ from tracelake_sdk.rules import RuleScope, Severity
 from tracelake_sdk.runs import Run, RunDetail, RunStatus
 from tracelake_sdk.status import DagStatus, Deployed, WhoAmI
 from tracelake_sdk.tasks import Task, TaskState
+from tracelake_sdk.wire import CONNECT_SECONDS, Unanswered, Unreached, connect, error_in, send
 
 if TYPE_CHECKING:
     from tracelake_sdk.administration import Administration
@@ -41,11 +42,8 @@ Item = TypeVar("Item")
 
 FINAL = frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED})
 
-_TRIES = 3
-_FIRST_PAUSE = 0.1
-_CONNECT_SECONDS = 5.0
 _WHOLE_PAGE = 500
-_QUERY_TIMEOUT = httpx2.Timeout(3700, connect=_CONNECT_SECONDS)  # the service itself ends a query that takes too long
+_QUERY_TIMEOUT = httpx2.Timeout(3700, connect=CONNECT_SECONDS)  # the service itself ends a query that takes too long
 
 
 class Client:
@@ -58,13 +56,7 @@ class Client:
     def __init__(self, api_url: str | None = None, token: str | None = None, *, timeout: float = 30.0) -> None:
         found, token = find_system(api_url, token)
         self.api_url: str = found
-        self._http: httpx2.Client = httpx2.Client(
-            base_url=self.api_url,
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=httpx2.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS)),
-            trust_env=not is_this_machine(self.api_url),  # a proxy is for other machines
-            verify=httpx2.URL(self.api_url).scheme != "http",  # plain http has nothing to verify, and reading certificates takes its time
-        )
+        self._http: httpx2.Client = connect(found, token, timeout=timeout)
 
     @cached_property
     def admin(self) -> Administration:
@@ -347,25 +339,19 @@ class Client:
         return self._read(kind, self._send("POST", path, json=body, headers=headers))
 
     def _send(self, method: str, path: str, **parts: Any) -> httpx2.Response:
-        """Every call has its effect once however often it is sent, so one that broke is sent again; what is still unknown then is said so."""
-        broken: httpx2.TransportError | None = None
-        for attempt in range(_TRIES):
-            if attempt:
-                time.sleep(_FIRST_PAUSE * 4 ** (attempt - 1))
-            try:
-                return self._http.request(method, path, **parts)
-            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-                if broken is None:
-                    raise NotRunning(f"Nothing answers at {self.api_url}; start a system with `tracelake up`, or set TRACELAKE_API_URL.") from error
-            except httpx2.TransportError as error:
-                broken = error
-                if isinstance(error, httpx2.TimeoutException):
-                    break  # who did not answer in all that time will not answer the next try
+        """What is still unknown after it was sent again is said so."""
+        try:
+            return send(self._http, method, path, **parts)
+        except Unreached as error:
+            raise NotRunning(f"Nothing answers at {self.api_url}; start a system with `tracelake up`, or set TRACELAKE_API_URL.") from error
+        except Unanswered as error:
+            raise self._unanswered(method, cast("Mapping[str, str]", parts.get("headers") or {}).get("Idempotency-Key")) from error
+
+    def _unanswered(self, method: str, key: str | None) -> TracelakeError:
         if method == "GET":
-            raise Unavailable(f"{self.api_url} took the question and gave no answer; try again shortly.") from broken
-        key = cast("Mapping[str, str]", parts.get("headers") or {}).get("Idempotency-Key")
+            return Unavailable(f"{self.api_url} took the question and gave no answer; try again shortly.")
         again = f"repeat it with the idempotency key {key}" if key else "repeat it, which is safe"
-        raise OutcomeUnknown(f"The connection to {self.api_url} broke after the request was sent: it may or may not have happened; {again}.") from broken
+        return OutcomeUnknown(f"The connection to {self.api_url} broke after the request was sent: it may or may not have happened; {again}.")
 
     def _read(self, kind: type[Answer], response: httpx2.Response) -> Answer:
         if not response.is_success:
@@ -376,13 +362,8 @@ class Client:
             raise NotRunning(f"What answers at {self.api_url} is no Tracelake of this release; check TRACELAKE_API_URL.") from error
 
     def _error(self, response: httpx2.Response) -> TracelakeError:
-        if response.headers.get("content-type", "").startswith("application/problem+json"):
-            try:
-                problem = response.json()
-            except ValueError:
-                problem = None
-            if isinstance(problem, dict):
-                return TracelakeError.of(cast("dict[str, Any]", problem))
+        if (found := error_in(response)) is not None:
+            return found
         if response.status_code >= 500:
             return Unavailable(f"{self.api_url} answered {response.status_code} without a reason; try again shortly.")
         return NotRunning(f"What answers at {self.api_url} is no Tracelake (HTTP {response.status_code}); check TRACELAKE_API_URL.")

@@ -5,17 +5,16 @@ caller's concern, and a service that does not answer is RepositoryUnavailable, o
 """
 
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import httpx2
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from tracelake_sdk.addresses import address_of, is_this_machine
+from tracelake_sdk.addresses import address_of
 from tracelake_sdk.deferred import Deferred
 from tracelake_sdk.errors import NotRunning, OutcomeUnknown, TracelakeError, Unauthenticated, Unavailable
 from tracelake_sdk.kinds import Kind
@@ -34,12 +33,10 @@ from tracelake_sdk.records import (
     Window,
 )
 from tracelake_sdk.repository.admission import same_tenant
+from tracelake_sdk.wire import CONNECT_SECONDS, Unanswered, Unreached, connect, error_in, send
 
 Answer = TypeVar("Answer")
 
-_TRIES = 3
-_FIRST_PAUSE = 0.1
-_CONNECT_SECONDS = 5.0
 _MOST_AT_ONCE = 5_000
 _MOST_BYTES = 8 * 2**20  # of one bulk, unless one record is larger
 _SILENCE_SECONDS = 60.0  # a stream that says nothing for so long is broken: the service sends a sign of life more often
@@ -70,13 +67,7 @@ class RemoteRepository:
         self.tenant: str | None = tenant
         if not token.strip():
             raise Unauthenticated(f"There is no token for {self.api_url}; give one.")
-        self._http: httpx2.Client = httpx2.Client(
-            base_url=self.api_url,
-            headers={"Authorization": f"Bearer {token.strip()}"},
-            timeout=httpx2.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS)),
-            trust_env=not is_this_machine(self.api_url),                  # a proxy is for other machines
-            verify=httpx2.URL(self.api_url).scheme != "http",  # plain http has nothing to verify
-        )
+        self._http: httpx2.Client = connect(self.api_url, token.strip(), timeout=timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -145,7 +136,7 @@ class RemoteRepository:
         """
         self._check(context)
         asked = _asked({"offset": offset, "kinds": list(kinds), "tenant": context.tenant, "follow": "true"})
-        timeout = httpx2.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
+        timeout = httpx2.Timeout(_SILENCE_SECONDS, connect=CONNECT_SECONDS)
         try:
             with self._http.stream("GET", "/v1/records/tail", params=asked, timeout=timeout) as response:
                 if not response.is_success:
@@ -170,22 +161,15 @@ class RemoteRepository:
         return self._read(kind, sent)
 
     def _send(self, method: str, path: str, *, reads: bool, **parts: Any) -> httpx2.Response:
-        broken: httpx2.TransportError | None = None
-        for attempt in range(_TRIES):
-            if attempt:
-                time.sleep(_FIRST_PAUSE * 4 ** (attempt - 1))
-            try:
-                return self._http.request(method, path, **parts)
-            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-                if broken is None:
-                    raise RepositoryUnavailable(f"Nothing answers at {self.api_url}.") from error
-            except httpx2.TransportError as error:
-                broken = error
-                if isinstance(error, httpx2.TimeoutException):
-                    break  # who did not answer in all that time will not answer the next try
-        if reads:
-            raise RepositoryUnavailable(f"{self.api_url} took the question and gave no answer; try again shortly.") from broken
-        raise OutcomeUnknown(f"The connection to {self.api_url} broke after the records were sent: they may be stored or not; sending them again is safe.") from broken
+        try:
+            return send(self._http, method, path, **parts)
+        except Unreached as error:
+            raise RepositoryUnavailable(f"Nothing answers at {self.api_url}.") from error
+        except Unanswered as error:
+            if reads:
+                raise RepositoryUnavailable(f"{self.api_url} took the question and gave no answer; try again shortly.") from error
+            said = f"The connection to {self.api_url} broke after the records were sent: they may be stored or not; sending them again is safe."
+            raise OutcomeUnknown(said) from error
 
     def _read(self, kind: TypeAdapter[Answer], response: httpx2.Response) -> Answer:
         if not response.is_success:
@@ -196,22 +180,12 @@ class RemoteRepository:
             raise NotRunning(f"What answers at {self.api_url} is no Tracelake of this release; check its address.") from error
 
     def _error(self, response: httpx2.Response) -> TracelakeError:
-        found: TracelakeError | None = None
-        if response.headers.get("content-type", "").startswith("application/problem+json"):
-            found = _problem(response)
+        found = error_in(response)
         if found is None and response.status_code < 500:
             return NotRunning(f"What answers at {self.api_url} is no Tracelake (HTTP {response.status_code}); check its address.")
         if found is None or isinstance(found, Unavailable):
             return RepositoryUnavailable(f"{self.api_url} cannot answer now; try again shortly.", retry_after=found.retry_after if found else None)
         return found
-
-
-def _problem(response: httpx2.Response) -> TracelakeError | None:
-    try:
-        problem = response.json()
-    except ValueError:
-        return None
-    return TracelakeError.of(cast("dict[str, Any]", problem)) if isinstance(problem, dict) else None
 
 
 def _parts(spelt: list[str]) -> Iterator[list[str]]:
