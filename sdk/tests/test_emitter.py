@@ -14,6 +14,7 @@ import pytest
 from tracelake_sdk.emitter import Emitter, flush_folder, set_aside
 from tracelake_sdk.emitter.delivery import Delivered, Delivery, Waits
 from tracelake_sdk.emitter.segments import START, Segment, framed
+from tracelake_sdk.emitter.setting_aside import RefusedFile
 from tracelake_sdk.errors import OutcomeUnknown, TooLarge, TracelakeError, Unauthenticated
 from tracelake_sdk.record_builders import RecordBuilder, in_run
 from tracelake_sdk.record_errors import RepositoryUnavailable, SpoolFull
@@ -156,7 +157,7 @@ def test_a_record_that_breaks_the_repository_is_found_and_set_aside(tmp_path: Pa
     segment = Segment.create(tmp_path / "x.1.spool", fsync=False)
     for number in range(20):
         segment.append(framed(CONTEXT.model_dump_json().encode(), _record(number).model_dump_json().encode()), fsync=False)
-    delivery, total = Delivery(repository, tmp_path, "x"), Delivered()
+    delivery, total = Delivery(repository, RefusedFile(tmp_path, "x")), Delivered()
     for _ in range(60):
         try:
             total += delivery.run_once(segment)

@@ -113,6 +113,42 @@ def test_what_a_repository_does_not_take_now_waits_and_is_flushed(cli: Cli, monk
     assert len(cli.json("record", "query", "--run", "r:1")["items"]) == 1
 
 
+@pytest.mark.proves("M2.3")
+def test_what_was_refused_is_listed_with_its_reason_and_sent_again_once_it_is_mended(cli: Cli) -> None:
+    assert "No record is set aside." in cli.types("record", "refused")
+    assert "Nothing was refused before." in cli.types("record", "flush", "--refused")
+    parcel = RECORD | {"kind": "shipment", "payload": {"weight": 2}}
+    cli.types("record", "emit", "-", "--run", "r:1", given=[parcel, RECORD], ends_with=1)
+    flushed = cli.types("record", "flush")
+    assert "1 record set aside" in flushed and flushed.rstrip().endswith(" record refused")
+    listed = cli.types("record", "refused")
+    assert "shipment" in listed and "erp/sales/orders" in listed and "r:1" in listed and "kind_unknown" in listed
+    assert "record flush --refused" in listed
+    assert "0 records stored, 0 known already, 1 refused again." in cli.types("record", "flush", "--refused", ends_with=1)
+    cli.types("kind", "register", "-", given=SHIPMENT)
+    assert "1 record stored, 0 known already, 0 refused again." in cli.types("record", "flush", "--refused")
+    assert cli.json("record", "latest", "erp/sales/orders", "shipment")["record"]["payload"] == {"weight": 2}
+    assert cli.json("record", "refused") == {"spool": cli.json("record", "flush")["spool"], "refused": 0, "items": [], "damaged": []}
+
+
+@pytest.mark.proves("M2.3")
+def test_of_many_refused_records_the_newest_are_shown_and_none_goes_to_a_repository_that_is_down(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = ("--spool", str(cli.folder / "spool"))
+    for number in (1, 2, 3):
+        cli.types("record", "emit", "-", "--run", f"r:{number}", *spool, given=RECORD | {"payload": {"rows": -number}}, ends_with=1)
+    listed = cli.types("record", "refused", "--limit", "2", *spool)
+    assert "newest of 3 records" in listed and "r:3" in listed and "r:2" in listed and "r:1" not in listed
+    assert f"record flush --refused --spool {cli.folder / 'spool'}" in listed
+    assert [item["record"]["payload"]["rows"] for item in cli.json("record", "refused", *spool)["items"]] == [-3, -2, -1]
+    monkeypatch.setenv("TRACELAKE_TOKEN", "none")
+    down = ("--repository", "http://127.0.0.1:9", "--tenant", "main")
+    assert "The rest stays: Nothing answers" in cli.types("record", "flush", "--refused", *down, *spool, ends_with=1)
+    answer = cli.json("record", "flush", "--refused", *spool, ends_with=1)
+    assert (answer["again"]["refused"], len(answer["set_aside"]), answer["problem"]) == (3, 3, None)
+    (cli.folder / "spool" / "refused" / "1.spool.16.damaged").write_bytes(b"?")
+    assert "1.spool.16.damaged" in cli.types("record", "refused", *spool)
+
+
 @pytest.mark.proves("M4.2")
 def test_kinds_are_listed_shown_registered_and_evolved(cli: Cli) -> None:
     assert "built in" in cli.types("kind", "list")

@@ -52,3 +52,15 @@ def test_what_was_emitted_while_nothing_answered_is_flushed_when_it_does(shell: 
     shell.environment["TRACELAKE_API_URL"] = address
     assert shell("record", "flush") == "1 record stored, 0 known already, 0 refused.\n"
     assert len(shell.json("record", "query", "--run", "r:1")["items"]) == 1
+
+
+def test_what_the_service_refused_is_sent_again_when_its_kind_is_registered(shell: Shell) -> None:
+    shell("record", "emit", "-", "--run", "r:0", stdin=RECORD, code=1)
+    listed = shell.json("record", "refused")
+    assert [(line["problem"]["code"], line["record"]["kind"]) for line in listed["items"]] == [("kind_unknown", "shipment")]
+    shell("record", "flush", "--refused", code=1)
+    assert shell.json("record", "refused")["refused"] == 1
+    shell("kind", "register", "-", stdin=json.dumps(KIND))
+    assert "1 record stored, 0 known already, 0 refused again." in shell("record", "flush", "--refused")
+    assert "Nothing was refused before." in shell("record", "flush", "--refused")
+    assert [item["record"]["payload"] for item in shell.json("record", "query", "--run", "r:0")["items"]] == [{"kilos": 12.5}]

@@ -137,11 +137,25 @@ def targets(kind: OnlyKind = None, repository: Repository = None, tenant: Tenant
 
 
 @record_app.command("flush")
-def flush(repository: Repository = None, tenant: Tenant = None, spool: Spool = None, output: Output = Shown) -> None:
-    """Deliver what processes that are gone left in the spool. What has to stay is exit code 1."""
-    from tracelake_sdk.cli import records
+def flush(
+    refused: Annotated[bool, typer.Option("--refused", help="Also send again what was refused before, after its cause was mended.")] = False,
+    repository: Repository = None,
+    tenant: Tenant = None,
+    spool: Spool = None,
+    output: Output = Shown,
+) -> None:
+    """Deliver what processes that are gone left in the spool. What has to stay is exit code 1, and so is what is refused again."""
+    from tracelake_sdk.cli import spools
 
-    records.flush(url=repository, tenant=tenant, spool=spool, as_json=_json(output))
+    spools.flush(refused=refused, url=repository, tenant=tenant, spool=spool, as_json=_json(output))
+
+
+@record_app.command("refused")
+def refused(limit: Most = 20, repository: Repository = None, spool: Spool = None, output: Output = Shown) -> None:
+    """List what the repository refused and why; as JSON with the records. `tracelake record flush --refused` sends it again."""
+    from tracelake_sdk.cli import spools
+
+    spools.refused(limit=limit, url=repository, spool=spool, as_json=_json(output))
 
 
 @record_app.command("compact")

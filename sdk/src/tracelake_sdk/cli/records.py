@@ -1,4 +1,4 @@
-"""`record`: emit facts, and read them: the newest, the history, a query, the log as it grows, and what is spooled."""
+"""`record`: emit facts, and read them: the newest, the history, a query, and the log as it grows."""
 
 import json
 import time
@@ -13,8 +13,8 @@ from rich.text import Text
 
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import Cell, Column, clean, counted, instant, print_json, print_table, say
-from tracelake_sdk.cli.repositories import CLUSTER, WORKSPACE, opened, read_text, spool_of, target_of, target_words, tenant_of
-from tracelake_sdk.emitter import Emitter, flush_folder, set_aside
+from tracelake_sdk.cli.repositories import CLUSTER, WORKSPACE, opened, read_text, spool_of, spool_words, target_of, target_words, tenant_of
+from tracelake_sdk.emitter import Emitter, set_aside
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, RecordFilters, RecordPage, StoredRecord, StoreResult, TailPage, Window
 from tracelake_sdk.repository.admission import Admission
@@ -71,7 +71,7 @@ def emit(file: str, *, url: str | None, context: dict[str, str | None], spool: P
             say(Text.assemble(("refused ", "red"), f"[{line.problem.get('code')}] {clean(str(line.problem.get('detail')))}"))
         if status.waiting:
             say(f"What waits is kept in {folder}: {(status.problem or {}).get('detail', 'the repository did not take it in time.')}")
-            say(f"  {again('record', 'flush', *(['--repository', url] if url else []))}")
+            say(f"  {again('record', 'flush', *spool_words(url, spool))}")
     if status.refused:
         raise typer.Exit(1)
 
@@ -200,27 +200,6 @@ def _print_tail(page: TailPage, kinds: list[str], *, again_at: str | None, as_js
         print_table(_COLUMNS, [_row(stored) for stored in page.items])
     if again_at is not None:
         say(f"  {again('record', 'tail', *(word for kind in kinds for word in ('--kind', kind)), '--offset', again_at)}")
-
-
-def flush(*, url: str | None, tenant: str | None, spool: Path | None, as_json: bool) -> None:
-    """What is left because the repository does not answer is exit code 1."""
-    folder = spool or spool_of(url)
-    with opened(url, tenant) as (repository, _):
-        report = flush_folder(folder, repository)
-    refused = set_aside(folder)
-    if as_json:
-        print_json({**asdict(report), "spool": str(folder), "set_aside": [asdict(line) for line in refused]})
-    else:
-        done = report.delivered
-        say(f"{counted(done.stored, 'record')} stored, {done.same} known already, {done.refused} refused.")
-        if report.living:
-            say(f"Processes that run and deliver their own: {report.living}.")
-        if refused:
-            say(f"{counted(len(refused), 'record')} set aside in {folder / 'refused'}.")
-        if report.problem is not None:
-            say(f"The rest stays: {report.problem.get('detail')}")
-    if report.problem is not None:
-        raise typer.Exit(1)
 
 
 def _print_page(page: RecordPage, *, as_json: bool, next_words: Sequence[str] | None) -> None:

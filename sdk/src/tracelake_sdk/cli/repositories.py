@@ -54,6 +54,11 @@ def spool_of(url: str | None) -> Path:
     return default_home() / "spool" / (hashlib.sha256(address.encode()).hexdigest()[:12] if address else "system")
 
 
+def spool_words(url: str | None, spool: Path | None) -> list[str]:
+    """How the same repository and spool are named again."""
+    return [*(["--repository", url] if url else []), *(["--spool", str(spool)] if spool else [])]
+
+
 def target_of(text: str) -> MetadataTarget:
     """`source/schema/table`, with %2F for a slash inside a name; a word alone is a dataset of the running system."""
     parts = [unquote(part) for part in text.split("/")]

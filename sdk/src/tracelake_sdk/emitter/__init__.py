@@ -2,6 +2,7 @@
 
 from tracelake_sdk.emitter.draining import FlushReport, flush_folder
 from tracelake_sdk.emitter.emitter import Emitter, EmitterStatus
+from tracelake_sdk.emitter.sending_again import send_again
 from tracelake_sdk.emitter.setting_aside import SetAside, set_aside
 
-__all__ = ["Emitter", "EmitterStatus", "FlushReport", "SetAside", "flush_folder", "set_aside"]
+__all__ = ["Emitter", "EmitterStatus", "FlushReport", "SetAside", "flush_folder", "send_again", "set_aside"]

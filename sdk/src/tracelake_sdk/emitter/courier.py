@@ -7,6 +7,7 @@ from typing import Any
 
 from tracelake_sdk.emitter.delivery import Delivered, Delivery, Waits
 from tracelake_sdk.emitter.draining import flush_folder
+from tracelake_sdk.emitter.setting_aside import RefusedFile
 from tracelake_sdk.emitter.spool import Spool
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.repository.contract import MetadataRepository
@@ -24,7 +25,7 @@ class Courier:
         self.total: Delivered = Delivered()
         self.problem: dict[str, Any] | None = None
         self._repository: MetadataRepository = repository
-        self._delivery: Delivery = Delivery(repository, spool.folder, spool.owner)
+        self._delivery: Delivery = Delivery(repository, RefusedFile(spool.folder, spool.owner))
         self._adopted: bool = False  # what dead processes left is delivered
         self._waits: int = 0         # in a row
         self._flushing: int = 0      # how many wait for it

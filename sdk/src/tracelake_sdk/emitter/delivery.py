@@ -1,22 +1,20 @@
-"""From a segment into a repository: in order, in batches of one context, and nothing refused blocks what is behind it."""
+"""From a spool into a repository: in order, in batches of one context, and nothing refused blocks what is behind it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from tracelake_sdk.emitter.segments import Frame, Segment
-from tracelake_sdk.emitter.setting_aside import RefusedFile
+from tracelake_sdk.emitter.segments import Frame
 from tracelake_sdk.errors import Forbidden, Invalid, TracelakeError, Unauthenticated
 from tracelake_sdk.record_errors import RepositoryDamaged, RepositoryUnavailable, TenantMismatch
 from tracelake_sdk.records import MetadataContext, MetadataRecord, StoreResult
 from tracelake_sdk.repository.contract import MetadataRepository
 
 LARGEST_BATCH = 500
-_PATIENCE = 5  # tries of one record that the repository fails at without saying why
+PATIENCE = 5  # tries of one record that the repository fails at without saying why
 _LATER = frozenset({429, 502, 503, 504})
 
 
@@ -41,67 +39,82 @@ class Delivered:
         return Delivered(self.entries + other.entries, self.stored + other.stored, self.same + other.same, self.refused + other.refused)
 
 
+class Entries(Protocol):
+    """Where entries come from: a segment, or what was set aside."""
+
+    def read(self, most: int) -> list[Frame]: ...
+    def entry(self, frame: Frame) -> str: ...
+    def advance(self, to: int) -> None: ...
+
+
+class Refusals(Protocol):
+    """Where an entry goes that is refused."""
+
+    def add(self, entry: str, frame: Frame, problem: dict[str, Any]) -> bool: ...
+
+
 class Delivery:
     """Hands the entries of one owner to a repository and sets aside what it refuses."""
 
-    def __init__(self, repository: MetadataRepository, folder: Path, owner: str) -> None:
+    def __init__(self, repository: MetadataRepository, refused: Refusals, *, patience: int = PATIENCE) -> None:
         self._repository: MetadataRepository = repository
-        self.refused: RefusedFile = RefusedFile(folder, owner)
+        self._refused: Refusals = refused
+        self._patience: int = patience
         self._failing: tuple[str, int] = ("", 0)  # the entry that the repository fails at without saying why, and how often
         self._alone: int = 0                      # how many entries go one by one, to find the one that is to blame
 
-    def run_once(self, segment: Segment) -> Delivered:
-        """One batch, and the segment knows of it; nothing when there is nothing whole. Raises Waits."""
-        frames = segment.read(1 if self._alone else LARGEST_BATCH)
+    def run_once(self, entries: Entries) -> Delivered:
+        """One batch, and where it came from knows of it; nothing when there is nothing whole. Raises Waits."""
+        frames = entries.read(1 if self._alone else LARGEST_BATCH)
         if not frames:
             return Delivered()
         batch = list(takewhile(lambda frame: frame.context == frames[0].context, frames))
-        done = self._deliver(segment, batch)
-        segment.advance(batch[done.entries - 1].end)
+        done = self._deliver(entries, batch)
+        entries.advance(batch[done.entries - 1].end)
         self._alone = max(0, self._alone - 1)
         return done
 
-    def _deliver(self, segment: Segment, batch: list[Frame]) -> Delivered:
+    def _deliver(self, entries: Entries, batch: list[Frame]) -> Delivered:
         context, records = _parsed(batch)
         if context is None or not records:
-            return self._set_aside(segment, batch[:1], Invalid("The entry is no record of this version of the SDK.").problem())
+            return self._set_aside(entries, batch[:1], Invalid("The entry is no record of this version of the SDK.").problem())
         batch = batch[: len(records)]
         try:
             results = self._repository.bulk_store(records, context)
         except TenantMismatch as error:
-            return self._set_aside(segment, batch, error.problem())
+            return self._set_aside(entries, batch, error.problem())
         except Exception as error:  # whatever a repository raises must not end the delivery of what is behind
-            return self._failed(segment, batch, error)
-        return self._settle(segment, batch, results)
+            return self._failed(entries, batch, error)
+        return self._settle(entries, batch, results)
 
-    def _settle(self, segment: Segment, batch: list[Frame], results: Sequence[StoreResult]) -> Delivered:
+    def _settle(self, entries: Entries, batch: list[Frame], results: Sequence[StoreResult]) -> Delivered:
         for result in results:
             if result.problem is not None and result.problem.get("status") in _LATER:
                 raise Waits(result.problem)  # the others are `same` the next time
         refused = 0
         for frame, result in zip(batch, results, strict=True):
             if not result.accepted:
-                refused += self.refused.add(segment.path, frame, result.problem or {})
+                refused += self._refused.add(entries.entry(frame), frame, result.problem or {})
         said = [result.result for result in results]
         return Delivered(len(batch), said.count("stored"), said.count("same"), refused)
 
-    def _failed(self, segment: Segment, batch: list[Frame], error: Exception) -> Delivered:
+    def _failed(self, entries: Entries, batch: list[Frame], error: Exception) -> Delivered:
         """The call as a whole failed: later, in smaller parts, or never."""
         problem = _problem(error)
         if _may_be_taken_later(error):
             raise Waits(problem)
-        if problem["status"] < 500:  # the repository says that it is the request
-            return self._deliver(segment, batch[: len(batch) // 2]) if len(batch) > 1 else self._set_aside(segment, batch, problem)
-        entry = f"{segment.path.name}:{batch[0].offset}"
+        if problem["status"] < 500 or not self._patience:  # the repository says that it is the request, or nobody waits to find out
+            return self._deliver(entries, batch[: len(batch) // 2]) if len(batch) > 1 else self._set_aside(entries, batch, problem)
+        entry = entries.entry(batch[0])
         tries = self._failing[1] + 1 if self._failing[0] == entry else 1
         self._failing = (entry, tries)
-        if len(batch) > 1 or tries <= _PATIENCE:
+        if len(batch) > 1 or tries <= self._patience:
             self._alone = max(self._alone, len(batch))
             raise Waits(problem)
-        return self._set_aside(segment, batch, problem)
+        return self._set_aside(entries, batch, problem)
 
-    def _set_aside(self, segment: Segment, batch: list[Frame], problem: dict[str, Any]) -> Delivered:
-        return Delivered(len(batch), refused=sum(self.refused.add(segment.path, frame, problem) for frame in batch))
+    def _set_aside(self, entries: Entries, batch: list[Frame], problem: dict[str, Any]) -> Delivered:
+        return Delivered(len(batch), refused=sum(self._refused.add(entries.entry(frame), frame, problem) for frame in batch))
 
 
 def _parsed(batch: list[Frame]) -> tuple[MetadataContext | None, list[MetadataRecord]]:

@@ -8,6 +8,7 @@ from typing import Any
 from tracelake_sdk.emitter.delivery import Delivered, Delivery, Waits
 from tracelake_sdk.emitter.owners import claim, owner_names
 from tracelake_sdk.emitter.segments import Segment
+from tracelake_sdk.emitter.setting_aside import RefusedFile
 from tracelake_sdk.repository.contract import MetadataRepository
 
 
@@ -34,10 +35,11 @@ def flush_folder(folder: Path, repository: MetadataRepository, *, stopping: Call
         if owner is None:
             living += 1
             continue
-        delivery = Delivery(repository, folder, name)
+        refused = RefusedFile(folder, name)
+        delivery = Delivery(repository, refused)
         try:
             for path in owner.segments():
-                delivered = _drain(path, delivery, delivered, stopping)
+                delivered = _drain(path, delivery, refused, delivered, stopping)
         except Waits as waits:
             return FlushReport(delivered, living, waits.problem)
         finally:
@@ -45,20 +47,20 @@ def flush_folder(folder: Path, repository: MetadataRepository, *, stopping: Call
     return FlushReport(delivered, living)
 
 
-def _drain(path: Path, delivery: Delivery, delivered: Delivered, stopping: Callable[[], bool]) -> Delivered:
+def _drain(path: Path, delivery: Delivery, refused: RefusedFile, delivered: Delivered, stopping: Callable[[], bool]) -> Delivered:
     segment = Segment.open(path)
     try:
         while not stopping() and (done := delivery.run_once(segment)).entries:
             delivered += done
         if not stopping():
-            _finish(segment, delivery)
+            _finish(segment, refused)
     finally:
         segment.close()
     return delivered
 
 
-def _finish(segment: Segment, delivery: Delivery) -> None:
+def _finish(segment: Segment, refused: RefusedFile) -> None:
     """No whole frame is left. What follows was never acknowledged, or is damaged: that is kept."""
     if segment.is_damaged():
-        delivery.refused.add_damaged(segment.path, segment.delivered, segment.remainder())
+        refused.add_damaged(segment.path, segment.delivered, segment.remainder())
     segment.path.unlink(missing_ok=True)

@@ -85,6 +85,10 @@ class Segment:
             at = frame.end - self.delivered
         return frames
 
+    def entry(self, frame: Frame) -> str:
+        """The name of one of its frames."""
+        return f"{self.path.name}:{frame.offset}"
+
     def advance(self, to: int) -> None:
         """Frames up to here are in the repository, or set aside."""
         os.pwrite(self.file, _DELIVERED.pack(to), len(_LETTERS))

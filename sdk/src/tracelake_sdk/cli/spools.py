@@ -1,0 +1,99 @@
+"""`record flush` and `record refused`: what waits in a spool, and what was refused, with its reason and how it is sent again."""
+
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+
+import typer
+from pydantic import ValidationError
+
+from tracelake_sdk.cli.invocation import again
+from tracelake_sdk.cli.printing import Cell, Column, clean, counted, instant, print_json, print_table, say
+from tracelake_sdk.cli.repositories import opened, spool_of, spool_words, target_words
+from tracelake_sdk.emitter import FlushReport, SetAside, flush_folder, send_again, set_aside
+from tracelake_sdk.emitter.setting_aside import REFUSED, damaged_parts
+from tracelake_sdk.records import MetadataTarget
+
+_COLUMNS = [Column("refused"), Column("kind"), Column("target"), Column("run"), Column("code"), Column("reason", folds=True)]
+
+
+def flush(*, refused: bool, url: str | None, tenant: str | None, spool: Path | None, as_json: bool) -> None:
+    """What is left because the repository does not answer is exit code 1, and what is refused again."""
+    folder = spool or spool_of(url)
+    sent: FlushReport | None = None
+    report = FlushReport()
+    with opened(url, tenant) as (repository, _):
+        if refused:
+            sent = send_again(folder, repository)  # first: it is older, and what is refused now need not be sent twice
+        if sent is None or sent.problem is None:
+            report = flush_folder(folder, repository)
+    aside = set_aside(folder)
+    problem = report.problem or (sent.problem if sent else None)
+    if as_json:
+        told = {**asdict(report), "problem": problem, "spool": str(folder), "set_aside": [asdict(line) for line in aside]}
+        print_json(told | ({"again": asdict(sent.delivered)} if sent else {}))
+    else:
+        _print_flush(report, sent, folder, len(aside), problem)
+        if aside:
+            say(f"  {again('record', 'refused', *spool_words(url, spool))}")
+    if problem is not None or (sent is not None and sent.delivered.refused):
+        raise typer.Exit(1)
+
+
+def _print_flush(report: FlushReport, sent: FlushReport | None, folder: Path, aside: int, problem: dict[str, Any] | None) -> None:
+    if sent is not None:
+        done = sent.delivered
+        if done.entries or aside:
+            say(f"Of what was refused before: {counted(done.stored, 'record')} stored, {done.same} known already, {done.refused} refused again.")
+        else:
+            say("Nothing was refused before.")
+    done = report.delivered
+    say(f"{counted(done.stored, 'record')} stored, {done.same} known already, {done.refused} refused.")
+    if report.living:
+        say(f"Processes that run and deliver their own: {report.living}.")
+    if problem is not None:
+        say(f"The rest stays: {clean(str(problem.get('detail')))}")
+    if aside:
+        say(f"{counted(aside, 'record')} set aside in {folder / REFUSED}.")
+
+
+def refused(*, limit: int, url: str | None, spool: Path | None, as_json: bool) -> None:
+    """Without the repository: that it does not answer is no reason not to see it."""
+    folder = spool or spool_of(url)
+    aside = sorted(set_aside(folder), key=lambda line: line.at, reverse=True)
+    damaged = damaged_parts(folder)
+    if as_json:
+        print_json({"spool": str(folder), "refused": len(aside), "items": [asdict(line) for line in aside[:limit]], "damaged": [str(path) for path in damaged]})
+        return
+    if aside:
+        print_table(_COLUMNS, [_row(line) for line in aside[:limit]])
+        say()
+        if len(aside) > limit:
+            say(f"These are the newest of {counted(len(aside), 'record')}.")
+        say("Once the cause is mended, this sends them again:")
+        say(f"  {again('record', 'flush', '--refused', *spool_words(url, spool))}")
+    else:
+        say("No record is set aside.")
+    for path in damaged:
+        say(f"Part of a spool was damaged, and is kept as it was found: {path}")
+
+
+def _row(line: SetAside) -> list[Cell]:
+    record, context = _object(line.record), _object(line.context)
+    problem = line.problem
+    return [
+        instant(datetime.fromisoformat(line.at)), clean(str(record.get("kind", ""))), _target(record), clean(str(context.get("run_id") or "")),
+        clean(str(problem.get("code", ""))), clean(str(problem.get("detail", ""))),
+    ]  # fmt: skip
+
+
+def _target(record: dict[str, Any]) -> str:
+    try:
+        return clean(target_words(MetadataTarget.model_validate(record.get("target"))))
+    except ValidationError:
+        return ""  # refused since it is no record
+
+
+def _object(told: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", told) if isinstance(told, dict) else {}
