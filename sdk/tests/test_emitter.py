@@ -167,6 +167,26 @@ def test_a_record_that_breaks_the_repository_is_found_and_set_aside(tmp_path: Pa
     assert [line.record["payload"]["rows"] for line in set_aside(tmp_path)] == [7]
 
 
+def test_a_record_that_breaks_the_repository_and_was_left_behind_is_in_nobodys_way(tmp_path: Path) -> None:
+    repository = Faulty()
+    repository.before = _down
+    first = Emitter(repository, tmp_path)
+    for number in (6, 7, 8):
+        first.emit(_record(number), CONTEXT)
+    first.close(LONG)
+
+    def breaks(records: Sequence[MetadataRecord]) -> None:
+        if any(record.payload["rows"] == 7 for record in records):
+            raise ValueError("a bug")
+
+    repository.before = breaks
+    with Emitter(repository, tmp_path) as second:
+        second.emit(_record(9), CONTEXT)
+        assert second.flush(LONG)
+    assert repository.rows() == [6, 8, 9]
+    assert [line.record["payload"]["rows"] for line in set_aside(tmp_path)] == [7]
+
+
 def test_a_batch_that_is_too_large_is_sent_in_parts(tmp_path: Path) -> None:
     repository = Faulty()
 

@@ -27,6 +27,7 @@ class Courier:
         self._repository: MetadataRepository = repository
         self._delivery: Delivery = Delivery(repository, RefusedFile(spool.folder, spool.owner))
         self._adopted: bool = False  # what dead processes left is delivered
+        self._tried: dict[str, Delivery] = {}
         self._waits: int = 0         # in a row
         self._flushing: int = 0      # how many wait for it
         self._progress: threading.Condition = threading.Condition()
@@ -91,7 +92,7 @@ class Courier:
             self.spool.close()  # else it is inside a call, and the kernel closes when the process ends
 
     def _adopt(self) -> None:
-        report = flush_folder(self.spool.folder, self._repository, stopping=self._stopping.is_set)
+        report = flush_folder(self.spool.folder, self._repository, stopping=self._stopping.is_set, tried=self._tried)
         if report.problem is not None:
             raise Waits(report.problem)
         self._adopted = True

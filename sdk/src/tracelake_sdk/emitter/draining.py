@@ -25,9 +25,15 @@ def _never() -> bool:
     return False
 
 
-def flush_folder(folder: Path, repository: MetadataRepository, *, stopping: Callable[[], bool] = _never) -> FlushReport:
-    """Everything of every dead process, oldest first; stops at the first answer that the repository does not take anything now."""
+def flush_folder(
+    folder: Path, repository: MetadataRepository, *, stopping: Callable[[], bool] = _never, tried: dict[str, Delivery] | None = None,
+) -> FlushReport:
+    """Everything of every dead process, oldest first; stops at the first answer that the repository does not take anything now.
+
+    Who flushes again and again gives the same `tried`, which knows how often the repository failed at a record without saying why.
+    """
     delivered, living = Delivered(), 0
+    tried = {} if tried is None else tried
     for name in owner_names(folder):
         if stopping():
             break
@@ -36,7 +42,7 @@ def flush_folder(folder: Path, repository: MetadataRepository, *, stopping: Call
             living += 1
             continue
         refused = RefusedFile(folder, name)
-        delivery = Delivery(repository, refused)
+        delivery = tried.setdefault(name, Delivery(repository, refused))
         try:
             for path in owner.segments():
                 delivered = _drain(path, delivery, refused, delivered, stopping)
