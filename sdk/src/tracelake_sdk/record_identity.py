@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from typing import Any
 
 from tracelake_sdk.kinds import Kind
@@ -29,9 +30,10 @@ def at_path(document: Any, steps: list[str]) -> Any:
 
 
 class Fingerprints:
-    """What tells records of one context apart, and whether two say the same."""
+    """What tells records of one context apart, and whether two say the same; `spell` gives the bytes of `canonical`."""
 
-    def __init__(self, context: MetadataContext) -> None:
+    def __init__(self, context: MetadataContext, *, spell: Callable[[Any], bytes] = canonical) -> None:
+        self._spell: Callable[[Any], bytes] = spell
         self._tenant: str = context.tenant
         self._run_id: str | None = context.run_id
         self._context: bytes = canonical(context.model_dump(mode="json"))
@@ -40,7 +42,7 @@ class Fingerprints:
     def said(self, record: MetadataRecord) -> bytes:
         """All of it but for `produced_at` and the schema's version, which a repetition may have otherwise; as JSON."""
         source, schema, table = record.target.key
-        return canonical({
+        return self._spell({
             "target": {"source_id": source, "schema": schema, "table": table, "extras": record.target.extras},
             "kind": record.kind,
             "payload": record.payload,
@@ -69,7 +71,7 @@ class Fingerprints:
         rest: list[Any] = [[payload.get("window_start"), payload.get("window_end")], payload.get("slice_filter"), own]
         if self._run_id is None:
             rest += [record.produced_at.isoformat(), content.hex()]
-        return hashlib.sha256(self._beginning(record) + canonical(rest)[1:]).digest()
+        return hashlib.sha256(self._beginning(record) + self._spell(rest)[1:]).digest()
 
     def _beginning(self, record: MetadataRecord) -> bytes:
         """What many records have in common."""

@@ -22,6 +22,9 @@ _PLAIN = frozenset({int, bool, type(None)})
 def _storable(value: Any) -> Any:
     """Refuses what not every repository can carry: NUL, halves of surrogate pairs, and numbers that JSON has no word for."""
     kind = type(value)
+    if kind is dict:
+        _storable_entries(value)
+        return value
     if kind in _PLAIN or (kind is str and value.isascii() and "\0" not in value):
         return value
     match value:

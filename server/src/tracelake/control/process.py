@@ -1,6 +1,5 @@
 """One control process: the HTTP interface and its housekeeping. Any number of them run side by side; none leads."""
 
-import gc
 import threading
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -44,7 +43,7 @@ from tracelake.control.records.tails import RECORDS_STORED, Tails
 from tracelake.control.registry.read_roles import Reading
 from tracelake.control.registry.record_sight import RegisteredSight
 from tracelake.control.registry.snapshots import Snapshots
-from tracelake.control.serving import HttpServer
+from tracelake.control.serving import HttpServer, settle
 from tracelake.control.tasks.asking import Asking
 from tracelake.control.tasks.canceling import Cancels
 from tracelake.control.tasks.claiming import Claims
@@ -263,7 +262,7 @@ def run(settings: Settings) -> None:
     control = Control(settings, watch=watch_for(settings.chaos.kill_at))
     control.start()
     server = ControlServer(control)
-    gc.freeze()  # what was built at the start lives as long as the process; looking through it would delay a claim by milliseconds
+    settle()
     try:
         server.run()
     finally:

@@ -1,6 +1,5 @@
 """The records service by itself: metadata records and kinds, with its own database and tokens, and no table of anything else."""
 
-import gc
 
 import structlog
 
@@ -21,7 +20,7 @@ from tracelake.control.records.desk import RecordDesk
 from tracelake.control.records.keeping import RecordKeeping
 from tracelake.control.records.service import Records
 from tracelake.control.records.tails import RECORDS_STORED, Tails
-from tracelake.control.serving import HttpServer
+from tracelake.control.serving import HttpServer, settle
 from tracelake.logging_setup import configure_logging
 from tracelake.settings import Settings
 from tracelake.storage.opening import open_storage
@@ -95,7 +94,7 @@ def run(settings: Settings) -> None:
     alone = RecordsAlone(settings, watch=watch_for(settings.chaos.kill_at))
     alone.start()
     server = RecordsServer(alone)
-    gc.freeze()  # what was built at the start lives as long as the process
+    settle()
     try:
         server.run()
     finally:

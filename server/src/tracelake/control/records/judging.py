@@ -8,6 +8,7 @@ from uuid import UUID
 
 from tracelake.control.records.catalogs import Catalog
 from tracelake.control.records.lines import Lines, Sameness, array_literal, datasets_of, retention_class
+from tracelake.control.records.spelling import spelt
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.kinds import Kind
 from tracelake_sdk.record_identity import Fingerprints, canonical
@@ -38,7 +39,7 @@ class Judging:
         at: datetime,
     ) -> tuple[list[StoreResult], list[Candidate]]:  # fmt: skip
         """A result each, of which those of candidates are still to be said."""
-        lines, fingerprints = Lines(org, context, at), Fingerprints(context)
+        lines, fingerprints = Lines(org, context, at), Fingerprints(context, spell=spelt)
         kinds: dict[tuple[str, int | None], tuple[Kind, str]] = {}
         results: list[StoreResult] = []
         good: list[Candidate] = []

@@ -9,12 +9,10 @@ from uuid import UUID
 from tracelake_sdk.kinds import Kind
 from tracelake_sdk.record_identity import canonical
 from tracelake_sdk.record_matching import own_window
-from tracelake_sdk.records import WINDOW_SIDES, MetadataContext, MetadataRecord
+from tracelake_sdk.records import MetadataContext, MetadataRecord
 
 LAKE = "lake"  # the source of targets that are datasets
 _NOTHING = r"\N"
-_OPEN = (None, None)
-_NO_WINDOW = f"{_NOTHING}\t{_NOTHING}"
 
 
 class Sameness(NamedTuple):
@@ -54,6 +52,8 @@ def datasets_of(record: MetadataRecord) -> list[UUID]:
     """The datasets that a record is about: its target, and the one that it names in `extras.dataset`."""
     target = record.target.table if record.target.source_id == LAKE else None
     named = record.extras.get("dataset")
+    if target is None and named is None:
+        return []
     found = {_uuid(target), _uuid(named.get("uuid") if isinstance(named, dict) else None)}
     return sorted(id for id in found if id is not None)
 
@@ -85,15 +85,8 @@ def _target_cell(target: tuple[str, str, str]) -> str:
 
 def _window(payload: dict[str, Any]) -> str:
     """Both sides, as cells."""
-    sides = payload.get("window_start"), payload.get("window_end")
-    if sides == _OPEN:
-        return _NO_WINDOW
-    return _spelt_window(*(side if isinstance(side, str) else None for side in sides))
-
-
-@lru_cache(maxsize=10_000)
-def _spelt_window(*sides: str | None) -> str:
-    return "\t".join(side.isoformat() if side else _NOTHING for side in own_window(dict(zip(WINDOW_SIDES, sides, strict=True))))
+    start, end = own_window(payload)
+    return f"{start.isoformat() if start else _NOTHING}\t{end.isoformat() if end else _NOTHING}"
 
 
 def array_literal(ids: list[UUID]) -> str | None:

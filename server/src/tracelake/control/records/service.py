@@ -301,18 +301,20 @@ def _page(found: Iterator[StoredRecord], limit: int) -> RecordPage:
 
 def _newest(new: list[Candidate]) -> list[Newest]:
     """One a kind and target, in the order in which everybody locks them."""
-    newest: dict[tuple[str, UUID], Candidate] = {}
+    newest: dict[tuple[str, tuple[str, str, str]], Candidate] = {}
     for candidate in new:
-        key = (candidate.record.kind, target_key(candidate.record.target.key))
-        known = newest.get(key)
-        if known is None or (known.record.produced_at, known.sameness.id) < (candidate.record.produced_at, candidate.sameness.id):
+        key = candidate.record.kind, candidate.record.target.key
+        known = newest.setdefault(key, candidate)
+        if (known.record.produced_at, known.sameness.id) < (candidate.record.produced_at, candidate.sameness.id):
             newest[key] = candidate
-    return [
+    told = [
         Newest(
-            kind, target, one.record.produced_at, one.sameness.id, one.sameness.retention_class, one.record.target.model_dump_json(), one.dataset_ids
+            kind, target_key(target), one.record.produced_at, one.sameness.id, one.sameness.retention_class, one.record.target.model_dump_json(),
+            one.dataset_ids,
         )
-        for (kind, target), one in sorted(newest.items())
-    ]
+        for (kind, target), one in newest.items()
+    ]  # fmt: skip
+    return sorted(told, key=lambda one: (one.kind, one.target_key))
 
 
 def _result(candidate: Candidate, content: bytes, id: UUID) -> StoreResult:

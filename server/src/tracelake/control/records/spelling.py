@@ -1,0 +1,23 @@
+"""The canonical JSON of records, byte for byte as the SDK spells it, by an encoder that takes a third of the time. Pure."""
+
+from typing import Any
+
+import orjson
+
+from tracelake_sdk.record_identity import canonical
+
+# The two differ where a number is very large or small: 1e16 and 1e+16, 0.00001 and 1e-05. Such a number ends in an exponent of up to
+# three digits; with all digits alike and all ends alike, three searches find it. A text that looks like one costs time and nothing else.
+_ALIKE = bytes.maketrans(b"0123456789]}", b"0000000000,,")
+_SMALL = b"0.0000"
+
+
+def spelt(value: Any) -> bytes:
+    try:
+        found = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:  # a whole number of more than 64 bits, or what JSON has no word for, which the other one says
+        return canonical(value)
+    shape = found.translate(_ALIKE, b"-") + b","
+    if b"0e0," in shape or b"0e00," in shape or b"0e000," in shape or _SMALL in found:
+        return canonical(value)
+    return found
