@@ -360,8 +360,8 @@ def test_an_emit_beside_a_close_is_not_lost(tmp_path: Path) -> None:
     thread = threading.Thread(target=work)
     thread.start()
     while thread.is_alive():
-        emitter.close()
-    emitter.close()
+        emitter.close(LONG)
+    emitter.close(LONG)
     assert flush_folder(tmp_path, repository).living == 0
     assert sorted(repository.rows()) == list(range(500))
     assert not list(tmp_path.iterdir())
@@ -408,7 +408,7 @@ def test_a_closed_emitter_takes_records_again(tmp_path: Path) -> None:
     emitter = Emitter(repository, tmp_path)
     for number in range(3):
         emitter.emit(_record(number), CONTEXT)
-        emitter.close()
+        emitter.close(LONG)
     assert repository.rows() == [0, 1, 2]
     assert emitter.status().stored == 3
     assert len(repository.query(RecordFilters(), CONTEXT)) == 3
@@ -428,4 +428,4 @@ def test_a_disk_that_cannot_be_written_while_something_is_set_aside_is_waited_fo
     assert emitter.flush(LONG)
     assert repository.rows() == [1]
     assert len(set_aside(tmp_path)) == 1
-    emitter.close()
+    emitter.close(LONG)

@@ -98,8 +98,10 @@ class Courier:
         self._adopted = True
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while True:
             self._work.clear()
+            if self._stopping.is_set():  # after the clearing: else it could take away what a stop has just set
+                return
             if not self.run_once():
                 self._pause()
 
