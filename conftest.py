@@ -8,6 +8,7 @@ import pytest
 from support.controls import Desk, running_control, served, settings_for
 from support.databases import StateDatabase, fresh_database, running_postgres
 from support.s3_servers import S3Server, running_s3
+from support.sizes import full
 
 from tracelake.embedded.postgres import EmbeddedPostgres
 from tracelake.logging_setup import configure_logging
@@ -15,7 +16,10 @@ from tracelake.logging_setup import configure_logging
 configure_logging()  # as the processes do: the console's own way of showing an error takes seconds
 
 # No test depends on wall time: a slow machine is not a failure.
-hypothesis.settings.register_profile("tracelake", deadline=None, print_blob=True)
+hypothesis.settings.register_profile(
+    "tracelake", deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    derandomize=not full(),  # every day the same examples; a proof's come from its seed
+)
 hypothesis.settings.load_profile("tracelake")
 
 # Long enough that no loop of a test's control interferes: tests call `run_once` themselves.
