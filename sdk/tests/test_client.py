@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from support.ports import refusing
 from support.wire import Asked, Said, serving
 
 from tracelake_sdk.client import Client
@@ -34,12 +35,6 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TRACELAKE_HOME", str(tmp_path))
     return tmp_path
-
-
-def free_url() -> str:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
 @pytest.mark.proves("X.1")
@@ -73,9 +68,9 @@ def test_the_home_tells_address_and_token(alone: Path) -> None:
 
 
 def test_the_environment_goes_before_the_home_and_an_argument_before_both(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (alone / "running.json").write_text(json.dumps({"api_url": free_url(), "pid": 1}))
     (alone / "credentials.json").write_text(json.dumps({"admin_token": "the-admin"}))
-    with serving(lambda asked: Said(200, ME)) as server:
+    with refusing() as nobody, serving(lambda asked: Said(200, ME)) as server:
+        (alone / "running.json").write_text(json.dumps({"api_url": nobody, "pid": 1}))
         monkeypatch.setenv("TRACELAKE_API_URL", server.url)
         monkeypatch.setenv("TRACELAKE_TOKEN", "from-the-environment\n")
         with Client() as client:
@@ -94,8 +89,7 @@ def test_the_token_of_the_home_stays_on_this_machine(alone: Path) -> None:
 def test_without_a_system_the_error_says_how_to_start_one(alone: Path) -> None:
     with pytest.raises(NotRunning, match=f"No Tracelake system runs in {alone}; start one with `tracelake up`"):
         Client()
-    url = free_url()
-    with Client(url, "t") as client, pytest.raises(NotRunning, match=f"Nothing answers at {url}"):
+    with refusing() as url, Client(url, "t") as client, pytest.raises(NotRunning, match=f"Nothing answers at {url}"):
         client.me()
 
 

@@ -15,10 +15,10 @@ import psutil
 import pyarrow as pa
 import pytest
 from support.databases import StateDatabase, fresh_database
+from support.ports import free_port
 from support.processes import Processes, running_processes, wait_until
 from support.queries import QueryLake, query_lake
 
-from tracelake.embedded.ports import free_port
 from tracelake_sdk.errors import QueryRefused, Unavailable
 from tracelake_sdk.rules import RuleMeasurement
 

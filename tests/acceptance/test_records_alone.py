@@ -13,10 +13,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from support.ports import free_port
 from support.processes import wait_until
 
 from tracelake.control.database.roles import close_database, create_database
-from tracelake.embedded.ports import free_port
 from tracelake.embedded.postgres import EmbeddedPostgres
 from tracelake.embedded.processes import Child
 from tracelake.embedded.readiness import is_ready

@@ -16,12 +16,12 @@ import pytest
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 from support.controls import EMIT, Desk, fresh_claim_id, served, succeeded
+from support.ports import free_port
 from support.processes import LONGEST, Processes, wait_until
 from support.sizes import size
 
 from tracelake.control import process
 from tracelake.control.api.app import create_app
-from tracelake.embedded.ports import free_port
 from tracelake.embedded.readiness import url_of
 from tracelake.worker.control_client import ControlClient
 from tracelake_sdk.events import EventDraft

@@ -2,11 +2,11 @@
 
 import pytest
 from support.accounting import account_for, ask, wait_until_quiet
+from support.ports import free_port
 from support.processes import AT_ONCE, KILLED, Processes, wait_until
 from support.sizes import size
 from support.workloads import ManySources
 
-from tracelake.embedded.ports import free_port
 from tracelake.embedded.readiness import url_of
 
 ONE_BY_ONE = {"TRACELAKE__WORKER__PREFETCH": "1"}  # so that no worker takes it all

@@ -9,8 +9,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from support.fetched import jars, run
+from support.ports import free_port
 from support.processes import AT_ONCE, wait_until
-from tracelake.embedded.ports import free_port
 from tracelake.embedded.processes import Child
 from tracelake_spark.java import find_java
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from urllib.request import urlopen
 
 from support.databases import StateDatabase
-from tracelake.embedded.ports import free_port
+from support.ports import free_port
 from tracelake.embedded.processes import Child
 from tracelake.embedded.readiness import is_ready, url_of
 from tracelake.worker.control_client import ControlClient

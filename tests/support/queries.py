@@ -10,7 +10,7 @@ from typing import Any
 from support.controls import running_control, served, settings_for
 from support.databases import StateDatabase
 from support.lakes import BRONZE, SCHEMA, Lake
-from tracelake.embedded.ports import free_port
+from support.ports import free_port
 from tracelake.query.process import QueryServer
 from tracelake.settings import Settings
 from tracelake_sdk.client import Client

@@ -11,8 +11,8 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from support.ports import free_port
 from support.processes import AT_ONCE, LONGEST, wait_until
-from tracelake.embedded.ports import free_port
 from tracelake.embedded.processes import Child
 from tracelake.settings import Settings, read_settings
 from tracelake.storage.contract import Storage, Watch
