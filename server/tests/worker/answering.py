@@ -21,6 +21,7 @@ class Speaker:
     url: str
     answers: list[bytes]
     requests: list[bytes] = field(default_factory=list)
+    connections: int = 0
 
     @property
     def bodies(self) -> list[bytes]:
@@ -33,6 +34,7 @@ def speaking(*answers: bytes) -> Iterator[Speaker]:
         speaker = Speaker(_url(listener), list(answers))
 
         def talk(connection: socket.socket) -> None:
+            speaker.connections += 1
             while (request := _request(connection)) is not None:
                 speaker.requests.append(request)
                 said = speaker.answers[min(len(speaker.requests), len(speaker.answers)) - 1]
@@ -66,12 +68,6 @@ def relaying(target: str, loses: Callable[[str, int], bool]) -> Iterator[str]:
     with _listening() as listener:
         _accept(listener, talk)
         yield _url(listener)
-
-
-def free_url() -> str:
-    """Where nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return _url(listener)
 
 
 def _url(listener: socket.socket) -> str:

@@ -46,9 +46,11 @@ def hire(desk: Desk, api_url: str) -> Iterator[Hire]:
 
 
 @pytest.fixture
-def workers(database: StateDatabase, tmp_path: Path) -> Iterator[Workers]:
+def workers(database: StateDatabase, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Workers]:
+    """With `BRISK` times, or those of the test's parameter."""
+    times: dict[str, float] = getattr(request, "param", BRISK)
     with ExitStack() as ending:
-        desk = ending.enter_context(running_control(settings_for(database, tmp_path / "home", tasks=BRISK), database))
+        desk = ending.enter_context(running_control(settings_for(database, tmp_path / "home", tasks=times), database))
         url = ending.enter_context(served(desk.control))
         yield Workers(desk, url, tmp_path, ending)
 

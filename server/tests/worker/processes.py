@@ -14,6 +14,8 @@ from tracelake_sdk.home import HomeFiles
 
 # A killed worker's tasks come back within a second.
 BRISK = {"lease_seconds": 1, "housekeeping_seconds": 0.05, "backoff_seconds": 0.05}
+# No lease ends by itself, however slow the machine is.
+PATIENT = BRISK | {"lease_seconds": 120}
 
 
 class Workers:
@@ -30,7 +32,7 @@ class Workers:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TRACELAKE")}
         given = {"TRACELAKE_HOME": str(self._folder / "empty"), "TRACELAKE__WORKER__API_URL": self.url, "TRACELAKE__WORKER__TOKEN": token, **environment}
         process = subprocess.Popen([sys.executable, "-m", "tracelake.main", "worker"], env=kept | given, stdout=log, stderr=log, cwd=self._folder)
-        self._ending.callback(process.wait, 10)
+        self._ending.callback(process.wait, 60)
         self._ending.callback(process.kill)
         return process
 

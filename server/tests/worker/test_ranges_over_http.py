@@ -70,7 +70,7 @@ def test_the_splitter_after_the_aggregator_is_the_identity_whoever_is_killed(wor
 @pytest.mark.proves("T9.1")
 def test_a_cursor_out_of_order_stops_its_line_until_somebody_resumes_it(workers: Workers):
     desk = workers.desk
-    desk.deploy(SEVENS)
+    desk.deploy(SEVENS, max_attempts=50)
     for _ in range(2):
         workers.start()
     tell(desk, 10, 30)
