@@ -117,7 +117,7 @@ def tail(
     kind: OnlyKinds = None,
     offset: Annotated[str | None, typer.Option("--offset", help="Behind what was seen; it prints the command. Left out: from the beginning.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many at once.")] = 100,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C, over broken connections too.")] = False,
     repository: Repository = None,
     tenant: Tenant = None,
     output: Output = Shown,

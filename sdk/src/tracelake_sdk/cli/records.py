@@ -1,7 +1,6 @@
 """`record`: emit facts, and read them: the newest, the history, a query, and the log as it grows."""
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import typer
 from pydantic import BaseModel, ConfigDict, ValidationError
+from rich.console import Console
 from rich.text import Text
 
 from tracelake_sdk.cli.invocation import again
@@ -17,12 +17,11 @@ from tracelake_sdk.cli.repositories import CLUSTER, WORKSPACE, opened, read_text
 from tracelake_sdk.emitter import Emitter, set_aside
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, RecordFilters, RecordPage, StoredRecord, StoreResult, TailPage, Window
+from tracelake_sdk.repository import following
 from tracelake_sdk.repository.admission import Admission
-from tracelake_sdk.repository.contract import MetadataRepository
 from tracelake_sdk.repository.opening import open_repository
 
 _COLUMNS = [Column("produced"), Column("kind"), Column("target"), Column("producer"), Column("run"), Column("payload", folds=True)]
-_A_LOOK = 1.0  # seconds between two looks of a tail that follows
 
 
 class _Entry(BaseModel):
@@ -172,34 +171,36 @@ def targets(kind: str | None, *, url: str | None, tenant: str | None, as_json: b
 
 def tail(*, kinds: list[str], offset: str | None, limit: int, follow: bool, url: str | None, tenant: str | None, as_json: bool) -> None:
     """As JSON, one line a page, with the offset to go on from."""
-    with opened(url, tenant) as (repository, context):
-        try:
-            while True:
-                page = _look(repository, context, offset, kinds, limit)
-                _print_tail(page, kinds, again_at=None if follow else page.offset, as_json=as_json, quiet=follow and not page.items)
-                if not follow:
-                    return
-                if offset == page.offset or not page.items:
-                    time.sleep(_A_LOOK)
-                offset = page.offset
-        except KeyboardInterrupt:
-            return  # who follows ends it so
-
-
-def _look(repository: MetadataRepository, context: MetadataContext, offset: str | None, kinds: list[str], limit: int) -> TailPage:
-    return repository.tail(context, offset, kinds=kinds, limit=limit)
-
-
-def _print_tail(page: TailPage, kinds: list[str], *, again_at: str | None, as_json: bool, quiet: bool) -> None:
-    if quiet:
+    if follow:
+        _follow(kinds, offset, limit, url, tenant, as_json=as_json)
         return
+    with opened(url, tenant) as (repository, context):
+        page = repository.tail(context, offset, kinds=kinds, limit=limit)
+    _print_tail(page, as_json=as_json)
+    if not as_json:
+        say(f"  {again('record', 'tail', *(word for kind in kinds for word in ('--kind', kind)), '--offset', page.offset)}")
+
+
+def _follow(kinds: list[str], offset: str | None, limit: int, url: str | None, tenant: str | None, *, as_json: bool) -> None:
+    try:
+        with opened(url, tenant) as (repository, context):
+            for page in following.follow(repository, context, offset, kinds=kinds, limit=limit, broken=_say_broken):
+                if page.items:
+                    _print_tail(page, as_json=as_json)
+    except KeyboardInterrupt:
+        return  # who follows ends it so
+
+
+def _say_broken(error: TracelakeError) -> None:
+    # On stderr, so that what is printed is records alone.
+    say(f"Cut off [{error.code}]; it goes on behind the last record as soon as there is an answer.", to=Console(stderr=True, markup=False, highlight=False))
+
+
+def _print_tail(page: TailPage, *, as_json: bool) -> None:
     if as_json:
         typer.echo(page.model_dump_json())
-        return
-    if page.items:
+    elif page.items:
         print_table(_COLUMNS, [_row(stored) for stored in page.items])
-    if again_at is not None:
-        say(f"  {again('record', 'tail', *(word for kind in kinds for word in ('--kind', kind)), '--offset', again_at)}")
 
 
 def _print_page(page: RecordPage, *, as_json: bool, next_words: Sequence[str] | None) -> None:

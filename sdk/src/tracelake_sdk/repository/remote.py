@@ -39,6 +39,7 @@ Answer = TypeVar("Answer")
 
 _MOST_AT_ONCE = 5_000
 _MOST_BYTES = 8 * 2**20  # of one bulk, unless one record is larger
+_NDJSON = "application/x-ndjson"
 _SILENCE_SECONDS = 60.0  # a stream that says nothing for so long is broken: the service sends a sign of life more often
 
 _DEFERRED = ConfigDict(defer_build=True)  # built when it is first used
@@ -129,23 +130,25 @@ class RemoteRepository:
         self._check(context)
         return self._get(_TAIL, "/v1/records/tail", {"offset": offset, "kinds": list(kinds), "limit": limit, "tenant": context.tenant})
 
-    def follow(self, context: MetadataContext, offset: str | None = None, *, kinds: Sequence[str] = ()) -> Iterator[TailPage]:
+    def follow(self, context: MetadataContext, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000) -> Iterator[TailPage]:
         """What was accepted behind an offset, and what is accepted from now on, for as long as the service stays; leave the loop to hang up.
 
-        When the connection ends, so does the iterator: begin again with the offset of the last page.
+        When the connection ends, so does the iterator: begin again with the offset of the last page, as `repository.following.follow` does.
         """
         self._check(context)
-        asked = _asked({"offset": offset, "kinds": list(kinds), "tenant": context.tenant, "follow": "true"})
+        asked = _asked({"offset": offset, "kinds": list(kinds), "limit": limit, "tenant": context.tenant, "follow": "true"})
         timeout = httpx2.Timeout(_SILENCE_SECONDS, connect=CONNECT_SECONDS)
         try:
             with self._http.stream("GET", "/v1/records/tail", params=asked, timeout=timeout) as response:
                 if not response.is_success:
                     response.read()
                     raise self._error(response)
+                if not response.headers.get("content-type", "").startswith(_NDJSON):
+                    raise self._stranger()
                 for line in response.iter_lines():
                     if line:
                         yield TailPage.model_validate_json(line)
-        except httpx2.TransportError as error:
+        except (httpx2.TransportError, ValidationError) as error:  # a line that is none was cut off
             raise RepositoryUnavailable(f"The stream from {self.api_url} broke; begin again behind the last page.") from error
 
     def _check(self, context: MetadataContext) -> None:
@@ -177,7 +180,10 @@ class RemoteRepository:
         try:
             return kind.validate_json(response.content)
         except ValidationError as error:
-            raise NotRunning(f"What answers at {self.api_url} is no Tracelake of this release; check its address.") from error
+            raise self._stranger() from error
+
+    def _stranger(self) -> NotRunning:
+        return NotRunning(f"What answers at {self.api_url} is no Tracelake of this release; check its address.")
 
     def _error(self, response: httpx2.Response) -> TracelakeError:
         found = error_in(response)

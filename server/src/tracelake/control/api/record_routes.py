@@ -44,7 +44,7 @@ router = APIRouter(prefix="/v1", tags=["records"])
 MOST_AT_ONCE = 10_000
 NDJSON = "application/x-ndjson"
 _BEAT_SECONDS = 15.0  # an empty line now and then, so that who hung up is noticed
-_STREAMED = 200       # records of a line
+_STREAMED = 200       # records of a line, at most
 
 Tenant = Annotated[str | None, Query(max_length=500, description="The token's own; another one is refused.")]
 Text = Annotated[str | None, Query(max_length=500)]
@@ -236,8 +236,9 @@ async def tail(
 
     if not follow:
         return await _answer(request, TailPage, look)
-    org, first = await _in_tails_thread(request, lambda desk, caller: (caller.org_id, look(desk, caller, offset, _STREAMED)))
-    pages = _pages(request, org, first, lambda behind: lambda desk, caller: look(desk, caller, behind, _STREAMED))
+    most = min(limit, _STREAMED)
+    org, first = await _in_tails_thread(request, lambda desk, caller: (caller.org_id, look(desk, caller, offset, most)))
+    pages = _pages(request, org, first, lambda behind: lambda desk, caller: look(desk, caller, behind, most))
     return StreamingResponse(_begun(pages, await anext(pages)), media_type=NDJSON)
 
 
