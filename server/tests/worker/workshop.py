@@ -95,6 +95,10 @@ class Workshop:
         until((self.folder / "started").exists)
         return thread
 
+    def hear(self) -> None:
+        """What control says of the leases, at once: else with the next heartbeat, a third of the lease later."""
+        self.worker.leases.run_once()
+
     def path(self, name: str) -> str:
         return str(self.folder / name)
 
@@ -120,7 +124,7 @@ def workshop(folder: Path, environment: dict[str, str], chaos: Chaos | None = No
             shop.close()
 
 
-def ended(thread: threading.Thread, seconds: float = 30) -> None:
+def ended(thread: threading.Thread, seconds: float = 60) -> None:
     thread.join(seconds)
     assert not thread.is_alive()
 
@@ -138,7 +142,7 @@ def processes_with(text: str) -> list[int]:
 
 
 def payload(
-    *, operator: str = "ingest_files", config: dict[str, Any], task: UUID | None = None, attempt: int = 1, lease_seconds: float = 5, timeout_seconds: int = 60,
+    *, operator: str = "ingest_files", config: dict[str, Any], task: UUID | None = None, attempt: int = 1, lease_seconds: float = 30, timeout_seconds: int = 60,
     update_strategy: str = "append", state: dict[str, Any] | None = None, batch: dict[str, Any] | None = None, posted: list[str] | None = None,
     inputs: list[dict[str, Any]] | None = None, scopes: list[Scope] | None = None, current: list[TableFile] | None = None, staging: str | None = None,
     base: int = 7,
@@ -177,7 +181,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def wait_gone(pids: list[int], seconds: float = 20) -> None:
+def wait_gone(pids: list[int], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while any(alive(pid) for pid in pids):
         assert time.monotonic() < deadline, "a process did not end"
