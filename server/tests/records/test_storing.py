@@ -20,7 +20,7 @@ from tracelake.control.records.repository import RecordService
 from tracelake.control.records.service import Records, Tenant
 from tracelake.control.records.store import sql
 from tracelake_sdk.kinds import Kind, Retention
-from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, MetadataTarget, PathFilter, RecordFilters, StoreResult
+from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, MetadataTarget, PathFilter, Quality, RecordFilters, StoreResult
 from tracelake_sdk.testing import MemoryRepository
 
 NOTE = Kind(name="note", owner="tests", description="Something was noted.", schema={"type": "object"})
@@ -108,6 +108,57 @@ def test_the_same_record_twice_in_a_bulk_is_stored_once(service: RecordService):
     assert results(answer) == ["stored", "same", "conflict"]
     assert {result.id for result in answer} == {answer[0].id}
     assert results(service.bulk_store([other, first], context())) == ["conflict", "same"]
+
+
+@pytest.mark.parametrize("alone_first", [True, False])
+def test_a_record_by_itself_lies_there_like_one_among_others(service: RecordService, database: StateDatabase, alone_first: bool):
+    hostile = "tab\t line\n return\r back\\slash \\N \\t \U0001f600 \"quote\""
+    dataset = str(uuid4())
+    target = MetadataTarget(source_id="lake", schema=hostile, table=dataset, extras={hostile: [hostile, None, 1.5]})
+
+    def told(number: int) -> MetadataRecord:
+        """Two that differ in what tells them apart and in nothing else."""
+        return note(1, target=target, said=hostile, slice_filter=number).model_copy(update={"quality": Quality.MEASURED, "extras": {"dataset": {"uuid": dataset}}})
+
+    told_in = MetadataContext(job_id=hostile, run_id=hostile, namespace=hostile, cluster="c", workspace="w", tenant="main", extras={hostile: hostile})
+    if alone_first:
+        service.store(told(1), told_in)
+    assert results(service.bulk_store([told(2), note(3)], told_in)) == ["stored", "stored"]
+    if not alone_first:
+        service.store(told(1), told_in)
+    kept = rows(
+        database,
+        "SELECT retention_class, org_id, kind, kind_version, target_key, source_id, schema_name, table_name, producer_id, produced_at, quality, window_start,"
+        " window_end, dataset_ids, job_id, run_id, namespace, cluster, workspace, context::text, replace(record::text, '\"slice_filter\":2', '\"slice_filter\":1')"
+        " FROM metadata_record WHERE source_id = 'lake'",
+    )
+    assert len(kept) == 2 and kept[0] == kept[1]
+    assert kept[0][6] == hostile and kept[0][15] == hostile
+    assert rows(database, "SELECT target::text, dataset_ids FROM metadata_latest WHERE target->>'source_id' = 'lake'") == [(target.model_dump_json(), [UUID(dataset)])]
+    assert service.latest(target, "note", told_in) is not None
+    assert [service.store(told(number), told_in).result for number in (1, 2)] == ["same", "same"]
+
+
+def test_one_by_one_and_in_bulks_at_once_each_identity_is_stored_once(service: RecordService):
+    """Over the same records and so the same targets, from both ends: nobody waits in a circle."""
+    days, barrier = list(range(20)), threading.Barrier(4)
+
+    def tell(number: int) -> list[StoreResult]:
+        order = days[:: 1 if number % 2 else -1]
+        barrier.wait()
+        if number < 2:
+            found = [service.store(note(day), context()) for day in order]
+        else:
+            found = [result for start in range(0, 20, 5) for result in service.bulk_store([note(day) for day in order[start : start + 5]], context())]
+        return [found[order.index(day)] for day in days]
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(tell, range(4)))
+    for day in days:
+        mine = [answer[day] for answer in answers]
+        assert sorted(results(mine)) == ["same", "same", "same", "stored"]
+        assert len({result.id for result in mine}) == 1
+    assert len(service.query(RecordFilters(), context())) == 20
 
 
 @pytest.mark.proves("M2.1")

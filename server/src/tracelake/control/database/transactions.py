@@ -158,6 +158,14 @@ class Database:
         except (PoolTimeout, OperationalError) as error:
             raise Unavailable("The state database does not answer; try again shortly.", retry_after=1) from error
 
+    @contextmanager
+    def at_once(self, name: str) -> Generator[Transaction]:
+        """For one statement that is a transaction by itself; it may be followed by looks."""
+        with self.looking() as tx:
+            self._watch(f"{name}:before_commit")
+            yield tx
+            self._watch(f"{name}:after_commit")
+
     def check(self) -> None:
         """Raises Unavailable unless the database answers."""
         with self.transaction("check") as tx:

@@ -1,6 +1,7 @@
 """Records as they go into the tables: what they are about, how long they stay, and their line of COPY. Pure."""
 
 import hashlib
+import re
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -12,7 +13,14 @@ from tracelake_sdk.record_matching import own_window
 from tracelake_sdk.records import MetadataContext, MetadataRecord
 
 LAKE = "lake"  # the source of targets that are datasets
+# The cells of a line, in their order.
+COLUMNS = (
+    "retention_class", "id", "org_id", "kind", "kind_version", "target_key", "source_id", "schema_name", "table_name", "producer_id", "produced_at",
+    "quality", "window_start", "window_end", "dataset_ids", "record", "job_id", "run_id", "namespace", "cluster", "workspace", "context", "stored_at",
+)  # fmt: skip
 _NOTHING = r"\N"
+_ESCAPED = re.compile(r"\\(.)")
+_MEANT = {"t": "\t", "n": "\n", "r": "\r"}
 
 
 class Sameness(NamedTuple):
@@ -76,6 +84,17 @@ class Lines:
             f"\t{record.producer_id}\t{produced_at}\t{record.quality.value if record.quality else _NOTHING}"
             f"\t{_window(record.payload)}\t{dataset_ids or _NOTHING}\t{_json_cell(spelt)}\t{self._rest}"
         )
+
+
+def cells_of(line: str) -> dict[str, str | None]:
+    """A line of COPY as values by column, for a statement that takes one record."""
+    return {column: _value(cell) for column, cell in zip(COLUMNS, line[:-1].split("\t"), strict=True)}
+
+
+def _value(cell: str) -> str | None:
+    if "\\" not in cell:
+        return cell
+    return None if cell == _NOTHING else _ESCAPED.sub(lambda found: _MEANT.get(found[1], found[1]), cell)
 
 
 @lru_cache(maxsize=10_000)

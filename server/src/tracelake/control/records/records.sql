@@ -49,6 +49,33 @@ SET produced_at = excluded.produced_at, record_id = excluded.record_id, retentio
     target = excluded.target, dataset_ids = excluded.dataset_ids
 WHERE (excluded.produced_at, excluded.record_id) > (newest.produced_at, newest.record_id)
 
+-- name: store_one
+-- A record by itself in one statement, which is a transaction: what take_identities, copy_records and set_latest do, in their order.
+WITH taken AS (
+    INSERT INTO record_identity (identity, content, record_id, retention_class)
+    VALUES (%(identity)s, %(content)s, %(id)s::uuid, %(retention_class)s) ON CONFLICT (identity) DO NOTHING RETURNING record_id
+), stored AS (
+    INSERT INTO metadata_record (
+        retention_class, id, org_id, kind, kind_version, target_key, source_id, schema_name, table_name, producer_id, produced_at, quality,
+        window_start, window_end, dataset_ids, record, job_id, run_id, namespace, cluster, workspace, context, stored_at
+    )
+    SELECT %(retention_class)s, record_id, %(org_id)s::uuid, %(kind)s, %(kind_version)s::integer, %(target_key)s::uuid, %(source_id)s, %(schema_name)s,
+           %(table_name)s, %(producer_id)s, %(produced_at)s::timestamptz, %(quality)s, %(window_start)s::timestamptz, %(window_end)s::timestamptz,
+           %(dataset_ids)s::uuid[], %(record)s::json, %(job_id)s, %(run_id)s, %(namespace)s, %(cluster)s, %(workspace)s, %(context)s::json,
+           %(stored_at)s::timestamptz
+    FROM taken
+), told AS (
+    INSERT INTO metadata_latest AS newest (org_id, kind, target_key, produced_at, record_id, retention_class, target, dataset_ids)
+    SELECT %(org_id)s::uuid, %(kind)s, %(target_key)s::uuid, %(produced_at)s::timestamptz, record_id, %(retention_class)s, %(target)s::json,
+           %(dataset_ids)s::uuid[]
+    FROM taken
+    ON CONFLICT (org_id, kind, target_key) DO UPDATE
+    SET produced_at = excluded.produced_at, record_id = excluded.record_id, retention_class = excluded.retention_class,
+        target = excluded.target, dataset_ids = excluded.dataset_ids
+    WHERE (excluded.produced_at, excluded.record_id) > (newest.produced_at, newest.record_id)
+)
+SELECT record_id FROM taken
+
 -- name: latest
 SELECT record.id, record.kind_version, record.stored_at, record.record::text AS record, record.context::text AS context,
        (SELECT count(*) FROM metadata_kind WHERE metadata_kind.org_id = %(org)s) AS kinds

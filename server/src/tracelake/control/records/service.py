@@ -130,10 +130,17 @@ class Records:
             return results
         for retention_class in {candidate.sameness.retention_class for candidate in good}:
             self._partitions.ensure(retention_class, good[0].sameness.id, good[-1].sameness.id)
-        stored = self._keep(tenant, good, results)
+        stored = self._keep_one(good[0], results) if len(good) == 1 else self._keep(tenant, good, results)
         if stored:
             self.told(tenant.org)
         return results
+
+    def _keep_one(self, told: Candidate, results: list[StoreResult]) -> int:
+        with self.database.at_once("store_records") as tx:
+            stored = store.store_one(tx, sameness=told.sameness, line=told.line, target=told.record.target.model_dump_json())
+            kept = (told.sameness.content, told.sameness.id) if stored else store.identities(tx, [told.sameness.identity])[told.sameness.identity]
+        results[told.place] = _result(told, *kept)
+        return int(stored)
 
     def _keep(self, tenant: Tenant, good: list[Candidate], results: list[StoreResult]) -> int:
         first: dict[bytes, Candidate] = {}

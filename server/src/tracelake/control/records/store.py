@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Transaction
-from tracelake.control.records.lines import Newest, Sameness
+from tracelake.control.records.lines import Newest, Sameness, cells_of
 from tracelake.control.records.searches import Search, Sight
 
 sql = load(__name__, "records.sql")
@@ -83,6 +83,11 @@ def take_identities(tx: Transaction, told: Sequence[Sameness]) -> list[bytes]:
 def identities(tx: Transaction, identities: list[bytes]) -> dict[bytes, tuple[bytes, UUID]]:
     """Content and record of each."""
     return {identity: (content, id) for identity, content, id in tx.tuples(sql["identities"], identities=identities)}
+
+
+def store_one(tx: Transaction, *, sameness: Sameness, line: str, target: str) -> bool:
+    """Whether it is stored; otherwise its identity is somebody else's already. `target` is JSON."""
+    return tx.value(sql["store_one"], **cells_of(line), identity=sameness.identity, content=sameness.content, target=target) is not None
 
 
 def copy_records(tx: Transaction, lines: Iterable[str]) -> None:
