@@ -141,6 +141,14 @@ def test_a_port_is_kept_until_somebody_else_takes_it(tmp_path: Path) -> None:
     assert is_free(free_port())
 
 
+def test_two_ports_of_a_home_are_never_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracelake.embedded.ports.random.sample", lambda ports, number: list(ports)[:number])
+    first, second = kept_port(tmp_path / "api.port"), kept_port(tmp_path / "query.port")
+    assert first != second
+    (tmp_path / "query.port").write_text(f"{first}\n")
+    assert kept_port(tmp_path / "api.port") == first != kept_port(tmp_path / "query.port")
+
+
 def test_a_folder_is_locked_for_one_and_names_its_holder(tmp_path: Path) -> None:
     first, second = FolderLock(tmp_path / "new" / "lock"), FolderLock(tmp_path / "new" / "lock")
     first.take("taken")
