@@ -10,6 +10,7 @@ import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+from tracelake.embedded.files import write_whole
 from tracelake.embedded.supervisor import Commands, Supervisor
 from tracelake.settings import read_settings
 from tracelake_sdk.home import HomeFiles
@@ -22,7 +23,7 @@ def commands() -> Commands:
 def remember(name: str) -> None:
     """What the child was given, for the test to look at."""
     given = {key: value for key, value in os.environ.items() if key.startswith("TRACELAKE")}
-    (Path(os.environ["TRACELAKE_HOME"]) / f"{name}.given.json").write_text(json.dumps(given))
+    write_whole(Path(os.environ["TRACELAKE_HOME"]) / f"{name}.given.json", json.dumps(given))
 
 
 class Ready(BaseHTTPRequestHandler):
@@ -38,7 +39,7 @@ def control() -> None:
     remember("control")
     files = HomeFiles(Path(os.environ["TRACELAKE_HOME"]))
     if not files.credentials.exists():
-        files.credentials.write_text(json.dumps({"admin_token": "the-admin", "worker_token": "the-worker", "query_token": "the-query"}))
+        write_whole(files.credentials, json.dumps({"admin_token": "the-admin", "worker_token": "the-worker", "query_token": "the-query"}))
     HTTPServer(("127.0.0.1", int(os.environ["TRACELAKE__API__PORT"])), Ready).serve_forever()
 
 

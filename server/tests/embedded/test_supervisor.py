@@ -31,6 +31,7 @@ from .watching import begun, eventually
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
 STAND_INS = Commands(*((sys.executable, str(STAND_IN), part) for part in ("control", "worker", "query")))
+REAL: dict[str, Any] = {"program": ("-m", "tracelake.main", "up"), "ready": "Tracelake is up at http"}
 PARTS = ("supervisor", "postgres", "control", "worker", "query")
 
 
@@ -60,13 +61,21 @@ def runs(home: Path) -> int | None:
     return json.loads(file.read_text())["pid"] if file.exists() else None
 
 
+def said(home: Path) -> str:
+    """What the last supervisor process of the home has said until now."""
+    return home.with_name("said").read_text()
+
+
 @contextmanager
-def up(home: Path, *, program: tuple[str, ...] = (str(STAND_IN), "up")) -> Generator[subprocess.Popen[str]]:
+def up(home: Path, *, program: tuple[str, ...] = (str(STAND_IN), "up"), ready: str = "ready http") -> Generator[subprocess.Popen[str]]:
     """A supervisor in a process of its own that has said that it is ready."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TRACELAKE__")} | {"TRACELAKE_HOME": str(home)}
-    with subprocess.Popen([sys.executable, *program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    with (
+        home.with_name("said").open("w") as says,
+        subprocess.Popen([sys.executable, *program], stdout=says, stderr=subprocess.PIPE, text=True, env=environment) as process,
+    ):
         try:
-            assert eventually(lambda: runs(home) == process.pid or process.poll() is not None)
+            assert eventually(lambda: (runs(home) == process.pid and ready in said(home)) or process.poll() is not None)
             assert process.poll() is None, process.communicate()
             yield process
         finally:
@@ -96,9 +105,9 @@ def test_up_starts_everything_and_a_signal_stops_everything(home: Path) -> None:
             assert tuple(processes) == PARTS
             assert all(identity.alive for identity in processes.values())
             process.send_signal(request)
-            said, complained = process.communicate(timeout=60)
+            _, complained = process.communicate(timeout=60)
             assert (process.returncode, complained) == (0, "")
-            assert said.endswith(f"ready {running['api_url']}\n")
+            assert said(home).endswith(f"ready {running['api_url']}\n")
         assert not any(identity.alive for identity in processes.values())
         assert not HomeFiles(home).running.exists()
         assert not (home / "state.json").exists()
@@ -325,30 +334,30 @@ class TestTheWholeSystem:
     """With the real control and worker."""
 
     def test_up_answers_and_stops_cleanly(self, home: Path) -> None:
-        with up(home, program=("-m", "tracelake.main", "up")) as process:
+        with up(home, **REAL) as process:
             processes = identities(home)
             assert tuple(processes) == PARTS
             assert api_answers(home)
             assert HomeFiles(home).admin_token()
             process.send_signal(signal.SIGINT)
-            said, complained = process.communicate(timeout=60)
+            _, complained = process.communicate(timeout=60)
             assert (process.returncode, complained) == (0, "")
-            assert "Tracelake is up at http://127.0.0.1:" in said
-            assert said.endswith("Tracelake has stopped.\n")
+            assert "Tracelake is up at http://127.0.0.1:" in said(home)
+            assert said(home).endswith("Tracelake has stopped.\n")
         assert not any(identity.alive for identity in processes.values())
 
     def test_after_a_kill_the_next_up_has_the_same_address_and_token(self, home: Path) -> None:
-        with up(home, program=("-m", "tracelake.main", "up")) as process:
+        with up(home, **REAL) as process:
             first, files = identities(home), HomeFiles(home)
             before = files.api_url(), files.admin_token()
             process.kill()
         assert eventually(lambda: not any(identity.alive for identity in first.values()))
-        with up(home, program=("-m", "tracelake.main", "up")):
+        with up(home, **REAL):
             assert (files.api_url(), files.admin_token()) == before
             assert api_answers(home)
 
     def test_a_control_that_was_killed_answers_again_at_the_same_address(self, home: Path) -> None:
-        with up(home, program=("-m", "tracelake.main", "up")):
+        with up(home, **REAL):
             before, address = identities(home), HomeFiles(home).api_url()
             os.kill(before["control"].pid, signal.SIGKILL)
             assert eventually(lambda: identities(home)["control"] != before["control"] and api_answers(home))
