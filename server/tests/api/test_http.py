@@ -21,7 +21,7 @@ from tracelake_sdk.tasks import ClaimRequest, CompleteRequest, TaskPayload
 @pytest.fixture
 def admin(desk: Desk, api_url: str):
     token = HomeFiles(desk.control.settings.home).admin_token()
-    with httpx2.Client(base_url=api_url, headers={"Authorization": f"Bearer {token}"}) as client:
+    with httpx2.Client(base_url=api_url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
         yield client
 
 
@@ -47,7 +47,7 @@ def claim_body(room: int = 10, wait_s: float = 0, claim_id: str | None = None) -
 @pytest.mark.parametrize("header", [None, "", "Bearer", "Basic abc", "Bearer tl_wrong", "Bearer a.b.c"])
 def test_a_call_without_a_valid_token_is_401(api_url: str, path: str, header: str | None):
     body = {"/internal/task-claim": claim_body().model_dump_json(), "/internal/task-complete": '{"items": []}'}.get(path, '{"worker": "w", "fences": []}')
-    answer = httpx2.post(api_url + path, content=body, headers={"Authorization": header} if header is not None else {})
+    answer = httpx2.post(api_url + path, content=body, headers={"Authorization": header} if header is not None else {}, timeout=60)
     assert answer.status_code == 401
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["code"] == "unauthenticated"
@@ -204,19 +204,19 @@ def test_metrics_say_how_deep_the_queue_is_and_that_every_event_is_accounted_for
     desk.ask()
     [task] = desk.claim()
     desk.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=v)) for v in range(3)]))
-    text = httpx2.get(api_url + "/metrics").text
+    text = httpx2.get(api_url + "/metrics", timeout=60).text
     assert 'tracelake_tasks{state="queued"} 3.0' in text
     assert "tracelake_events_unaccounted 0.0" in text
     desk.query("ALTER TABLE event_ledger DISABLE TRIGGER ALL")
     desk.query("DELETE FROM event_ledger")
-    assert "tracelake_events_unaccounted 3.0" in httpx2.get(api_url + "/metrics").text
+    assert "tracelake_events_unaccounted 3.0" in httpx2.get(api_url + "/metrics", timeout=60).text
 
 
 def test_the_api_describes_itself(api_url: str):
-    paths = httpx2.get(api_url + "/openapi.json").json()["paths"]
+    paths = httpx2.get(api_url + "/openapi.json", timeout=60).json()["paths"]
     assert {"/v1/dags", "/v1/runs", "/v1/tasks/{task_id}/cancel", "/internal/task-claim"} <= set(paths)
-    assert httpx2.get(api_url + "/healthz").json() == {"status": "alive"}
-    assert httpx2.get(api_url + "/readyz").json() == {"status": "ready"}
+    assert httpx2.get(api_url + "/healthz", timeout=60).json() == {"status": "alive"}
+    assert httpx2.get(api_url + "/readyz", timeout=60).json() == {"status": "ready"}
 
 
 def test_a_batch_beyond_the_bound_is_refused(worker: httpx2.Client):

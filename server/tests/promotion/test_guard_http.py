@@ -84,7 +84,7 @@ MALFORMED: list[tuple[str, str, dict[str, object] | None]] = [
 def test_a_request_that_does_not_fit_is_a_problem_and_no_force_flag_exists(lake: Lake, client: Client):
     token = HomeFiles(lake.control.settings.home).admin_token()
     for method, path, body in MALFORMED:
-        answer = httpx2.request(method, client.api_url + path, json=body, headers={"Authorization": f"Bearer {token}"}, trust_env=False)
+        answer = httpx2.request(method, client.api_url + path, json=body, headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=60)
         assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json"), path
         assert isinstance(TracelakeError.of(answer.json()), Malformed)
     assert client.rules().items == []

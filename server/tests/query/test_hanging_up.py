@@ -12,6 +12,7 @@ from support.processes import wait_until
 from support.queries import QueryLake, query_lake
 
 from tracelake.kept_connections import KeptConnections, NoAnswer, Question
+from tracelake.query.engines import Listener
 from tracelake_sdk.home import HomeFiles
 
 ENDLESS = "SELECT count(*) FROM orders_raw, range(1000000000000)"
@@ -51,10 +52,16 @@ def test_a_query_whose_asker_has_gone_is_ended_and_its_engine_serves_others(lake
     assert held(lake) == 0
 
 
-def test_one_who_went_while_waiting_in_line_has_no_engine(lake: QueryLake):
-    running, waiting = asked(lake, ENDLESS), asked(lake, ENDLESS)
-    wait_until(lambda: held(lake) == 1 and lake.queries.engines._waiting == 1, "one runs and one waits")
+def test_one_who_went_while_waiting_in_line_has_no_engine(lake: QueryLake, monkeypatch: pytest.MonkeyPatch):
+    gone: list[Listener] = []
+    hang_up = Listener.hang_up
+    monkeypatch.setattr(Listener, "hang_up", lambda listener: (hang_up(listener), gone.append(listener)))
+    running = asked(lake, ENDLESS)
+    wait_until(lambda: held(lake) == 1, "one runs")
+    waiting = asked(lake, ENDLESS)
+    wait_until(lambda: lake.queries.engines._waiting == 1, "one waits")
     waiting.close()
+    wait_until(lambda: len(gone) == 1, "it is noticed before the engine is free")
     running.close()
     with lake.client() as client:
         assert client.query("SELECT count(*) FROM orders_raw").rows == [(2,)]

@@ -11,7 +11,7 @@ from tracelake_sdk.errors import QueryOverLimit
 
 @pytest.mark.proves("T6.2")
 def test_a_query_that_runs_longer_than_a_lease_keeps_its_pin(database: StateDatabase, tmp_path: Path):
-    with query_lake(database, tmp_path, lease_seconds=1, max_seconds=3) as lake:
+    with query_lake(database, tmp_path, lease_seconds=4, max_seconds=6) as lake:
         lake.publish("orders")
         lake.commit("orders", [(1, "x")])
         with lake.client() as client:
@@ -20,4 +20,4 @@ def test_a_query_that_runs_longer_than_a_lease_keeps_its_pin(database: StateData
             [run] = client.query_runs().items
             assert (run.status.value, [pin.version for pin in run.pins]) == ("over_limit", [1])
         [(held,)] = lake.query("SELECT extract(epoch FROM lease_expires_at - taken_at) FROM pin")
-        assert held > 2.5
+        assert held > 6  # it was renewed

@@ -129,7 +129,7 @@ def test_only_a_query_process_takes_pins_and_it_does_so_with_somebodys_token(lak
     body = {"caller": files.admin_token(), "names": [{"name": "sample_raw"}]}
     with served(lake.control) as url:
         def post(token: str | None, path: str = "", **changed: object) -> tuple[int, str]:
-            answer = httpx2.post(f"{url}/internal/pins{path}", json=body | changed, headers={"Authorization": f"Bearer {token}"})
+            answer = httpx2.post(f"{url}/internal/pins{path}", json=body | changed, headers={"Authorization": f"Bearer {token}"}, timeout=60)
             return answer.status_code, answer.json().get("code", "")
 
         assert post(files.query_token()) == (200, "")
@@ -142,7 +142,7 @@ def test_only_a_query_process_takes_pins_and_it_does_so_with_somebodys_token(lak
             assert post(other, "/release") == (403, "forbidden")
         # And that token does nothing else.
         for path in ("/v1/datasets", "/v1/dags", "/v1/queries"):
-            assert httpx2.get(url + path, headers={"Authorization": f"Bearer {files.query_token()}"}).status_code == 403
+            assert httpx2.get(url + path, headers={"Authorization": f"Bearer {files.query_token()}"}, timeout=60).status_code == 403
 
 
 def test_a_home_of_an_earlier_release_gets_the_token_of_its_query_process(lake: Lake, database: StateDatabase):

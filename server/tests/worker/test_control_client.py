@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from uuid import uuid4
 
 import pytest
-from support.ports import refusing
 from structlog.testing import capture_logs
+from support.ports import refusing
 
 from tracelake.worker.control_client import ControlClient
 from tracelake.worker.persistence import Persistence
