@@ -42,10 +42,11 @@ def straight(s3_server: S3Server, url: str) -> Storage:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.lower())
 def test_an_answer_that_never_came_is_unknown_and_putting_again_tells(s3_server: S3Server, faulty: FaultyS3, url: str, straight: Storage, fault: Fault):
-    storage = s3_server.open(url, endpoint=faulty.endpoint, timeout_seconds=0.5 if fault in (Fault.SLOW, Fault.LATE) else 30)
+    storage = s3_server.open(url, endpoint=faulty.endpoint, timeout_seconds=2 if fault in (Fault.SLOW, Fault.LATE) else 30)
     faulty.faults.append(fault)
     with pytest.raises(StorageOutcomeUnknown):
         storage.put_new(ENTRY, b"one", DECIDED)
+    wait_until(lambda: faulty.met == [fault] and faulty.landed == ([200] if fault in LANDS else []), "it has landed, or never will while anybody waits")
     assert straight.read(ENTRY) == (b"one" if fault in LANDS else None)
     patient = s3_server.open(url, endpoint=faulty.endpoint)
     assert patient.put_new(ENTRY, b"one", DECIDED) is (PutResult.SAME if fault in LANDS else PutResult.CREATED)
@@ -59,7 +60,8 @@ def test_an_answer_that_never_came_is_unknown_and_putting_again_tells(s3_server:
 def test_a_late_put_of_one_who_gave_up_does_not_undo_what_others_wrote(s3_server: S3Server, faulty: FaultyS3, url: str, straight: Storage):
     faulty.faults.append(Fault.LATE)
     with pytest.raises(StorageOutcomeUnknown):
-        s3_server.open(url, endpoint=faulty.endpoint, timeout_seconds=0.5).put_new(ENTRY, b"mine", DECIDED)
+        s3_server.open(url, endpoint=faulty.endpoint, timeout_seconds=2).put_new(ENTRY, b"mine", DECIDED)
+    wait_until(lambda: faulty.met == [Fault.LATE], "it is on its way")
     assert straight.put_new(ENTRY, b"theirs", DECIDED) is PutResult.CREATED
     faulty.patience.set()
     wait_until(lambda: faulty.landed == [412], "the late put was refused")

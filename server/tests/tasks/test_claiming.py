@@ -168,7 +168,8 @@ def test_a_claim_reads_at_most_twice_its_batch_however_many_dead_rows_lie_before
 
 
 def index_entries_read(connection: psycopg.Connection, claims: Claims) -> int:
-    """The entries of the queue's own index that were read so far; the claims' one connection is made to tell its part now."""
+    """The entries of the queue's own index that were read so far; this connection and the claims' only one are made to tell their part now."""
+    connection.execute("SELECT pg_stat_force_next_flush()")
     with claims.database.transaction("test") as tx:
         tx.values("SELECT pg_stat_force_next_flush()")
     row = connection.execute("SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'task_queue'").fetchone()
