@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.record_model import NOTE, TALLY_1, TALLY_2
-from support.repositories import Fresh, Opened
+from support.repositories import Fresh, Opened, tailed
 from support.sizes import size
 
 from tracelake_sdk.errors import TracelakeError
@@ -143,11 +143,7 @@ def test_a_bulk_of_many_is_stored_once_and_in_order(opened: Opened, implementati
     results = opened.repository.bulk_store(told, opened.context())
     assert {result.result for result in results} == {"stored"}
     assert {result.result for result in opened.second().bulk_store(told, opened.context())} == {"same"}
-    offset, tailed = None, []
-    while (page := opened.repository.tail(opened.context(), offset, limit=500)).items:
-        tailed += [stored.id for stored in page.items]
-        offset = page.offset
-    assert tailed == [result.id for result in results]
+    assert [stored.id for stored in tailed(opened.repository, opened.context(), number)] == [result.id for result in results]
     [total] = opened.repository.aggregate(RecordFilters(), Aggregation(metric="sum", path="payload.rows"), opened.context())
     assert (total.value, total.records) == (number * (number - 1) // 2, number)
 
@@ -246,7 +242,7 @@ def test_reads_answer_in_the_newest_version_unless_one_is_asked_for(opened: Open
     ]  # fmt: skip
     as_told = [(stored.record.payload, stored.kind_version) for stored in repository.query(RecordFilters(kind_version=1), context)]
     assert as_told == [({"rows": 3, "label": "older"}, 1), ({"rows": 2, "title": "new", "unit": "bytes"}, 2), ({"rows": 1, "label": "old"}, 1)]
-    assert [stored.record.payload for stored in repository.tail(context).items] == [payload for payload, _ in reversed(newest)]
+    assert [stored.record.payload for stored in tailed(repository, context, len(newest))] == [payload for payload, _ in reversed(newest)]
     found = repository.latest(ORDERS, "tally", context)
     assert found is not None and found.record.payload["title"] == "older"
     filters = RecordFilters.model_validate({"where": [{"path": "payload.title", "op": "in", "value": ["old", "older"]}]})
@@ -286,7 +282,7 @@ def test_an_empty_repository_answers(opened: Opened) -> None:
     assert (nothing.value, nothing.records) == (0, 0)
     empty = repository.tail(context)
     repository.store(tally(), context)
-    assert len(repository.tail(context, empty.offset).items) == 1
+    assert len(tailed(repository, context, 1, offset=empty.offset)) == 1
 
 
 # Several at once
@@ -321,16 +317,17 @@ def test_of_writers_that_race_exactly_one_stores_and_a_tailer_gets_each_once(ope
     threads = [threading.Thread(target=write, args=(number,)) for number in range(writers)]
     for thread in threads:
         thread.start()
-    reader, offset, tailed = opened.second(), None, []
-    while any(thread.is_alive() for thread in threads) or reader.tail(opened.context(), offset, limit=1).items:
+    reader, offset, seen = opened.second(), None, []
+    while any(thread.is_alive() for thread in threads):
         page = reader.tail(opened.context(), offset, limit=7)
-        tailed += [stored.id for stored in page.items]
+        seen += [stored.id for stored in page.items]
         offset = page.offset
     for results in zip(*outcomes, strict=True):
         assert sorted(results) == ["conflict", "conflict", "same", "stored"]
     stored = [stored.id for stored in opened.repository.query(RecordFilters(limit=10_000), opened.context())]
     assert len(stored) == rounds * (writers + 1)
-    assert sorted(tailed) == sorted(stored)
+    seen += [stored.id for stored in tailed(reader, opened.context(), len(stored) - len(seen), offset=offset, limit=7)]
+    assert sorted(seen) == sorted(stored)
 
 
 # What is told comes back

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.record_model import NOTE, TALLY_1, TALLY_2, RecordModel, same_record
-from support.repositories import Fresh, Opened
+from support.repositories import Fresh, Opened, tailed
 from support.sizes import seeded, size
 
 from tracelake_sdk.errors import TracelakeError
@@ -133,16 +133,16 @@ def test_it_answers_like_a_list_that_is_looked_through(fresh: Fresh, implementat
         for kind in (TALLY_1, NOTE):
             opened.repository.register(kind)
         model = RecordModel()
-        tailed: list[Any] = []
+        seen: list[Any] = []
         offset = None
         for number, step in enumerate(told):
             _take(opened, model, step)
             if number % 3 == 0:
                 found = opened.repository.tail(opened.context(), offset, limit=page)
-                tailed += [stored.id for stored in found.items]
+                seen += [stored.id for stored in found.items]
                 offset = found.offset
         _reads_agree(opened, model, asked, aggregation)
-        _tail_agrees(opened, model, tailed, offset, page)
+        _tail_agrees(opened, model, seen, offset, page)
 
     answers()
 
@@ -275,12 +275,10 @@ def _reads_agree(opened: Opened, model: RecordModel, asked: list[RecordFilters],
         assert values == model.aggregate(wanted, aggregation)
 
 
-def _tail_agrees(opened: Opened, model: RecordModel, tailed: list[Any], offset: str | None, page: int) -> None:
+def _tail_agrees(opened: Opened, model: RecordModel, seen: list[Any], offset: str | None, page: int) -> None:
     """Another process reads on where the first one stood; each record once, in the order in which they were accepted."""
     repository = opened.second()
-    while (found := repository.tail(opened.context(), offset, limit=page)).items:
-        tailed += [stored.id for stored in found.items]
-        offset = found.offset
-    assert tailed == [known.id for known in model.told]
+    seen += [stored.id for stored in tailed(repository, opened.context(), len(model.told) - len(seen), offset=offset, limit=page)]
+    assert seen == [known.id for known in model.told]
     notes = [stored.id for stored in repository.tail(opened.context(), kinds=["note"]).items]
     assert notes == [known.id for known in model.told if known.record.kind == "note"]

@@ -21,7 +21,7 @@ from tracelake.control.records.repository import RecordService
 from tracelake.control.records.service import Records, Tenant
 from tracelake.control.records_process import RecordsAlone, RecordsServer
 from tracelake_sdk.access import TokenKind
-from tracelake_sdk.records import MetadataContext
+from tracelake_sdk.records import MetadataContext, StoredRecord
 from tracelake_sdk.repository.contract import MetadataRepository
 from tracelake_sdk.repository.embedded import EmbeddedRepository
 from tracelake_sdk.repository.remote import RemoteRepository
@@ -43,6 +43,21 @@ class Opened:
 
 
 Fresh = Callable[[], Opened]
+
+
+def tailed(repository: MetadataRepository, context: MetadataContext, number: int, *, offset: str | None = None, limit: int = 500) -> list[StoredRecord]:
+    """So many records of the tail, and whatever comes behind them: one that was just stored shows once nothing older is still on its way."""
+    found: list[StoredRecord] = []
+
+    def read_on() -> bool:
+        nonlocal offset
+        page = repository.tail(context, offset, limit=limit)
+        found.extend(page.items)
+        offset = page.offset
+        return not page.items
+
+    wait_until(lambda: read_on() and len(found) >= number, f"{number} records of the tail", pause=0)
+    return found
 
 
 def s3_options(server: S3Server) -> dict[str, str]:
