@@ -43,11 +43,18 @@ class Figure:
     limit_there: float | None = None
     limit_factor: float = 1.0         # and of so many times what the limit does
     above_limit: float | None = None  # where the goal is so much above what the limit does, wherever that is
-    ours_alone: bool = False          # nobody else has this figure
+    beside: str | None = None         # what it is of among the numbers that a run tells beside; who does not tell it does not have this figure
 
     @property
     def goes_by_limit(self) -> bool:
         return self.limit_there is not None or self.above_limit is not None
+
+    @classmethod
+    def told_beside(cls, name: str, unit: str, key: str, *, goal: float, more: bool = False, limit_there: float | None = None) -> "Figure":
+        return cls(name, unit, lambda run: run.beside[key], more_is_better=more, goal=goal, limit_there=limit_there, beside=key)
+
+    def told_by(self, run: Measured) -> bool:
+        return self.beside is None or self.beside in run.beside
 
     def goal_here(self, limit_here: float) -> float:
         """The goal for this machine: as far from the limit here as the goal is from the limit there."""

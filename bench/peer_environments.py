@@ -69,7 +69,7 @@ class Peer:
         if process.returncode != 0 or not answer.strip():
             raise BenchFailed(f"{self.name} ended its {row} with exit code {process.returncode}; its log is {log}")
         found = json.loads(answer.strip().splitlines()[-1])
-        return Measured(found["n"], found["seconds"], tuple(found["samples_ms"]))
+        return Measured(found["n"], found["seconds"], tuple(found["samples_ms"]), beside=found.get("beside", {}))
 
     @property
     def _python(self) -> Path:

@@ -30,7 +30,7 @@ class Outcome:
 
     def with_figure(self, figure: Figure) -> tuple[Runs, ...]:
         """Ours, and whoever else has this figure."""
-        return (self.ours,) if figure.ours_alone else (self.ours, *self.others)
+        return (self.ours, *(runs for runs in self.others if figure.told_by(runs.measured[0])))
 
     def ratios(self, figure: Figure, other: Runs) -> Spread:
         return ratios(figure, self.ours.measured, other.measured)

@@ -216,17 +216,13 @@ def _peers(stage: Stage, rows: Path, faulty: Path) -> list[tuple[Peer, Callable[
     return [(peer, partial(peer.run, "gate", told=told, log=stage.folder / f"{peer.name}.log")) for peer in found]
 
 
-def _beside(name: str, unit: str, key: str, *, goal: float) -> Figure:
-    return Figure(name, unit, lambda run: run.beside[key], more_is_better=False, goal=goal, ours_alone=True)
-
-
 ROW = Row(
     "gate",
     "seconds that twenty rules (8 not null, 5 range, 3 enum, 2 regex, 2 unique) on rows of 8 columns take beside the writing",
     (
         Figure("20 rules", "s", lambda run: run.seconds, more_is_better=False, goal=2.8, limit_there=5.7),
-        _beside("not null and range", "ms", "footers_ms", goal=50),
-        _beside("unique after an append", "× the append", "append_ratio", goal=1.5),
+        Figure.told_beside("not null and range", "ms", "footers_ms", goal=50),
+        Figure.told_beside("unique after an append", "× the append", "append_ratio", goal=1.5),
     ),
     {"small": 1_000_000, "full": 10_000_000},
     contenders,

@@ -1,7 +1,9 @@
 """`records`: metadata records in a service that holds n of them already: bulks, single ones, the newest, history; and in files.
 
 The service is control as it ships, asked over HTTP; every record is judged by its kind's schema. Its limit is the same bytes by
-COPY, by single inserts and by index on a plain table, with no sameness, no schema and no HTTP around them.
+COPY, by single inserts and by index on a plain table, with no sameness, no schema and no HTTP around them. Its peers tell one fact
+after the other into a store of their own, in their own process: Dagster's event log and MLflow's runs on Postgres, OpenLineage's client
+into a file, which stands beside `emit`.
 """
 
 import random
@@ -21,6 +23,7 @@ from bench.figures import BenchFailed, Figure, Measured, percentile
 from bench.record_files import RecordFiles
 from bench.record_service import CONTEXT, EACH, KIND, Line, bulk, fill, open_streams, record
 from bench.rows import Row
+from bench.rows.driving import peers
 from bench.system import Commands, System, running_system
 from tracelake_sdk.emitter import Emitter
 from tracelake_sdk.home import HomeFiles
@@ -43,7 +46,7 @@ def contenders(stage: Stage, n: int) -> Generator[list[Contender]]:
         fill(stage.postgres.url(database), n)
         files = _Files(Path(folder), _number(n, _IN_FILES))
         ours = _Ours(system, files)
-        yield [Contender(OURS, our_version(), ours.run, database), *([_raw_sql(stage, n)] if stage.limits else [])]
+        yield [Contender(OURS, our_version(), ours.run, database), *peers(stage, "records"), *([_raw_sql(stage, n)] if stage.limits else [])]
 
 
 class _Ours:
@@ -64,8 +67,8 @@ class _Ours:
         finally:
             for line in lines:
                 line.close()
-        beside = {"bulk": bulked / seconds, "single": single, "history": percentile(history, 0.5), "streams": self._beside_streams(n)} | self._files.run(n)
-        return Measured(n, seconds, tuple(newest), beside=beside)
+        beside = {"bulk": bulked / seconds, "single": single, "latest": percentile(newest, 0.5), "history": percentile(history, 0.5), "streams": self._beside_streams(n)}
+        return Measured(n, seconds, tuple(newest), beside=beside | self._files.run(n))
 
     def _bulk(self, lines: list[Line], number: int) -> tuple[int, float]:
         """From several connections; what is sent lies ready."""
@@ -159,7 +162,8 @@ def _raw_sql(stage: Stage, n: int) -> Contender:
             insert = _timed(_number(n, 400), lambda: connection.execute("INSERT INTO record (target, at, body) VALUES ('told', 1, %s)", [body]))
             newest = _timed(_number(n, 500), lambda: connection.execute(_NEWEST, [f"filled_{random.randrange(max(1, n // EACH))}", 1]).fetchall())
             history = _timed(_number(n, 200), lambda: connection.execute(_NEWEST, [f"filled_{random.randrange(max(1, n // EACH))}", 10]).fetchall())
-        return Measured(n, seconds, tuple(newest), beside={"bulk": number / seconds, "single": 1000 / median(insert), "history": percentile(history, 0.5)})
+        beside = {"bulk": number / seconds, "single": 1000 / median(insert), "latest": percentile(newest, 0.5), "history": percentile(history, 0.5)}
+        return Measured(n, seconds, tuple(newest), beside=beside)
 
     with psycopg.connect(url) as connection:
         version = f"Postgres {connection.info.server_version // 10000}"
@@ -192,26 +196,24 @@ def _timed(number: int, step: Callable[[], object]) -> list[float]:
     return samples
 
 
-def _alone(name: str, unit: str, key: str, goal: float, *, more: bool = False) -> Figure:
-    return Figure(name, unit, lambda run: run.beside[key], more_is_better=more, goal=goal, ours_alone=True)
-
+_told = Figure.told_beside
 
 ROW = Row(
     "records",
     "metadata records over HTTP, judged by their kind, in a service that holds n; the newest of a target, its history; and in files",
     (
-        Figure("bulk", "records/s", lambda run: run.beside["bulk"], more_is_better=True, goal=30_000, limit_there=220_000),
-        Figure("single", "records/s", lambda run: run.beside["single"], more_is_better=True, goal=1_140),
-        Figure("latest p50", "ms", lambda run: percentile(run.samples_ms, 0.5), more_is_better=False, goal=1),
-        Figure("history of 10 p50", "ms", lambda run: run.beside["history"], more_is_better=False, goal=2),
-        _alone("claim beside 200 streams", "times alone", "streams", 1.1),
-        _alone("latest in files p50", "ms", "file latest large", 1),
-        _alone("files opened, and the first latest", "ms", "file start large", 50),
-        _alone("the same and 100 latest, beside 1,000 files", "times", "file growth", 1.5),
-        _alone("stored in files", "records/s", "file store", 2_000, more=True),
-        _alone("stored in files with fsync", "records/s", "file store fsync", 100, more=True),
-        _alone("emit", "records/s", "emit", 5_000, more=True),
-        _alone("emit with fsync", "records/s", "emit fsync", 500, more=True),
+        _told("bulk", "records/s", "bulk", goal=30_000, more=True, limit_there=220_000),
+        _told("single", "records/s", "single", goal=1_140, more=True),
+        _told("latest p50", "ms", "latest", goal=1),
+        _told("history of 10 p50", "ms", "history", goal=2),
+        _told("claim beside 200 streams", "times alone", "streams", goal=1.1),
+        _told("latest in files p50", "ms", "file latest large", goal=1),
+        _told("files opened, and the first latest", "ms", "file start large", goal=50),
+        _told("the same and 100 latest, beside 1,000 files", "times", "file growth", goal=1.5),
+        _told("stored in files", "records/s", "file store", goal=2_000, more=True),
+        _told("stored in files with fsync", "records/s", "file store fsync", goal=100, more=True),
+        _told("emit", "records/s", "emit", goal=5_000, more=True),
+        _told("emit with fsync", "records/s", "emit fsync", goal=500, more=True),
     ),
     {"small": 100_000, "full": 10_000_000},
     contenders,
