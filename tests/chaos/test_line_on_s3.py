@@ -69,7 +69,7 @@ class S3Lake(Lake):
 @contextmanager
 def lake_on(server: S3Server, database: StateDatabase, home: Path, *, endpoint: str | None = None) -> Iterator[S3Lake]:
     url = server.fresh_url()
-    settings = settings_for(database, home, tasks={"housekeeping_seconds": 60}, storage=server.section(url, endpoint=endpoint, timeout_seconds=5))
+    settings = settings_for(database, home, tasks={"housekeeping_seconds": 60}, storage=server.section(url, endpoint=endpoint, timeout_seconds=30))
     with running_control(settings, database) as desk:
         desk.control.movers.stop()
         lake = S3Lake(desk.control, database)

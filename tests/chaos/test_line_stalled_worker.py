@@ -122,7 +122,7 @@ def test_a_worker_that_slept_past_its_lease_is_told_so_and_shows_nothing(process
 
 @pytest.mark.proves("T3.4")
 def test_a_worker_whose_lease_ran_out_ends_its_operator(processes: Processes, line: SmallLine, tmp_path: Path):
-    with control_here(processes, tmp_path, lease_seconds=3) as lake:
+    with control_here(processes, tmp_path, lease_seconds=6) as lake:
         worker, [operator] = sleep_in_the_middle(processes, line, tmp_path)
         wait_until(lambda: ask(processes.database, "SELECT count(*) FROM task_attempt WHERE timed_out_at IS NOT NULL") > 0, "its lease has run out", longest=LONGEST)
         processes.worker({"TRACELAKE__WORKER__NAME": "awake"})

@@ -14,7 +14,8 @@ from support.workloads import ManySources
 def test_a_worker_that_slept_past_its_leases_changes_nothing(processes: Processes):
     work = ManySources(sources=2, cursors=size(60, 400))
     processes.control()
-    sleeper = processes.worker({"TRACELAKE__WORKER__NAME": "sleeper"})
+    # In many rounds: it is not done before it sleeps.
+    sleeper = processes.worker({"TRACELAKE__WORKER__NAME": "sleeper", "TRACELAKE__WORKER__PREFETCH": "10"})
     with processes.client() as client:
         work.deploy(client)
         work.request_all(client)
