@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tracelake_sdk.errors import SettingInvalid, TracelakeError
 
@@ -80,10 +81,12 @@ def migrate(arguments: argparse.Namespace) -> int:
 
 def doctor(arguments: argparse.Namespace) -> int:
     """Look at this machine and at the system on it, and say what to do about what is missing."""
+    from tracelake.control.emission.examining import judge
     from tracelake.embedded.doctor import examine
     from tracelake.settings import read_settings
 
-    checks = examine(read_settings())
+    settings = read_settings()
+    checks = examine(settings, partial(judge, settings))
     if arguments.output == "json":
         _say(json.dumps([check.as_json() for check in checks], indent=2))
     else:

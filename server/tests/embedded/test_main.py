@@ -61,8 +61,8 @@ def test_an_error_is_one_line_with_its_code_and_never_a_trace(tmp_path: Path, wo
 def test_the_doctor_knows_a_machine_on_which_nothing_runs(tmp_path: Path) -> None:
     answer = tracelaked("doctor", "-o", "json", home=tmp_path / "home")
     checks = by_name(json.loads(answer.stdout))
-    assert list(checks) == ["python", "postgres binaries", "postgres runs", "java", "home", "system", "state database", "data database", "migrations"]
-    assert {name for name, check in checks.items() if check["ok"] is None} >= {"system", "state database", "data database", "migrations"}
+    assert list(checks) == ["python", "postgres binaries", "postgres runs", "java", "home", "system", "state database", "data database", "migrations", "records"]
+    assert {name for name, check in checks.items() if check["ok"] is None} >= {"system", "state database", "data database", "migrations", "records"}
     assert all(checks[name]["ok"] for name in ("python", "postgres binaries", "postgres runs", "home"))
     assert checks["system"]["remedy"] == "start one with `tracelake up`"
     assert answer.stderr == ""
@@ -83,12 +83,14 @@ def test_the_doctor_sees_a_given_postgres_without_its_schema_and_then_with_it(tm
         before = by_name(json.loads(tracelaked("doctor", "-o", "json", home=tmp_path / "home", TRACELAKE_DATABASE_URL=url).stdout))
         assert (before["state database"]["ok"], before["data database"]["ok"], before["migrations"]["ok"]) == (True, None, False)
         assert "tracelaked migrate" in before["migrations"]["remedy"]
+        assert before["records"] == {"name": "records", "ok": None, "detail": "the schema is not up to date", "remedy": ""}
         for expected in ("migrations applied; the schema is up to date", "0 migrations applied; the schema is up to date"):
             migrated = tracelaked("migrate", home=tmp_path / "home", TRACELAKE__DATABASE__OWNER_URL=owner_url)
             assert (migrated.returncode, migrated.stderr) == (0, "")
             assert expected in migrated.stdout
         after = tracelaked("doctor", "-o", "json", home=tmp_path / "home", TRACELAKE_DATABASE_URL=url)
         assert by_name(json.loads(after.stdout))["migrations"]["ok"] is True
+        assert by_name(json.loads(after.stdout))["records"] == {"name": "records", "ok": True, "detail": "no run or decision of the last day to look at", "remedy": ""}
     gone = by_name(json.loads(tracelaked("doctor", "-o", "json", home=tmp_path / "home", TRACELAKE_DATABASE_URL=url).stdout))
     assert gone["state database"]["ok"] is False
     assert given.passwords.get("tracelake_service") not in json.dumps(gone)

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -46,11 +47,16 @@ class _Database:
     detail: str  # where it is, or why there is no url
 
 
-def examine(settings: Settings) -> list[Check]:
-    """Every check, in the order in which they build on each other."""
+Judging = Callable[[str], tuple[bool, str, str]]  # of a state database: whether it is as it must be, what was found, and what to do
+
+
+def examine(settings: Settings, records: Judging | None = None) -> list[Check]:
+    """Every check, in the order in which they build on each other; `records` judges the platform's own, which this part knows nothing of."""
     state, data = _databases(settings)
     system = [_python(), *_postgres(settings), _java(), _home(settings.home), _system(settings.home)]
-    return [*system, _reachable(state), _reachable(data), _migrated(state)]
+    migrated = _migrated(state)
+    asked = [] if records is None else [_judged_by(records, "records", state, migrated)]
+    return [*system, _reachable(state), _reachable(data), migrated, *asked]
 
 
 def _python() -> Check:
@@ -158,6 +164,17 @@ def _migrated(database: _Database) -> Check:
     except psycopg.Error as error:
         return Check("migrations", False, " ".join(str(error).split()), "run `tracelaked migrate` with TRACELAKE__DATABASE__OWNER_URL set")
     return Check("migrations", True, "up to date")
+
+
+def _judged_by(judging: Judging, name: str, database: _Database, migrated: Check) -> Check:
+    if database.url is None or not migrated.ok:
+        return Check(name, None, database.detail if database.url is None else "the schema is not up to date")
+    try:
+        return _judged(name, *judging(database.url))
+    except TracelakeError as error:
+        return Check(name, False, error.detail, "mend what it names and ask again")
+    except psycopg.Error as error:
+        return Check(name, False, f"the state database failed at the question ({type(error).__name__})", "look into its log")
 
 
 def _judged(name: str, ok: bool, detail: str, remedy: str) -> Check:

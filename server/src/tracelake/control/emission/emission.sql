@@ -89,3 +89,25 @@ CROSS JOIN LATERAL (
         WHERE emission.stream = 'promotion_status' AND (decision.xid, decision.seq) > (emission.xid, emission.seq) LIMIT %(most)s
     ) AS decisions
 ) AS waiting
+
+-- name: emitted
+SELECT xid::text AS xid, seq FROM emission WHERE stream = %(stream)s
+
+-- name: run_before
+SELECT xid::text AS xid, seq FROM run_history
+WHERE (xid, seq) <= (%(xid)s::text::xid8, %(seq)s::bigint) ORDER BY run_history.xid DESC, seq DESC OFFSET %(places)s LIMIT 1
+
+-- name: decision_before
+SELECT xid::text AS xid, seq FROM promotion_status
+WHERE (xid, seq) <= (%(xid)s::text::xid8, %(seq)s::bigint) ORDER BY promotion_status.xid DESC, seq DESC OFFSET %(places)s LIMIT 1
+
+-- name: waiting_since
+-- When the oldest fact was made that is not emitted yet; null where none waits.
+SELECT min(waiting.since) FROM emission
+CROSS JOIN LATERAL (
+    (SELECT run.end_time AS since FROM run_history AS run
+     WHERE emission.stream = 'run_history' AND (run.xid, run.seq) > (emission.xid, emission.seq) ORDER BY run.xid, run.seq LIMIT 1)
+    UNION ALL
+    (SELECT decision.evaluated_at FROM promotion_status AS decision
+     WHERE emission.stream = 'promotion_status' AND (decision.xid, decision.seq) > (emission.xid, emission.seq) ORDER BY decision.xid, decision.seq LIMIT 1)
+) AS waiting

@@ -1,7 +1,7 @@
 """What emission reads and keeps, one function a query."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from tracelake.control.database.named_queries import load
@@ -64,3 +64,21 @@ def refusals(tx: Transaction) -> int:
 
 def behind(tx: Transaction, *, most: int) -> int:
     return tx.value(sql["behind"], most=most)
+
+
+def emitted(tx: Transaction, stream: str) -> Offset:
+    """How far; nobody is kept from going on."""
+    return tx.get(Offset, sql["emitted"], f"There is no stream {stream}.", stream=stream)
+
+
+def run_before(tx: Transaction, until: Offset, *, places: int) -> Offset:
+    """So many runs before that one; the start, where there are fewer."""
+    return tx.find(Offset, sql["run_before"], xid=until.xid, seq=until.seq, places=places) or START
+
+
+def decision_before(tx: Transaction, until: Offset, *, places: int) -> Offset:
+    return tx.find(Offset, sql["decision_before"], xid=until.xid, seq=until.seq, places=places) or START
+
+
+def waiting_since(tx: Transaction) -> datetime | None:
+    return tx.value(sql["waiting_since"])

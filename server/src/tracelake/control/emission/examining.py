@@ -1,0 +1,63 @@
+"""What the doctor says of the platform's own records: the newest runs and decisions have theirs, none was refused, and none waits for long."""
+
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+
+from tracelake.control.database.transactions import Database
+from tracelake.control.emission.checking import Checked, Fact, check_recent
+from tracelake.control.emission.facts import Place
+from tracelake.control.records.keeping import RecordKeeping
+from tracelake.control.records.service import Records
+from tracelake.settings import Settings
+
+_LONG = timedelta(minutes=5)
+_NAMED = 3  # facts, as examples
+
+
+def judge(settings: Settings, state_url: str) -> tuple[bool, str, str]:
+    """Whether they are as they must be, what was found, and what to do; raises where the repository does not answer."""
+    now = datetime.now(UTC)
+    place = Place(settings.records.cluster, settings.records.workspace)
+    on_the_way = timedelta(0) if settings.bus.url is None else _LONG
+    with Database(state_url, size=2) as database, closing(RecordKeeping(Records(database), settings.records.url, settings.records.token)) as keeping:
+        found = check_recent(database, keeping.repository_of, place, now=now, on_the_way=on_the_way)
+    return verdict(found, now)
+
+
+def verdict(found: Checked, now: datetime) -> tuple[bool, str, str]:
+    """The worst of what was found."""
+    if found.missing:
+        return False, f"{_counted(len(found.missing), 'fact')} of the last day without a record: {_named(found.missing)}", (
+            "were records removed, or is TRACELAKE__RECORDS__URL another one now? What was emitted is not emitted again by itself"
+        )
+    if found.doubled:
+        return False, f"{_counted(len(found.doubled), 'fact')} of the last day with more than one record: {_named(found.doubled)}", "report it: this must not be"
+    if found.refused:
+        was = "was" if found.refused == 1 else "were"
+        return False, f"{_counted(found.refused, 'record')} of the platform itself {was} refused", "the table `emission_refusal` says which and why"
+    if found.behind and found.waiting_since is not None and now - found.waiting_since > _LONG:
+        who = "1 run or decision waits to become a record" if found.behind == 1 else f"{found.behind} runs and decisions wait to become records"
+        return False, f"{who}, the oldest for {int((now - found.waiting_since).total_seconds() // 60)} minutes", (
+            "a busy system catches up; else start control, or look into its log for why its repository takes nothing"
+        )
+    waiting = f"; {found.behind} on the way" if found.behind else ""
+    return True, f"{_whole(found.facts)}{waiting}", ""
+
+
+def _whole(facts: int) -> str:
+    match facts:
+        case 0:
+            return "no run or decision of the last day to look at"
+        case 1:
+            return "1 fact of the last day has its record"
+        case _:
+            return f"the newest {facts} facts of the last day have their records"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _named(facts: list[Fact]) -> str:
+    more = f" and {len(facts) - _NAMED} more" if len(facts) > _NAMED else ""
+    return ", ".join(f"{kind} {which}" for kind, which in facts[:_NAMED]) + more
