@@ -30,11 +30,12 @@ class Shell:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TRACELAKE")}
         self._environment = kept | {"TRACELAKE_HOME": str(lake.control.settings.home), "TRACELAKE_API_URL": lake.api_url}
 
-    def __call__(self, *words: str, code: int = 0, stdin: bytes = b"") -> bytes:
+    def __call__(self, *words: str, code: int = 0, stdin: bytes = b"", noted: bytes = b"") -> bytes:
+        """What it said; beside an answer nothing stands on stderr but what is `noted`."""
         answer = subprocess.run([PROGRAM, *words], capture_output=True, check=False, timeout=120, env=self._environment, input=stdin)
         assert answer.returncode == code, answer
         assert b"Traceback" not in answer.stderr
-        assert code or not answer.stderr
+        assert code or answer.stderr == noted
         return answer.stdout if answer.stdout or not code else answer.stderr
 
 
@@ -118,7 +119,25 @@ def test_every_format_and_every_way_to_give_a_statement(shell: Shell, tmp_path: 
     shell("query", file.read_text(), "--save", "all_orders")
     assert shell("query", "--saved", "all_orders", "-o", "csv").count(b"\r\n") == 4
     assert b"give one statement" in shell("query", code=2)
-    assert b"cannot be read" in shell("query", "-f", str(tmp_path / "none"), code=2)
+    assert b"No such file" in shell("query", "-f", str(tmp_path / "none"), code=2)
+    for empty in ("", " \n"):
+        assert b"the statement is empty" in shell("query", "-", stdin=empty.encode(), code=2)
+        assert b"the statement is empty" in shell("query", empty, code=2)
+
+
+def test_rows_that_are_missing_are_told_whatever_the_format(shell: Shell):
+    words = ("query", "SELECT id FROM orders_raw ORDER BY id", "--limit", "2")
+    told = b"There are more rows; only the first 2 are shown. --limit asks for more.\n"
+    assert shell(*words, "-o", "csv", noted=told).count(b"\r\n") == 3
+    assert pa.ipc.open_stream(io.BytesIO(shell(*words, "-o", "arrow", noted=told))).read_all().num_rows == 2
+    assert told in shell(*words)
+    most = b"There are more rows; only the first 100,000 are shown. This system gives no more in one answer: ask in parts.\n"
+    assert shell("query", "FROM range(100001)", "--limit", "200000", "-o", "csv", noted=most).count(b"\r\n") == 100_001
+
+
+def test_only_numbers_stand_on_the_right(shell: Shell):
+    told = shell("query", "SELECT 1 AS a_number, [1] AS a_list, 1.5 AS a_decimal").decode()
+    assert told.splitlines()[2] == "       1  [1]           1.5"
 
 
 def test_a_receipt_in_a_file_is_enough_to_ask_again(shell: Shell, lake: QueryLake, tmp_path: Path):
@@ -156,7 +175,7 @@ def test_a_query_process_serves_stops_and_leaves_nothing(processes: Processes):
             client.query("DROP TABLE a_very_secret_word")
         engines = [child.pid for child in psutil.Process(first.pid).children(recursive=True)]
         assert engines
-        first.stop(((signal.SIGTERM, 20.0),))
+        first.stop(((signal.SIGTERM, 60.0),))
         assert first.exit_code == 0
         wait_until(lambda: not any(psutil.pid_exists(pid) for pid in engines), "its engines are gone")
         assert list((processes.home / "query").iterdir()) == []

@@ -26,7 +26,7 @@ from tracelake_sdk.errors import NotRunning, OutcomeUnknown, TracelakeError, Una
 from tracelake_sdk.events import DatasetEvent
 from tracelake_sdk.pages import Page
 from tracelake_sdk.promotions import Enforcement, Policy, Promotion, Rule
-from tracelake_sdk.queries import RECEIPT_HEADER, QueryAnswer, QueryRun, Receipt, ResultFormat, SavedQuery
+from tracelake_sdk.queries import MORE_HEADER, RECEIPT_HEADER, QueryAnswer, QueryRun, RawAnswer, Receipt, ResultFormat, SavedQuery
 from tracelake_sdk.query_results import QueryResult
 from tracelake_sdk.rules import RuleScope, Severity
 from tracelake_sdk.runs import Run, RunDetail, RunStatus
@@ -297,12 +297,13 @@ class Client:
     def replay_answer(self, id: UUID | str, *, sql: str | None = None) -> QueryAnswer:
         return self._read(QueryAnswer, self._send("POST", f"/v1/queries/{_part(id)}/replay", json={"sql": sql}, timeout=_QUERY_TIMEOUT))
 
-    def query_bytes(self, sql: str, format: ResultFormat, *, limit: int | None = None) -> tuple[bytes, Receipt]:
+    def query_bytes(self, sql: str, format: ResultFormat, *, limit: int | None = None) -> RawAnswer:
         """The answer as CSV or as an Arrow stream, as it comes."""
         response = self._send("POST", "/v1/query", json={"sql": sql, "limit": limit, "format": format}, timeout=_QUERY_TIMEOUT)
         if not response.is_success:
             raise self._error(response)
-        return response.content, Receipt.model_validate_json(response.headers[RECEIPT_HEADER])
+        receipt = Receipt.model_validate_json(response.headers[RECEIPT_HEADER])
+        return RawAnswer(response.content, response.headers[MORE_HEADER] == "true", receipt)
 
     def query_run(self, id: UUID | str) -> QueryRun:
         """A line of the query log."""

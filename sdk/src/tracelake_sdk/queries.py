@@ -1,5 +1,6 @@
 """Queries: what is asked, what it was pinned to, and the receipt by which the same rows can be had again."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
@@ -102,6 +103,15 @@ class QueryAnswer(Deferred):
     more: bool  # True: there are rows beyond the limit
     receipt: Receipt
     replay: Replay | None = None
+
+
+@dataclass(frozen=True)
+class RawAnswer:
+    """A result as CSV or as an Arrow stream."""
+
+    body: bytes
+    more: bool  # True: there are rows beyond the limit
+    receipt: Receipt
 
 
 class QueryRun(Deferred):

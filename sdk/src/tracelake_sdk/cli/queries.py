@@ -8,13 +8,14 @@ from typing import Any, cast
 from uuid import UUID
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import Cell, Column, counted, print_json, print_table, say
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import SettingInvalid
-from tracelake_sdk.queries import QueryAnswer, QueryPin, Receipt, ResultFormat
+from tracelake_sdk.queries import QueryAnswer, QueryPin, RawAnswer, Receipt, ResultFormat
 
 _DIFFERS = 1
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")
@@ -27,14 +28,19 @@ def statement(sql: str | None, file: str | None, saved: str | None) -> str:
     if saved is not None:
         with Client() as client:
             return client.saved_query(saved).sql
-    if sql == "-" or file == "-":
-        return sys.stdin.read()
-    if file is not None:
-        try:
-            return Path(file).read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise typer.BadParameter(f"{file} cannot be read ({type(error).__name__})", param_hint="--file") from None
-    return sql or ""
+    given = _read(file or "-") if sql in (None, "-") else sql
+    if not given.strip():
+        raise typer.BadParameter("the statement is empty; write one SELECT", param_hint="SQL")
+    return given
+
+
+def _read(file: str) -> str:
+    try:
+        return (sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()).decode()
+    except OSError as error:
+        raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="--file") from None
+    except UnicodeDecodeError:
+        raise typer.BadParameter(f"{file} is not text in UTF-8", param_hint="--file") from None
 
 
 def query(sql: str, *, output: ResultFormat | None, limit: int | None, receipt: str | None, save: str | None) -> None:
@@ -43,16 +49,22 @@ def query(sql: str, *, output: ResultFormat | None, limit: int | None, receipt: 
         raise typer.BadParameter("Arrow is nothing a terminal can show; send it into a file or a program", param_hint="--output")
     started = time.monotonic()
     with Client() as client:
-        if output is ResultFormat.CSV or output is ResultFormat.ARROW:
-            body, found = client.query_bytes(sql, output, limit=limit)
-            sys.stdout.buffer.write(body)
-        else:
-            answer = client.query_answer(sql, limit=limit)
-            found = answer.receipt
-            if output is ResultFormat.JSON:
-                print_json(answer)
+        # On stderr, so that the answer stands alone; on anything but a terminal only that rows are missing is said there.
+        screen = Console(stderr=True, markup=False, highlight=False)
+        with screen.status("the query runs"):
+            if output is ResultFormat.CSV or output is ResultFormat.ARROW:
+                answer = client.query_bytes(sql, output, limit=limit)
             else:
-                _print(answer, time.monotonic() - started)
+                answer = client.query_answer(sql, limit=limit)
+        found = answer.receipt
+        if isinstance(answer, RawAnswer):
+            sys.stdout.buffer.write(answer.body)
+            if answer.more:
+                say(_cut(found.row_count, limit), to=screen)
+        elif output is ResultFormat.JSON:
+            print_json(answer)
+        else:
+            _print(answer, limit, time.monotonic() - started)
         if save is not None:
             client.save_query(save, sql)
     if receipt is not None:
@@ -77,21 +89,27 @@ def replay(what: str, *, as_json: bool) -> None:
         raise typer.Exit(_DIFFERS)
 
 
-def _print(answer: QueryAnswer, seconds: float) -> None:
-    columns = [Column(column.name, right=column.type.startswith(_NUMBERS)) for column in answer.columns]
+def _print(answer: QueryAnswer, limit: int | None, seconds: float) -> None:
+    columns = [Column(column.name, right=column.type.partition("(")[0] in _NUMBERS) for column in answer.columns]
     if columns:
         print_table(columns, [[_cell(value) for value in row] for row in answer.rows])
         say()
     receipt = answer.receipt
     say(f"{counted(receipt.row_count, 'row')} in {_spent(seconds)}{_pins(receipt.pins, before=', ')}")
     if answer.more:
-        say(Text(f"There are more rows; only the first {receipt.row_count:,} are shown. --limit asks for more.", style="yellow"))
+        say(_cut(receipt.row_count, limit))
     if receipt.left_out:
         say(Text(f"The hash leaves out what is computed in floating point: {', '.join(receipt.left_out)}.", style="dim"))
     if receipt.replayable:
         say(Text(f"Again, on the same versions: {again('replay', str(receipt.id))}", style="dim"))
     else:
         say(Text(f"Not replayable: {receipt.why_not}", style="dim"))
+
+
+def _cut(shown: int, limit: int | None) -> Text:
+    # Fewer than were asked for: the service itself gives no more.
+    remedy = "--limit asks for more." if limit is None or shown >= limit else "This system gives no more in one answer: ask in parts."
+    return Text(f"There are more rows; only the first {shown:,} are shown. {remedy}", style="yellow")
 
 
 def _cell(value: Any) -> Cell:
