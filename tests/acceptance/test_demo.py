@@ -79,6 +79,14 @@ def processes_of(home: Path) -> list[str]:
     return found
 
 
+def left_of(home: Path) -> list[str]:
+    """Those that do not end: the kernel may take a moment to be done with one that was killed."""
+    deadline = time.monotonic() + 10
+    while (left := processes_of(home)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left
+
+
 def commands_in(said: str) -> list[str]:
     """Everything that could be pasted: what stands on a line of its own and begins like a command."""
     starts = rf" {{3}}((TRACELAKE_HOME=\S+ )?{re.escape(str(PROGRAM))} |head |grep )"
@@ -122,7 +130,7 @@ class Terminal:
 def acts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Acts]:
     home = tmp_path_factory.mktemp("demo") / "home"
     first = demo(home)
-    left = processes_of(home)
+    left = left_of(home)
     terminal = Terminal(home)
     try:
         terminal.read_until("init my-lake --dry-run\r\n", 900)
@@ -136,7 +144,7 @@ def acts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Acts]:
         terminal.read_until(None, 180)
         acts.exit_on_terminal = terminal.process.wait(180)
         acts.on_terminal = ESCAPES.sub("", terminal.shown).replace("\r", "")
-        acts.left_after_terminal = processes_of(home)
+        acts.left_after_terminal = left_of(home)
         yield acts
     finally:
         terminal.close()

@@ -223,7 +223,7 @@ def test_files_that_a_killed_run_left_are_cleared_away(house: House) -> None:
 
 
 def test_without_spark_nothing_is_dropped_and_the_next_run_is_tried(house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    house.fill(5, days_ago=400)
+    house.fill(5, days_ago=400, kinds=("tally",))
     monkeypatch.setattr("tracelake_sdk.compacting.find_spec", lambda name: None)
     without = house.compactor(compacting=compact_by_spark(tmp_path / "log"))
     with pytest.raises(CompactionFailed, match="tracelake-spark"):
@@ -233,9 +233,9 @@ def test_without_spark_nothing_is_dropped_and_the_next_run_is_tried(house: House
 
 
 def test_a_run_is_due_by_the_stored_end_of_the_last_one(house: House) -> None:
-    house.fill(5, days_ago=400)
+    house.fill(5, days_ago=400, kinds=("tally",))
     assert house.compactor().run_once() == 1
-    house.fill(5, days_ago=200)
+    house.fill(5, days_ago=200, kinds=("tally",))
     assert house.compactor().run_once() == 0
     assert house.compactor(every=timedelta(0)).run_once() == 1
 
