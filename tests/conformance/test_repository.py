@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from support.record_model import NOTE, TALLY_1, TALLY_2
 from support.repositories import Fresh, Opened, tailed
 from support.sizes import size
@@ -25,7 +26,7 @@ from tracelake_sdk.record_errors import (
     RecordRefused,
     TenantMismatch,
 )
-from tracelake_sdk.records import Aggregation, MetadataRecord, MetadataTarget, Quality, RecordFilters, Window
+from tracelake_sdk.records import MOST_DEPTH, Aggregation, MetadataRecord, MetadataTarget, Quality, RecordFilters, Window
 from tracelake_sdk.repository.contract import MetadataRepository
 
 NOON = datetime(2020, 5, 17, 12, tzinfo=UTC)
@@ -69,6 +70,19 @@ def test_a_record_comes_back_with_everything_that_was_told(opened: Opened) -> No
     assert found.record.target.extras == {"team": "shop"}
     assert found.record.extras["window_start"] == told.payload["window_start"]
     assert found.stored_at.tzinfo is not None
+
+
+@pytest.mark.proves("M1.1")
+def test_what_is_nested_as_deep_as_it_may_be_comes_back_and_what_is_deeper_is_no_record(opened: Opened) -> None:
+    deepest: Any = 1
+    for _ in range(MOST_DEPTH - 1):
+        deepest = [deepest]
+    told = MetadataRecord.model_validate(tally().model_dump() | {"extras": {"deepest": deepest}})
+    assert [result.result for result in opened.repository.bulk_store([told, note(said="x")], opened.context())] == ["stored", "stored"]
+    [found] = opened.second().query(RecordFilters(kinds=["tally"]), opened.context())
+    assert found.record == told
+    with pytest.raises(ValidationError, match="nested deeper than"):
+        MetadataRecord.model_validate(tally().model_dump() | {"extras": {"deeper": [deepest]}})
 
 
 @pytest.mark.proves("M1.4")

@@ -13,17 +13,18 @@ from tracelake_sdk.deferred import Deferred
 
 LONGEST_NAME = 500
 LARGEST_RECORD = 1024 * 1024  # bytes of its JSON
+MOST_DEPTH = 64  # of payload and extras: what is written must be readable, also inside a page of answers, and readers of JSON have their limits
 WINDOW_SIDES = ("window_start", "window_end")  # of a payload
 
 
 _PLAIN = frozenset({int, bool, type(None)})
 
 
-def _storable(value: Any) -> Any:
-    """Refuses what not every repository can carry: NUL, halves of surrogate pairs, and numbers that JSON has no word for."""
+def _storable(value: Any, room: int = MOST_DEPTH) -> Any:
+    """Refuses what not every repository can carry: NUL, halves of surrogate pairs, numbers that JSON has no word for, and what is nested too deep."""
     kind = type(value)
     if kind is dict:
-        _storable_entries(value)
+        _storable_entries(value, room)
         return value
     if kind in _PLAIN or (kind is str and value.isascii() and "\0" not in value):
         return value
@@ -38,10 +39,11 @@ def _storable(value: Any) -> Any:
         case float() if not math.isfinite(value):
             raise ValueError("a number is not finite; JSON has no word for it")
         case dict():
-            _storable_entries(value)
+            _storable_entries(value, room)
         case list() | tuple():
+            _any_room(room)
             for item in value:
-                _storable(item)
+                _storable(item, room - 1)
         case None | bool() | int() | float():
             pass
         case _:
@@ -49,7 +51,13 @@ def _storable(value: Any) -> Any:
     return value
 
 
-def _storable_entries(entries: dict[Any, Any]) -> None:
+def _any_room(room: int) -> None:
+    if room == 0:
+        raise ValueError(f"it is nested deeper than {MOST_DEPTH}")
+
+
+def _storable_entries(entries: dict[Any, Any], room: int) -> None:
+    _any_room(room)
     for key, item in entries.items():
         of = type(item)
         if type(key) is str and key.isascii() and "\0" not in key and (of in _PLAIN or (of is str and item.isascii() and "\0" not in item)):
@@ -57,7 +65,7 @@ def _storable_entries(entries: dict[Any, Any]) -> None:
         if not isinstance(key, str):
             raise ValueError("names in JSON are text")
         _storable(key)
-        _storable(item)
+        _storable(item, room - 1)
 
 
 def _utc(value: datetime) -> datetime:
