@@ -219,7 +219,7 @@ def test_versions_are_counted_and_the_same_again_is_nothing_new() -> None:
     assert admit(second, [first]) == second
     assert admit(_kind(_field(TEXT)), [first, second]) is first
     assert admit(_kind(_closed(x=TEXT, y=TEXT), 2), [first, second]) is second
-    with pytest.raises(KindConflict, match="register version 3"):
+    with pytest.raises(KindConflict, match="kind evolve` registers version 3"):
         admit(_kind(_field(NUMBER)), [first, second])
     with pytest.raises(KindConflict):
         admit(_kind(_field(TEXT)).model_copy(update={"owner": "somebody else"}), [first])

@@ -1,6 +1,7 @@
 """`tracelake record` and `tracelake kind` on a folder of files, without any system."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,10 @@ import typer
 from typer.testing import CliRunner
 
 from tracelake_sdk.cli.main import app
-from tracelake_sdk.cli.repositories import condition_of, target_of, target_words, window_of
+from tracelake_sdk.cli.repositories import condition_of, spool_of, target_of, target_words, window_of
+from tracelake_sdk.emitter import Emitter
+from tracelake_sdk.errors import SettingInvalid
+from tracelake_sdk.record_errors import KindUnknown, RepositoryUnavailable
 from tracelake_sdk.records import Comparison, MetadataTarget
 from tracelake_sdk.repository.embedded import EmbeddedRepository
 
@@ -205,3 +209,124 @@ def test_a_window_is_half_open_and_in_utc_unless_said() -> None:
     for wrong in ("2026-03-01", "x..y", "2026-03-02..2026-03-01"):
         with pytest.raises(typer.BadParameter):
             window_of(wrong)
+
+
+@pytest.mark.proves("X.1")
+def test_a_kind_that_nobody_registered_is_an_error_and_not_an_empty_answer(cli: Cli) -> None:
+    for words in (("query", "--kind"), ("query", "--metric", "count", "--kind"), ("targets", "--kind"), ("tail", "--kind"), ("tail", "--follow", "--kind")):
+        answer = CliRunner().invoke(app, ["record", *words, "recon_resutl"])
+        assert isinstance(answer.exception, KindUnknown), words
+        if "--follow" not in words:
+            cli.types("record", *words, "recon_result")
+
+
+def test_a_history_that_has_more_says_how_to_go_on(cli: Cli) -> None:
+    cli.types("record", "emit", "-", "--run", "r:1", given=[_told(1, produced_at="2026-03-02T00:00:00Z"), _told(2, producer_id="other.v1")])
+    shown = cli.types("record", "history", "erp/sales/orders", "ingestion_volume", "--limit", "1", "--window", "2026-03-01..", "--tenant", "main")
+    assert "There is more:" in shown
+    words = shlex.split(shown.splitlines()[-1])
+    rest = cli.json(*words[words.index("record"):])
+    assert [item["record"]["payload"]["rows"] for item in rest["items"]] == [1]
+    assert "There is more" not in cli.types("record", "history", "erp/sales/orders", "ingestion_volume", "--limit", "2")
+
+
+def test_the_command_that_goes_on_with_a_tail_names_the_same_repository(cli: Cli) -> None:
+    other = f"file://{cli.folder / 'other'}"
+    for run in ("r:1", "r:2"):
+        cli.types("record", "emit", "-", "--run", run, "--repository", other, "--tenant", "t", given=RECORD)
+    words = shlex.split(cli.types("record", "tail", "--limit", "1", "--kind", "ingestion_volume", "--repository", other, "--tenant", "t").splitlines()[-1])
+    [second] = json.loads(cli.types(*words[words.index("record"):], "-o", "json"))["items"]
+    assert second["context"]["run_id"] == "r:2"
+
+
+def test_words_that_would_not_be_heard_are_refused(cli: Cli) -> None:
+    assert "--target" in cli.types("record", "query", "--target", "a/b/c", "--source", "d", ends_with=2)
+    assert "--page" in cli.types("record", "query", "--metric", "count", "--page", "x", ends_with=2)
+    assert "does not exist" in cli.types("record", "flush", "--spool", str(cli.folder / "mistyped"), ends_with=2)
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("query", "--where", "rows>3"), "a path such as payload.rows"),
+    (("query", "--group-by", "color"), "kind, target, producer_id, day"),
+    (("query", "--window", "2026-03-01..later"), "'later' is no time"),
+    (("query", "--window", "2026-03-02..2026-03-01"), "no window: a window ends after it starts"),
+])
+def test_what_is_mistyped_is_said_in_words_and_not_in_patterns(cli: Cli, words: tuple[str, ...], said: str) -> None:
+    assert said in cli.types("record", *words, ends_with=2)
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ('{"kind": "x"', "not JSON"),
+    ("{}\n{\n", "line 2 is not JSON"),
+    ('{\n"kind" 1}', "line 2 column"),
+    ('"word"', "not a record: a JSON object is expected"),
+    ("[" * 100_000, "not JSON"),
+    (json.dumps([RECORD, RECORD | {"producer_id": "ingest"}]), "number 2 of 2 is not a record, and none was emitted: producer_id: write a name"),
+    (json.dumps(RECORD | {"produced_at": "2026-03-02T00:10:00"}), "produced_at: a time says its zone"),
+    (json.dumps(RECORD | {"produced": 1}), "produced: there is no such field"),
+])
+def test_what_cannot_be_emitted_is_said_with_its_place(cli: Cli, text: str, said: str) -> None:
+    answer = CliRunner().invoke(app, ["record", "emit", "-"], input=text)
+    assert (answer.exit_code, said in answer.output) == (2, True), answer.output
+    assert cli.json("record", "tail")["items"] == []
+
+
+def test_a_trial_says_no_where_the_repository_would(cli: Cli) -> None:
+    large = RECORD | {"extras": {"note": "x" * (1024 * 1024)}}
+    assert "larger than 1024 KiB" in cli.types("record", "emit", "-", "--dry-run", given=large, ends_with=1)
+    unknown = cli.types("record", "emit", "-", "--dry-run", given=RECORD | {"kind": "shipment"}, ends_with=1)
+    assert f"TRACELAKE_HOME={cli.folder / 'home'}" in unknown  # the command that it names can be pasted
+
+
+@pytest.mark.proves("M2.3")
+def test_what_waits_for_one_folder_never_goes_to_another_of_the_same_relative_name(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = cli.folder / "here", cli.folder / "there"
+    for folder in (here, there):
+        folder.mkdir()
+    monkeypatch.chdir(here)
+    mine = spool_of("file:records")
+    assert mine == spool_of(f"file://{here}/records") == spool_of("records") == spool_of("file:records/")
+    monkeypatch.chdir(there)
+    assert spool_of("file:records") != mine
+    assert spool_of("https://records.example/") == spool_of("https://records.example")
+
+
+@pytest.mark.proves("M2.3")
+def test_without_an_answer_the_tenant_must_be_told_and_an_address_that_is_none_blames_no_record(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACELAKE_TOKEN", "none")
+    told = CliRunner().invoke(app, ["record", "emit", "-", "--repository", "http://127.0.0.1:9"], input=json.dumps(RECORD)).exception
+    assert isinstance(told, RepositoryUnavailable)
+    assert "Nothing was emitted" in told.detail and "--tenant" in told.detail
+    asked = CliRunner().invoke(app, ["record", "targets", "--repository", "http://127.0.0.1:9"]).exception
+    assert isinstance(asked, RepositoryUnavailable) and "--repository" in asked.detail
+    a_file = cli.folder / "file"
+    a_file.write_text("")
+    for wrong in ("http://[", "http://x:99999", "ftp://x", f"file://{a_file}"):
+        refused = CliRunner().invoke(app, ["record", "emit", "-", "--tenant", "main", "--repository", wrong], input=json.dumps(RECORD))
+        assert isinstance(refused.exception, SettingInvalid), (wrong, refused.output)
+
+
+def test_who_stops_waiting_is_told_where_the_records_are(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(emitter: Emitter, timeout: float) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Emitter, "flush", interrupted)
+    monkeypatch.setenv("TRACELAKE_TOKEN", "none")
+    said = cli.types("record", "emit", "-", "--tenant", "main", "--repository", "http://127.0.0.1:9", given=RECORD, ends_with=130)
+    assert "1 waiting" in said and "record flush --repository http://127.0.0.1:9 --tenant main" in said
+
+
+@pytest.mark.proves("M4.2")
+def test_a_version_that_says_nothing_new_is_not_registered(cli: Cli) -> None:
+    cli.types("kind", "register", "-", given=SHIPMENT)
+    renamed = SHIPMENT | {"renames": {"weight": "kilos"}, "schema": SHIPMENT["schema"] | {"properties": {"kilos": {"type": "number"}}, "required": ["kilos"]}}
+    assert "shipment version 2 is registered." in cli.types("kind", "evolve", "-", given=renamed)
+    assert "shipment version 2 is registered already. Nothing was changed." in cli.types("kind", "evolve", "-", given=renamed)
+    assert cli.json("kind", "evolve", "-", "--check", given=renamed)["version"] == 2
+    assert cli.json("kind", "show", "shipment")["version"] == 2
+    assert "not a kind: name" in cli.types("kind", "evolve", "-", given={}, ends_with=2)
+
+
+def test_a_kind_is_shown_with_what_lies_below_and_what_may_be_chosen(cli: Cli) -> None:
+    shown = cli.types("kind", "show", "catalog_diff")
+    assert "changes.[].breaking" in shown and "One of table_added, table_removed" in shown

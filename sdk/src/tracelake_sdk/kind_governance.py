@@ -31,7 +31,7 @@ def admit(kind: Kind, versions: Sequence[Kind]) -> Kind:
     if versions and versions[-1].built_in:
         raise KindConflict(f"{kind.name} is built in and nobody's to change; choose another name.")
     if kind.version <= len(versions):
-        raise KindConflict(f"{kind.name} version {kind.version} is registered with other content; register version {len(versions) + 1}.")
+        raise KindConflict(f"{kind.name} version {kind.version} is registered with other content; `tracelake kind evolve` registers version {len(versions) + 1}.")
     _raise(KindInvalid, f"{kind.name} cannot be registered", [*_numbering(kind, len(versions)), *schema_findings(kind)])
     before = versions[-1] if versions else None
     _raise(KindInvalid, f"{kind.name} cannot be registered", [*rename_findings(kind, before)])
@@ -68,6 +68,11 @@ def upcast(stored: StoredRecord, versions: Sequence[Kind], version: int | None =
         payload = next_payload(payload, kind)
     reached = steps[-1].version
     return stored.model_copy(update={"record": stored.record.model_copy(update={"payload": payload, "version": reached}), "kind_version": reached})
+
+
+def same_but_for_version(one: Kind, other: Kind) -> bool:
+    """Whether registering the one behind the other would say nothing new."""
+    return _content(one.model_copy(update={"version": other.version})) == _content(other)
 
 
 def _content(kind: Kind) -> bytes:

@@ -1,37 +1,40 @@
 """What `tracelake record query` was asked for: as filters, and in the words that ask for the next page."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import typer
 from pydantic import ValidationError
 
 from tracelake_sdk.cli.repositories import condition_of, target_of, window_of
+from tracelake_sdk.cli.wording import fault
 from tracelake_sdk.records import Aggregation, RecordFilters
 
 
 @dataclass(frozen=True)
 class Asked:
-    kinds: list[str]
-    target: str | None
-    source: str | None
-    schema: str | None
-    table: str | None
-    producer: str | None
-    job: str | None
-    run: str | None
-    namespace: str | None
-    workspace: str | None
-    cluster: str | None
-    quality: str | None
-    window: str | None
-    produced: str | None
-    where: list[str]
-    kind_version: int | None
-    limit: int
-    page: str | None
+    kinds: list[str] = field(default_factory=list)
+    target: str | None = None
+    source: str | None = None
+    schema: str | None = None
+    table: str | None = None
+    producer: str | None = None
+    job: str | None = None
+    run: str | None = None
+    namespace: str | None = None
+    workspace: str | None = None
+    cluster: str | None = None
+    quality: str | None = None
+    window: str | None = None
+    produced: str | None = None
+    where: list[str] = field(default_factory=list)
+    kind_version: int | None = None
+    limit: int = 50
+    page: str | None = None
 
     def filters(self) -> RecordFilters:
+        if self.target and (self.source or self.schema or self.table):
+            raise typer.BadParameter("it names source, schema and table already; leave --source, --schema and --table out", param_hint="--target")
         source, schema, table = target_of(self.target).key if self.target else (self.source, self.schema, self.table)
         try:
             return RecordFilters.model_validate({
@@ -41,17 +44,16 @@ class Asked:
                 "limit": self.limit, "page": self.page,
             })
         except ValidationError as error:
-            first = error.errors()[0]
-            raise typer.BadParameter(f"{'.'.join(str(step) for step in first['loc'])}: {first['msg']}") from None
+            raise typer.BadParameter(fault(error, placed=True)) from None
 
-    def words(self, repository: str | None) -> list[str]:
+    def words(self, repository: str | None, tenant: str | None) -> list[str]:
         """All but the page."""
         said: list[tuple[str, str | int | None]] = [("--kind", kind) for kind in self.kinds]
         said += [(f"--{name}", getattr(self, name)) for name in (
             "target", "source", "schema", "table", "producer", "job", "run", "namespace", "workspace", "cluster", "quality", "window", "produced",
         )]  # fmt: skip
         said += [("--where", condition) for condition in self.where]
-        said += [("--kind-version", self.kind_version), ("--limit", self.limit), ("--repository", repository)]
+        said += [("--kind-version", self.kind_version), ("--limit", self.limit), ("--repository", repository), ("--tenant", tenant)]
         return ["record", "query", *(word for option, value in said if value is not None for word in (option, str(value)))]
 
 
@@ -60,4 +62,4 @@ def aggregation(metric: str | None, of: str | None, group_by: Sequence[str]) -> 
     try:
         return Aggregation.model_validate({"metric": metric or ("sum" if of else "count"), "path": of, "group_by": list(group_by)})
     except ValidationError as error:
-        raise typer.BadParameter(error.errors()[0]["msg"]) from None
+        raise typer.BadParameter(fault(error, placed=True)) from None

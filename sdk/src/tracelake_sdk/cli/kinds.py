@@ -1,6 +1,7 @@
 """`kind`: which kinds of records there are, and how one is registered and changed."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -9,9 +10,13 @@ from rich.text import Text
 
 from tracelake_sdk.cli.printing import Cell, Column, clean, print_json, print_table, say
 from tracelake_sdk.cli.repositories import opened, read_text
+from tracelake_sdk.cli.wording import fault
 from tracelake_sdk.errors import TracelakeError
+from tracelake_sdk.kind_governance import same_but_for_version
+from tracelake_sdk.kind_schemas import properties_of
 from tracelake_sdk.kinds import Kind, Retention
 from tracelake_sdk.record_errors import KindUnknown
+from tracelake_sdk.repository.contract import KindCatalog
 
 
 def list_kinds(*, url: str | None, tenant: str | None, as_json: bool) -> None:
@@ -42,53 +47,74 @@ def show_kind(name: str, version: int | None, *, url: str | None, tenant: str | 
             say(Text.assemble((f"{word:<10}", "bold"), clean(value)))
     say(kind.description)
     say()
-    required = kind.json_schema.get("required", [])
-    rows: list[list[Cell]] = [
-        [prop, _type(schema), "required" if prop in required else "", schema.get("description", "")] for prop, schema in kind.json_schema.get("properties", {}).items()
-    ]
-    print_table([Column("property"), Column("type"), Column(""), Column("what it says", folds=True)], rows)
+    print_table([Column("property"), Column("type"), Column(""), Column("what it says", folds=True)], list(_properties(kind.json_schema)))
     for example in kind.examples[:1]:
         say()
         say(clean(json.dumps(example, indent=2, ensure_ascii=False)))
 
 
+def _properties(schema: dict[str, Any], above: str = "") -> Iterator[list[Cell]]:
+    """A row a property, with those of the objects below it."""
+    required = schema.get("required", [])
+    for name, child in properties_of(schema).items():
+        choices = [choice if isinstance(choice, str) else json.dumps(choice) for choice in child.get("enum", [])]
+        said = [child.get("description", ""), f"One of {', '.join(choices)}." if choices else ""]
+        yield [f"{above}{name}", _type(child), "required" if name in required else "", " ".join(filter(None, said))]
+        yield from _properties(child, f"{above}{name}.")
+    if "items" in schema:
+        yield from _properties(schema["items"], f"{above}[].")
+
+
 def register(file: str, *, url: str | None, tenant: str | None, dry_run: bool, as_json: bool) -> None:
     """The version is the file's own; left out, it is the first."""
-    _register(_definition(file), url, tenant, dry_run=dry_run, as_json=as_json)
+    kind = _kind(_definition(file))
+    with opened(url, tenant) as (repository, _):
+        _register(repository, kind, dry_run=dry_run, as_json=as_json)
 
 
 def evolve(file: str, *, check: bool, url: str | None, tenant: str | None, as_json: bool) -> None:
-    """The version, where the file leaves it out, is the one behind the newest."""
+    """The version, where the file leaves it out, is the one behind the newest; the newest once more is nothing new."""
     definition = _definition(file)
-    if "version" not in definition:
-        with opened(url, tenant) as (repository, _):
-            definition |= {"version": _newest(repository.kind, str(definition.get("name"))) + 1}
-    _register(definition, url, tenant, dry_run=check, as_json=as_json)
+    kind = _kind(definition)
+    with opened(url, tenant) as (repository, _):
+        if "version" in definition:
+            _register(repository, kind, dry_run=check, as_json=as_json)
+            return
+        newest = _newest(repository, kind.name)
+        if same_but_for_version(kind, newest):
+            _say_registered(newest, "is registered already. Nothing was changed.", dry_run=check, as_json=as_json)
+            return
+        _register(repository, kind.model_copy(update={"version": newest.version + 1}), dry_run=check, as_json=as_json)
 
 
-def _newest(kind: Any, name: str) -> int:
+def _newest(catalog: KindCatalog, name: str) -> Kind:
     try:
-        return kind(name).version
+        return catalog.kind(name)
     except KindUnknown:
         raise KindUnknown(f"No kind {name} is registered; `tracelake kind register` makes the first version.") from None
 
 
-def _register(definition: dict[str, Any], url: str | None, tenant: str | None, *, dry_run: bool, as_json: bool) -> None:
+def _kind(definition: dict[str, Any]) -> Kind:
     try:
-        kind = Kind.model_validate(definition)
+        return Kind.model_validate(definition)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise typer.BadParameter(f"not a kind: {'.'.join(str(step) for step in first['loc'])}: {first['msg']}") from None
-    with opened(url, tenant) as (repository, _):
-        try:
-            admitted = repository.register(kind, check_only=dry_run)
-        except TracelakeError as error:
-            _explain(error, as_json=as_json)
-            raise typer.Exit(1) from None
+        raise typer.BadParameter(f"not a kind: {fault(error, placed=True)}") from None
+
+
+def _register(catalog: KindCatalog, kind: Kind, *, dry_run: bool, as_json: bool) -> None:
+    try:
+        admitted = catalog.register(kind, check_only=dry_run)
+    except TracelakeError as error:
+        _explain(error, as_json=as_json)
+        raise typer.Exit(1) from None
+    _say_registered(admitted, "may be registered. Nothing was changed." if dry_run else "is registered.", dry_run=dry_run, as_json=as_json)
+
+
+def _say_registered(kind: Kind, what: str, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        print_json({"dry_run": dry_run, **admitted.model_dump(mode="json")})
+        print_json({"dry_run": dry_run, **kind.model_dump(mode="json")})
     else:
-        say(f"{admitted.name} version {admitted.version} {'may be registered. Nothing was changed.' if dry_run else 'is registered.'}")
+        say(f"{kind.name} version {kind.version} {what}")
 
 
 def _explain(error: TracelakeError, *, as_json: bool) -> None:
@@ -106,7 +132,7 @@ def _explain(error: TracelakeError, *, as_json: bool) -> None:
 def _definition(file: str) -> dict[str, Any]:
     try:
         found = json.loads(read_text(file))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise typer.BadParameter(f"{file} is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise typer.BadParameter(f"{file} holds no definition of a kind")

@@ -22,6 +22,9 @@ OnlyKinds = Annotated[list[str] | None, typer.Option("--kind", help="Only of thi
 InWindow = Annotated[str | None, typer.Option("--window", metavar="START..END", help="Whose own window overlaps this one; a side may be empty.")]
 Most = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many, the newest first.")]
 Spool = Annotated[Path | None, typer.Option("--spool", metavar="FOLDER", help="Where what is emitted waits. Else one for each repository in TRACELAKE_HOME.")]
+LeftSpool = Annotated[
+    Path | None, typer.Option("--spool", metavar="FOLDER", exists=True, file_okay=False, help="Where it waits. Else the repository's own in TRACELAKE_HOME.")
+]
 KindFile = Annotated[str, typer.Argument(metavar="FILE", help="Its definition as JSON; - reads it from standard input.")]
 
 
@@ -45,10 +48,10 @@ def emit(
     output: Output = Shown,
 ) -> None:
     """Emit records. What the repository does not take now waits in the spool; what it refuses is exit code 1."""
-    from tracelake_sdk.cli import records
+    from tracelake_sdk.cli import emitting
 
     context = {"job_id": job, "run_id": run, "namespace": namespace, "workspace": workspace, "cluster": cluster, "tenant": tenant}
-    records.emit(file, url=repository, context=context, spool=spool, wait=wait, dry_run=dry_run, as_json=_json(output))
+    emitting.emit(file, url=repository, context=context, spool=spool, wait=wait, dry_run=dry_run, as_json=_json(output))
 
 
 @record_app.command("latest")
@@ -64,9 +67,10 @@ def history(
     target: Target, kind: KindName, window: InWindow = None, limit: Most = 20, repository: Repository = None, tenant: Tenant = None, output: Output = Shown
 ) -> None:
     """List records of one kind about one target."""
-    from tracelake_sdk.cli import records, repositories
+    from tracelake_sdk.cli import asked_records, records, repositories
 
-    records.history(target, kind, limit=limit, window=repositories.window_of(window), url=repository, tenant=tenant, as_json=_json(output))
+    words = asked_records.Asked(kinds=[kind], target=target, window=window, limit=limit).words(repository, tenant)
+    records.history(target, kind, limit=limit, window=repositories.window_of(window), url=repository, tenant=tenant, words=words, as_json=_json(output))
 
 
 @record_app.command("query")
@@ -107,8 +111,10 @@ def query(
         limit=limit, page=page,
     )  # fmt: skip
     if metric is None and not of and not group_by:
-        records.query(asked.filters(), url=repository, tenant=tenant, words=asked.words(repository), as_json=_json(output))
+        records.query(asked.filters(), url=repository, tenant=tenant, words=asked.words(repository, tenant), as_json=_json(output))
     else:
+        if page is not None:
+            raise typer.BadParameter("what is computed is over all records; leave it out", param_hint="--page")
         records.aggregate(asked.filters(), asked_records.aggregation(metric, of, group_by or []), url=repository, tenant=tenant, as_json=_json(output))
 
 
@@ -141,7 +147,7 @@ def flush(
     refused: Annotated[bool, typer.Option("--refused", help="Also send again what was refused before, after its cause was mended.")] = False,
     repository: Repository = None,
     tenant: Tenant = None,
-    spool: Spool = None,
+    spool: LeftSpool = None,
     output: Output = Shown,
 ) -> None:
     """Deliver what processes that are gone left in the spool. What has to stay is exit code 1, and so is what is refused again."""
@@ -151,7 +157,7 @@ def flush(
 
 
 @record_app.command("refused")
-def refused(limit: Most = 20, repository: Repository = None, spool: Spool = None, output: Output = Shown) -> None:
+def refused(limit: Most = 20, repository: Repository = None, spool: LeftSpool = None, output: Output = Shown) -> None:
     """List what the repository refused and why; as JSON with the records. `tracelake record flush --refused` sends it again."""
     from tracelake_sdk.cli import spools
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -12,15 +12,17 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 import typer
-from pydantic import ValidationError
 
 from tracelake_sdk.addresses import find_system
+from tracelake_sdk.cli.wording import fault
 from tracelake_sdk.client import Client
+from tracelake_sdk.errors import NotRunning
 from tracelake_sdk.home import default_home
 from tracelake_sdk.record_builders import dataset_target
+from tracelake_sdk.record_errors import RepositoryUnavailable
 from tracelake_sdk.records import Comparison, MetadataContext, MetadataTarget, PathFilter, Window
 from tracelake_sdk.repository.contract import MetadataRepository
-from tracelake_sdk.repository.opening import DEFAULT_TENANT, TOKEN_SETTING, URL_SETTING, open_repository
+from tracelake_sdk.repository.opening import DEFAULT_TENANT, TOKEN_SETTING, URL_SETTING, is_service, open_repository
 
 CLUSTER, WORKSPACE = "embedded", "main"  # what a system says of itself unless it is set
 _OPERATIONS = {
@@ -42,16 +44,40 @@ def opened(url: str | None, tenant: str | None) -> Generator[tuple[MetadataRepos
 def tenant_of(url: str | None) -> str:
     """A service knows it by the token; a folder is of one."""
     address = url or os.environ.get(URL_SETTING) or None
-    if address is not None and urlsplit(address).scheme not in ("http", "https"):
+    if not asks_service(url):
         return DEFAULT_TENANT
     with Client(*find_system(address, os.environ.get(TOKEN_SETTING) or None)) as client:
-        return client.me().org
+        try:
+            return client.me().org
+        except NotRunning:
+            if address is None:
+                raise
+            raise RepositoryUnavailable(f"Nothing answers at {client.api_url}; look at --repository or {URL_SETTING}.") from None
+
+
+def asks_service(url: str | None) -> bool:
+    """Whether the repository that the words or the settings name is asked over HTTP."""
+    address = url or os.environ.get(URL_SETTING)
+    return not address or is_service(address)
+
+
+def known(repository: MetadataRepository, kinds: Sequence[str]) -> None:
+    """Raises KindUnknown, so that a kind that is misspelt is not taken for one without records."""
+    for kind in kinds:
+        repository.kind(kind)
 
 
 def spool_of(url: str | None) -> Path:
-    """Where what is emitted waits: one folder a repository."""
+    """Where what is emitted waits: one folder a repository, from whatever folder it is named."""
     address = url or os.environ.get(URL_SETTING) or ""
-    return default_home() / "spool" / (hashlib.sha256(address.encode()).hexdigest()[:12] if address else "system")
+    return default_home() / "spool" / (hashlib.sha256(_one_spelling(address).encode()).hexdigest()[:12] if address else "system")
+
+
+def _one_spelling(address: str) -> str:
+    # `file:records` is another folder in another place: what waits for the one must not go to the other.
+    if is_service(address) or (parts := urlsplit(address)).scheme == "s3":
+        return address.rstrip("/")
+    return str(Path(unquote(parts.path) if parts.scheme == "file" else address).expanduser().absolute())
 
 
 def spool_words(url: str | None, spool: Path | None) -> list[str]:
@@ -87,7 +113,7 @@ def window_of(text: str | None) -> Window | None:
     try:
         return Window.model_validate({"start": _moment(start), "end": _moment(end)})
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no window: {_first(error)}") from None
+        raise typer.BadParameter(f"{text!r} is no window: {fault(error)}") from None
 
 
 def condition_of(text: str) -> PathFilter:
@@ -101,7 +127,7 @@ def condition_of(text: str) -> PathFilter:
         listed = sign == "=" and isinstance(value, list)
         return PathFilter(path=text[:place], op=Comparison.IN if listed else _OPERATIONS[sign], value=value)
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no condition: {_first(error)}") from None
+        raise typer.BadParameter(f"{text!r} is no condition: {fault(error)}") from None
 
 
 def read_text(file: str) -> str:
@@ -115,7 +141,10 @@ def read_text(file: str) -> str:
 def _moment(text: str) -> datetime | None:
     if not text:
         return None
-    moment = datetime.fromisoformat(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no time; write 2026-03-01 or 2026-03-01T08:00:00Z") from None
     return moment if moment.tzinfo else datetime.fromisoformat(f"{moment.isoformat()}+00:00")
 
 
@@ -124,7 +153,3 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _first(error: ValueError) -> str:
-    return error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from tracelake_sdk.errors import SettingInvalid
 from tracelake_sdk.repository.contract import MetadataRepository
 
 URL_SETTING = "TRACELAKE__RECORDS__URL"
@@ -27,7 +28,7 @@ def open_repository(
     """
     url = url or os.environ.get(URL_SETTING) or None
     token = token or os.environ.get(TOKEN_SETTING) or None
-    if url is None or urlsplit(url).scheme in ("http", "https"):
+    if url is None or is_service(url):
         from tracelake_sdk.addresses import find_system  # noqa: PLC0415  # who keeps records in files needs no HTTP
         from tracelake_sdk.repository.remote import RemoteRepository  # noqa: PLC0415
 
@@ -36,3 +37,11 @@ def open_repository(
     from tracelake_sdk.repository.embedded import EmbeddedRepository  # noqa: PLC0415
 
     return EmbeddedRepository(url, tenant=tenant or DEFAULT_TENANT, fsync=fsync, options=options)
+
+
+def is_service(url: str) -> bool:
+    """Whether a repository is asked over HTTP; raises SettingInvalid for what is no address at all."""
+    try:
+        return urlsplit(url).scheme in ("http", "https")
+    except ValueError:
+        raise SettingInvalid(f"{URL_SETTING}: a repository is `file:///folder`, `s3://bucket/prefix` or `https://service`") from None

@@ -20,7 +20,10 @@ def open_folder(where: str | Path, *, fsync: bool, options: Mapping[str, str], s
             where = unquote(url.path)
         elif not where or "://" in where:
             raise SettingInvalid("The folder of a repository is a path, `file:///folder` or `s3://bucket/prefix`.")
-    folder = LocalFolder(Path(where).expanduser().absolute(), fsync=fsync, watch=watch)
+    root = Path(where).expanduser().absolute()
+    if root.is_file():
+        raise SettingInvalid("The folder of a repository is a file here; name a folder, or one that is not there yet.")
+    folder = LocalFolder(root, fsync=fsync, watch=watch)
     return folder, FileLog(folder, segment_bytes=segment_bytes)
 
 
