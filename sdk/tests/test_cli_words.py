@@ -14,13 +14,14 @@ from tracelake_sdk.cli import invocation, main
 from tracelake_sdk.cli.picture import branches, print_dag
 from tracelake_sdk.cli.printing import Column, clean, print_table, scope_words
 from tracelake_sdk.cli.targets import Target, parse_cursors, parse_job, parse_target, request_of
+from tracelake_sdk.cli.tasks import WAITS
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.promotions import Enforcement, PolicyType
 from tracelake_sdk.rules import RuleScope, RuleType, Severity
 from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope
 from tracelake_sdk.status import DagStatus, JobStatus, TaskCounts
-from tracelake_sdk.tasks import MAX_EVENTS, TaskState
+from tracelake_sdk.tasks import MAX_EVENTS, TaskState, Waits
 
 ID = "01a1dec1-5595-7316-8138-6f2f0dc5dde6"
 
@@ -45,6 +46,10 @@ def test_a_target_is_a_dag_or_a_job_of_it() -> None:
             parse_target(wrong)
     with pytest.raises(typer.BadParameter, match="ranges/JOB"):
         parse_job("ranges")
+
+
+def test_everything_that_a_task_may_wait_for_has_words() -> None:
+    assert set(WAITS) == set(Waits)
 
 
 def test_cursors_keep_their_order_and_spans_have_both_ends() -> None:

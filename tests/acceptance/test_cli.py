@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -16,7 +18,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from support.controls import EMIT, RANGES, Desk, failed, succeeded
-from support.wire import Said, serving
+from support.wire import Asked, Said, serving
 
 from tracelake_sdk.access import DagRight, TokenKind
 from tracelake_sdk.administration import Administration
@@ -59,8 +61,9 @@ class Shell:
         return json.loads(self(*words, "-o", "json", stdin=stdin))
 
     @contextmanager
-    def begun(self, *words: str) -> Iterator[subprocess.Popen[str]]:
-        with subprocess.Popen([PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment) as process:
+    def begun(self, *words: str, token: str | None = None) -> Iterator[subprocess.Popen[str]]:
+        environment = self.environment | ({"TRACELAKE_TOKEN": token} if token else {})
+        with subprocess.Popen([PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
             try:
                 yield process
             finally:
@@ -117,6 +120,43 @@ def test_a_run_is_followed_to_its_end(desk: Desk, shell: Shell) -> None:
     assert (process.returncode, err) == (0, "")
     assert f"Task {claimed.fence.task_id} of sample/start is completed.\nIt took 1 attempt and told 3 events.\n" in out
     assert out.splitlines()[-1].endswith(f" task show {claimed.fence.task_id}")
+
+
+def test_a_run_that_a_pause_holds_says_so_and_how_it_goes_on(desk: Desk, shell: Shell) -> None:
+    desk.deploy(EMIT)
+    shell("pause", "sample/start")
+    with shell.begun("run", "sample/start", "--cursor", "1", "--wait") as process:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        assert said.startswith("Task ")
+        assert said.endswith(" waits, because sample/start is paused (Paused by admin.). This lets it go on:\n")
+        resume = process.stderr.readline().strip()
+        assert resume.endswith(" resume sample/start")
+        subprocess.run(resume, shell=True, check=True, env=shell.environment, capture_output=True)
+        desk.complete(told(claimed_one(desk), 1))
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def test_a_run_that_nobody_follows_any_more_is_said_to_go_on(tmp_path: Path) -> None:
+    task = {
+        "id": str(uuid4()), "dag": "sample", "job": "start", "state": "running", "waits": None, "trigger_kind": "request", "trigger_id": str(uuid4()), "scope": None,
+        "attempt": 1, "failures": 0, "created_at": "2026-01-01T00:00:00Z", "finished_at": None, "due_at": None, "cancel_asked_at": None,
+    }  # fmt: skip
+    followed = threading.Event()
+
+    def answer(asked: Asked) -> Said:
+        if asked.method == "GET":
+            followed.set()
+        return Said(200, task)
+
+    with serving(answer) as server, Shell(tmp_path, server.url).begun("run", "sample/start", "--cursor", "1", "--wait", token="t") as process:
+        assert followed.wait(60)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert err.startswith(f"Nobody follows task {task['id']} any more; it is running and goes on by itself:\n  ")
+    assert err.endswith(f" task show {task['id']}\n")
 
 
 def test_a_run_that_fails_is_exit_code_1(desk: Desk, shell: Shell) -> None:
@@ -199,7 +239,8 @@ def test_pause_and_resume_change_what_they_say_and_a_dry_run_nothing(desk: Desk,
     assert desk.claim(10) == []
     assert "paused: Paused by admin." in shell("status", "sample")
     assert "is paused already" in shell("pause", "sample/start", "--dry-run")
-    assert "would let 1 task" in shell("resume", "sample/start", "--dry-run")
+    assert "would let 1 task that waits for it go on." in shell("resume", "sample/start", "--dry-run")
+    assert "one task of sample/start, which would wait: sample/start is paused." in shell("run", "sample/start", "--dry-run")
     assert "sample is paused" in shell("pause", "sample")
     assert "as soon as its DAG does" in shell("resume", "sample/start")
     assert desk.claim(10) == []
@@ -252,7 +293,11 @@ def test_events_are_listed_with_their_ledger_and_the_log_with_how_it_ended(desk:
     assert shell("events", "sample/end") == "There is no such event.\n"
     runs = shell.json("log", "sample")["items"]
     assert [(run["job"], run["status"]) for run in runs] == [("end", "FAILED"), ("start", "SUCCESS")]
-    assert "It broke." in shell("log", "--status", "FAILED")
+    listed = shell("log", "--status", "FAILED")
+    assert "It broke." in listed
+    assert shell("log", f"{broken.fence.task_id}:1").startswith(f"run           {broken.fence.task_id}:1\n")
+    assert f" {broken.fence.task_id}:1 " in listed
+    assert "is an id; `task show`" in shell("log", str(broken.fence.task_id), code=2)
     assert shell("log", "--status", "BLOCKED") == "Nothing has run.\n"
 
 

@@ -60,7 +60,7 @@ def status(dag: str | None, *, as_json: bool) -> None:
         print_json(found if dag is None else found[0])
         return
     if not found:
-        say("There is no DAG yet. This brings a small one and shows what it does:")
+        say("There is no DAG yet, or none on which you have a right. This brings a small one and shows what it does:")
         say(f"  {again('demo')}")
     for place, one in enumerate(found):
         if place:
@@ -106,7 +106,7 @@ def _would_pause(dag: DagStatus, target: Target) -> tuple[bool, str]:
     if dag.paused if target.job is None else jobs[0].paused:
         return False, f"{target} is paused already; a pause would change nothing."
     held = sum(job.tasks.queued + sum(job.tasks.waiting.values()) for job in jobs)
-    return True, f"A pause of {target} would hold {counted(held, 'task')} that wait to be claimed and every further one. Nothing was changed."
+    return True, f"A pause of {target} would hold {counted(held, 'task')} that {_wait(held)} to be claimed and every further one. Nothing was changed."
 
 
 def _would_resume(dag: DagStatus, target: Target) -> tuple[bool, str]:
@@ -114,7 +114,11 @@ def _would_resume(dag: DagStatus, target: Target) -> tuple[bool, str]:
     if not (dag.paused if target.job is None else jobs[0].paused):
         return False, f"{target} is not paused; a resume would change nothing."
     free = sum(job.tasks.waiting.get("paused", 0) for job in jobs if target.job is not None or not job.paused)
-    return True, f"A resume of {target} would let {counted(free, 'task')} that wait for it go on. Nothing was changed."
+    return True, f"A resume of {target} would let {counted(free, 'task')} that {_wait(free)} for it go on. Nothing was changed."
+
+
+def _wait(number: int) -> str:
+    return "waits" if number == 1 else "wait"
 
 
 def _print_dry_run(changes: bool, sentence: str, *, as_json: bool) -> None:

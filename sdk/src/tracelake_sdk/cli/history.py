@@ -32,8 +32,7 @@ def _lines(event: DatasetEvent) -> list[list[Cell]]:
 
 def list_runs(asked: Asked, *, status: str | None, as_json: bool) -> None:
     columns = [
-        Column("started"), Column("took", right=True), Column("job"), Column("status"), Column("attempt", right=True), Column("task"),
-        Column("error", folds=True),
+        Column("started"), Column("took", right=True), Column("job"), Column("status"), Column("run"), Column("error", folds=True),
     ]  # fmt: skip
     with Client() as client:
         page = client.runs(**asked.filters, status=RunStatus(status) if status else None, limit=asked.limit, token=asked.token)
@@ -46,8 +45,7 @@ def _row(run: Run) -> list[Cell]:
         duration(run.start_time, run.end_time),
         f"{run.dag}/{run.job}",
         state(run.status.value),
-        str(run.attempt),
-        str(run.task_id),
+        run.run_id,
         run.error_message or "",
     ]
 

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from tracelake_sdk.operators import EmitRequest
 from tracelake_sdk.tasks import MAX_EVENTS
 
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NUMBER = re.compile(r"-?[0-9]+")
 _SPAN = re.compile(r"(-?[0-9]+)\.\.(-?[0-9]+)")
 
@@ -27,6 +28,8 @@ class Target:
 
 
 def parse_target(text: str) -> Target:
+    if _ID.fullmatch(text):
+        raise typer.BadParameter(f"{text} is an id; `task show` shows a task, and a run is one attempt at it: `log {text}:1`", param_hint="DAG[/JOB]")
     dag, slash, job = text.partition("/")
     if not dag or (slash and not job) or "/" in job:
         raise typer.BadParameter(f"{text!r} is neither DAG nor DAG/JOB", param_hint="DAG[/JOB]")

@@ -15,7 +15,8 @@ from tracelake_sdk.cli.printing import Cell, Column, counted, duration, instant,
 from tracelake_sdk.client import FINAL, Client
 from tracelake_sdk.errors import AlreadyFinal, Invalid, JobNotRunnable
 from tracelake_sdk.operators import OPERATORS, EmitRequest
-from tracelake_sdk.tasks import Task, TaskState
+from tracelake_sdk.status import DagStatus
+from tracelake_sdk.tasks import Task, TaskState, Waits
 
 _FAILED = 1
 _BLOCKED = 4  # by the gate: the operator did its work, and the data may not be seen
@@ -121,7 +122,8 @@ def run(dag: str, job: str, request: dict[str, Any], *, key: str | None, wait: b
 
 
 def _would_run(client: Client, dag: str, job: str, request: dict[str, Any]) -> str:
-    found = job_of(client.dag(dag), job)
+    status = client.dag(dag)
+    found = job_of(status, job)
     operator = OPERATORS.get((found.runtime, found.operator))
     if found.inputs or operator is None or operator.request is None:
         raise JobNotRunnable(f"Job {dag}/{job} is started by the events of its inputs; run a source job of the DAG instead.")
@@ -132,17 +134,32 @@ def _would_run(client: Client, dag: str, job: str, request: dict[str, Any]) -> s
         place = ".".join(str(part) for part in first["loc"])
         raise Invalid(f"The request for {dag}/{job} is wrong at {place or 'its top'}: {first['msg']}.") from None
     told = f" that tells {counted(len(set(checked.cursors)), 'cursor')}" if isinstance(checked, EmitRequest) else ""
-    return f"A run would make one task of {dag}/{job}{told}. Nothing was changed."
+    held = f", which would wait: {f'{dag}/{job}' if found.paused else dag} is paused" if found.paused or status.paused else ""
+    return f"A run would make one task of {dag}/{job}{told}{held}. Nothing was changed."
 
 
 def _followed(client: Client, task: Task) -> Task:
     # On stderr, so that what is printed in the end stands alone; on anything but a terminal nothing is shown.
     screen = Console(stderr=True, markup=False, highlight=False)
-    with screen.status(_progress(task)) as shown:
-        for seen in client.follow(task.id):
-            task = seen
-            shown.update(_progress(task))
+    warned = False
+    try:
+        with screen.status(_progress(task)) as shown:
+            for seen in client.follow(task.id):
+                task = seen
+                shown.update(_progress(task))
+                if task.waits is Waits.PAUSED and not warned:
+                    say(_held(client.dag(task.dag), task), to=screen)  # also without a terminal: it would wait for ever, and silently
+                    warned = True
+    except KeyboardInterrupt:
+        say(f"Nobody follows task {task.id} any more; it is {task.state.value} and goes on by itself:\n  {again('task', 'show', str(task.id))}", to=screen)
+        raise
     return task
+
+
+def _held(dag: DagStatus, task: Task) -> str:
+    job = job_of(dag, task.job)
+    held, why = (f"{dag.name}/{job.name}", f" ({job.pause_reason})" if job.pause_reason else "") if job.paused else (dag.name, "")
+    return f"Task {task.id} waits, because {held} is paused{why}. This lets it go on:\n  {again('resume', held)}"
 
 
 def _progress(task: Task) -> Text:
@@ -164,8 +181,14 @@ def _state_words(task: Task) -> Text:
     """The state, and what a queued task waits for."""
     shown = state(task.state.value)
     if task.waits is not None:
-        shown.append(f" ({_WAITS[task.waits.value]})")
+        shown.append(f" ({WAITS[task.waits]})")
     return shown
 
 
-_WAITS = {"turn": "for its turn", "paused": "paused", "retry": "for its next attempt"}
+WAITS = {
+    Waits.TURN: "for its turn",
+    Waits.PAUSED: "paused",
+    Waits.RETRY: "for its next attempt",
+    Waits.INPUT: "for the first version of an input",
+    Waits.LINE: "for its line",
+}
