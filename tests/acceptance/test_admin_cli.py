@@ -97,11 +97,11 @@ def test_roles_grants_and_read_roles_are_given_shown_and_taken(desk: Desk, shell
 
 
 WRONG: list[tuple[list[str], int, str]] = [
-    (["admin", "user", "create", "no spaces"], 1, "error [malformed]: The request is wrong at name"),
+    (["admin", "user", "create", "no spaces"], 1, "error [malformed]: The request is wrong at name: begin with a letter or digit and go on with"),
     (["admin", "user", "create", "eve", "--role", "nobodys"], 1, "error [not_found]: There is no role 'nobodys'"),
     (["admin", "user", "create", "eve", "--issuer", "x"], 1, "error [invalid]: Issuer and subject"),
     (["admin", "user", "disable", "nobody"], 1, "error [not_found]: There is no user 'nobody'"),
-    (["admin", "role", "create", "Capital"], 1, "error [malformed]: The request is wrong at name"),
+    (["admin", "role", "create", "Capital"], 1, "error [malformed]: The request is wrong at name: begin with a small letter and go on with at most 62 small"),
     (["admin", "role", "add", "reader", "nobody"], 1, "error [not_found]"),
     (["admin", "token", "create", "x"], 2, "say whose token it is"),
     (["admin", "token", "create", "x", "--user", "admin", "--service"], 2, "say whose token it is"),
@@ -111,10 +111,12 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["admin", "token", "revoke", "7"], 2, "valid UUID"),
     (["admin", "grant", "add", "none", "trigger", "reader"], 1, "error [not_found]: There is no DAG 'none'"),
     (["admin", "grant", "add", "none", "own", "reader"], 2, "RIGHT"),
-    (["admin", "grant", "remove", "none", "trigger"], 1, "error [invalid]: Name one holder"),
+    (["admin", "grant", "remove", "none", "trigger"], 2, "name one holder: --role ROLE, --user USER or --service LABEL"),
+    (["admin", "grant", "remove", "none", "trigger", "--role", "reader", "--user", "admin"], 2, "name one holder"),
     (["admin", "read-roles", "show", "none"], 1, "error [not_found]: There is no dataset 'none'"),
     (["admin", "audit", "--token", "x"], 1, "error [malformed]: This is no token of a page"),
     (["dataset", "pin", "none", "--as", "then"], 1, "error [not_found]"),
+    (["dataset", "pin", "none", "--as", "Then-1"], 1, "error [malformed]: The request is wrong at name: begin with a small letter"),
     (["dataset", "unpin", "none"], 1, "error [not_found]: There is no snapshot 'none'"),
 ]
 

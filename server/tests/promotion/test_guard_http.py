@@ -99,7 +99,7 @@ def run(*words: str, code: int = 0) -> str:
 @pytest.mark.proves("X.1")
 def test_the_command_line_walks_a_rule_from_its_first_revision_to_its_last(lake: Lake, client: Client):
     would = run("rule", "add", DATASET, "NOT_NULL", "id", "--dry-run")
-    assert "would be active as revision 1: NOT_NULL id, FAIL, on the batch. Nothing was changed." in would
+    assert would == f"A rule of {DATASET} would be active as revision 1: NOT_NULL id, FAIL, on the batch. Nothing was changed.\n"
     assert "There is no rule." in run("rule", "list")
     rule = json.loads(run("rule", "add", DATASET, "NOT_NULL", "id", "-o", "json"))
     assert (rule["dry_run"], rule["dataset_name"], rule["revision"]) == (False, DATASET, 1)

@@ -164,6 +164,8 @@ def revoke_grant(
     """Take a right on a DAG away."""
     from tracelake_sdk.cli import admin
 
+    if [role, user, service].count(None) != 2:
+        raise typer.BadParameter("name one holder: --role ROLE, --user USER or --service LABEL", param_hint="RIGHT")
     admin.revoke_grant(dag, right, role=role, user=user, service=service, dry_run=dry_run, as_json=_json(output))
 
 
@@ -196,7 +198,7 @@ def create_token(
     from tracelake_sdk.cli import admin
 
     if [user is not None, service, worker].count(True) != 1:
-        raise typer.BadParameter("say whose token it is: --user USER, --service or --worker", param_hint="LABEL")
+        raise typer.BadParameter("say whose token it is: one of --user USER, --service and --worker", param_hint="LABEL")
     kind = "user" if user is not None else "service" if service else "worker"
     wanted = admin.WantedToken(kind, label, user, role or [], scope or [], pool or [], days)
     admin.create_token(wanted, key=key, dry_run=dry_run, as_json=_json(output))

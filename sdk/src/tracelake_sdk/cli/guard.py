@@ -23,7 +23,7 @@ _VERDICT_STYLES = {GateVerdict.PASS: "green", GateVerdict.WARN: "yellow", GateVe
 def add_rule(dataset: str, type: str, expression: str, *, severity: str, scope: str, key: str | None, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         rule = client.add_rule(dataset, type, expression, severity=Severity(severity), scope=RuleScope(scope), dry_run=dry_run, idempotency_key=key)
-    _print_rule(rule, dry_run=dry_run, as_json=as_json)
+    _print_rule(rule, dry_run=dry_run, as_json=as_json, new=True)
 
 
 def revise_rule(
@@ -64,9 +64,10 @@ def _rule_row(rule: Rule) -> list[Cell]:
     ]  # fmt: skip
 
 
-def _print_rule(rule: Rule, *, dry_run: bool, as_json: bool) -> None:
+def _print_rule(rule: Rule, *, dry_run: bool, as_json: bool, new: bool = False) -> None:
     what = f"{rule.rule_type.value} {rule.rule_expression}, {rule.severity.value}, on the {rule.scope.value}"
-    sentence = f"Rule {rule.id} of {_dataset(rule)} {_is(rule, dry_run)} as revision {rule.revision}: {what}."
+    # What a dry run would make has no id that anybody could use.
+    sentence = f"{'A rule' if new and dry_run else f'Rule {rule.id}'} of {_dataset(rule)} {_is(rule, dry_run)} as revision {rule.revision}: {what}."
     _print_definition(rule, sentence, dry_run=dry_run, as_json=as_json)
 
 
@@ -78,7 +79,7 @@ def _dataset(of: Rule | Promotion) -> str:
 def add_policy(layer: str, type: str, expression: str, *, enforcement: str, key: str | None, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         policy = client.add_policy(Layer(layer), type, expression, enforcement=Enforcement(enforcement), dry_run=dry_run, idempotency_key=key)
-    _print_policy(policy, dry_run=dry_run, as_json=as_json)
+    _print_policy(policy, dry_run=dry_run, as_json=as_json, new=True)
 
 
 def revise_policy(id: UUID, *, expression: str | None, enforcement: str | None, key: str | None, dry_run: bool, as_json: bool) -> None:
@@ -111,9 +112,9 @@ def _policy_row(policy: Policy) -> list[Cell]:
     ]  # fmt: skip
 
 
-def _print_policy(policy: Policy, *, dry_run: bool, as_json: bool) -> None:
+def _print_policy(policy: Policy, *, dry_run: bool, as_json: bool, new: bool = False) -> None:
     what = f"{policy.policy_type.value} {policy.policy_expression}, {policy.enforcement.value}"
-    sentence = f"Policy {policy.id} of the layer {policy.applies_to_layer.value} {_is(policy, dry_run)} as revision {policy.revision}: {what}."
+    sentence = f"{'A policy' if new and dry_run else f'Policy {policy.id}'} of the layer {policy.applies_to_layer.value} {_is(policy, dry_run)} as revision {policy.revision}: {what}."
     _print_definition(policy, sentence, dry_run=dry_run, as_json=as_json)
 
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tracelake.control.access.administration import WantedToken
 from tracelake.control.api.context import Serving, User
+from tracelake.control.api.names import USER_NAME
 from tracelake.control.api.paging import Key, Limit, Token, id_of
 from tracelake.control.dags.granting import Holder
 from tracelake_sdk import access
@@ -16,7 +17,7 @@ from tracelake_sdk.pages import Page
 router = APIRouter(prefix="/v1/admin", tags=["admin"])        # what every service has
 grants_router = APIRouter(prefix="/v1/admin", tags=["admin"])  # of DAGs and datasets
 
-UserName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,127}$")]
+UserName = Annotated[str, Field(pattern=USER_NAME)]
 RoleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 OrgName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 

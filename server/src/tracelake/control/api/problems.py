@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
+from tracelake.control.api.names import remedy_of
 from tracelake_sdk.errors import Malformed, NotFound, TooLarge, TracelakeError
 
 _log = structlog.get_logger()
@@ -41,7 +42,8 @@ def _malformed(request: Request, error: Exception) -> JSONResponse:
         raise error
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"] if part != "body")
-    return answer(Malformed(f"The request is wrong at {place or 'its top'}: {first['msg']}."))
+    remedy = remedy_of(first.get("ctx", {}).get("pattern", ""))
+    return answer(Malformed(f"The request is wrong at {place or 'its top'}: {remedy or first['msg']}."))
 
 
 def _framework(request: Request, error: Exception) -> JSONResponse:
