@@ -174,7 +174,7 @@ def test_rows_that_do_not_fit_fail_the_task_with_file_and_count_and_no_data(land
     failed = landing.take(config)
     assert failed.error is not None
     assert (failed.error.error_class, failed.error.retry, failed.outputs) == ("bad_records", False, [])
-    assert f"{bad} records of {name} do not fit" in failed.error.message
+    assert failed.error.message.startswith(f"1 record of {name} does not fit the schema." if bad == 1 else f"{bad} records of {name} do not fit the schema.")
     assert failed.custom["bad_records"] == {name: bad}
 
     aside = landing.take(config | {"bad_records": "set_aside"})
@@ -193,7 +193,7 @@ def test_the_good_rows_go_on_until_too_many_are_bad(landing: Landing) -> None:
     assert landing.rows(landing.take(config)) == [{"id": 1}, {"id": 2}]
     failed = landing.take(config | {"max_bad_records": 2})
     assert failed.error is not None
-    assert "1 records of a.csv do not fit, and 2 of 1 other files." in failed.error.message
+    assert failed.error.message.startswith("1 record of a.csv does not fit the schema, and 2 of 1 other file. At most 2 may be set aside. ")
 
 
 @pytest.mark.parametrize("schema", ["id BIGINT, at TIMESTAMP", "id BIGINT, at DATE"])

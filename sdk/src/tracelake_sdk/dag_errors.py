@@ -98,7 +98,7 @@ class DagNameInvalid(DagInvalid, code="dag_name_invalid", status=422):
 
 
 class DagVarUnknown(DagInvalid, code="dag_var_unknown", status=422):
-    """The variable is not declared; declare it under `vars` in tracelake.yaml."""
+    """The variable is not declared; declare it under `vars` in the tracelake.yaml of the folder where the system is started, and start it there again."""
 
 
 class DagVarMalformed(DagInvalid, code="dag_var_malformed", status=422):

@@ -442,6 +442,13 @@ def test_general_mistakes_come_before_what_is_not_available() -> None:
         assert refused(wrong.replace("runtime: spark", "runtime: python")).code == code
 
 
+def test_an_unknown_variable_is_told_with_the_file_that_declares_it() -> None:
+    """Which need not be the one beside the DAG file: the system reads its settings where it is started."""
+    remedy = "Declare it under `vars` in the tracelake.yaml of the folder where the system is started, and start it there again."
+    assert refused(WITH_ROWS, vars={}).extra["remedy"] == remedy
+    assert refused(WITH_ROWS.replace("${landing}", "${landng}"), vars={"landing": "x"}).extra["remedy"] == "Did you mean `landing`?"
+
+
 @pytest.mark.proves("T2.1")
 @pytest.mark.parametrize("runtime", ["spark", "dispatcher"])
 def test_bulk_is_refused(runtime: str) -> None:

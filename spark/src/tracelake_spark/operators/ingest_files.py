@@ -166,11 +166,13 @@ class _Ingest:
             kept.unpersist()
 
     def _bad_records(self, total: int) -> OperatorFailed:
-        first = min(self._counts.bad)
-        others = f", and {total - self._counts.bad[first]} of {len(self._counts.bad) - 1} other files" if len(self._counts.bad) > 1 else ""
-        limit = "" if self._config.max_bad_records is None else f" More than {self._config.max_bad_records} were set aside."
+        first, *others = sorted(self._counts.bad)
+        count = self._counts.bad[first]
+        fits = f"1 record of {first} does not fit the schema" if count == 1 else f"{count:,} records of {first} do not fit the schema"
+        beside = f", and {total - count:,} of {len(others):,} other file{'' if len(others) == 1 else 's'}" if others else ""
+        limit = "" if self._config.max_bad_records is None else f" At most {self._config.max_bad_records:,} may be set aside."
         return OperatorFailed(
-            "bad_records", f"{self._counts.bad[first]} records of {first} do not fit{others}.{limit} Correct them, or give `bad_records: set_aside` its limit.",
+            "bad_records", f"{fits}{beside}.{limit} Correct them, or go on without them: `bad_records: set_aside`, up to `max_bad_records`.",
             custom=self._custom(_State.of(self._order.state), _State.of(self._order.state), None),
         )
 

@@ -42,7 +42,7 @@ class Access:
             else:
                 row = store.caller_of_token(tx, key)
         if row is None:
-            raise Unauthenticated("This token is unknown, expired, revoked, or its user is disabled.")
+            raise Unauthenticated("This token is unknown, expired, revoked, or its user is disabled; ask an admin for another.")
         if len(self._remembered) >= _MOST_REMEMBERED:
             self._remembered.clear()
         caller = row.caller()

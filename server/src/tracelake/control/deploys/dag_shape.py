@@ -97,7 +97,7 @@ def check_variables(node: Node, text: str, look: Look) -> None:
             look.findings.add(DagVarMalformed, node.place, "a `${` is not followed by a name and `}`", "Write `${name}`")
             return
         if name not in look.variables:
-            remedy = Suggestion(name, look.variables, otherwise="Declare it under `vars` in tracelake.yaml")
+            remedy = Suggestion(name, look.variables, otherwise="Declare it under `vars` in the tracelake.yaml of the folder where the system is started, and start it there again")
             look.findings.add(DagVarUnknown, node.place, f"the variable {quoted(name)} is not declared", remedy)
             return
 
