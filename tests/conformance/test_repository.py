@@ -26,7 +26,7 @@ from tracelake_sdk.record_errors import (
     RecordRefused,
     TenantMismatch,
 )
-from tracelake_sdk.records import MOST_DEPTH, Aggregation, MetadataRecord, MetadataTarget, Quality, RecordFilters, Window
+from tracelake_sdk.records import MOST_DEPTH, Aggregation, MetadataRecord, MetadataTarget, Metric, Quality, RecordFilters, Window
 from tracelake_sdk.repository.contract import MetadataRepository
 
 NOON = datetime(2020, 5, 17, 12, tzinfo=UTC)
@@ -83,6 +83,28 @@ def test_what_is_nested_as_deep_as_it_may_be_comes_back_and_what_is_deeper_is_no
     assert found.record == told
     with pytest.raises(ValidationError, match="nested deeper than"):
         MetadataRecord.model_validate(tally().model_dump() | {"extras": {"deeper": [deepest]}})
+
+
+@pytest.mark.proves("M2.1")
+def test_a_window_that_reaches_beyond_the_years_is_open_on_that_side(opened: Opened) -> None:
+    windows = [("0001-01-01T00:00:00+23:00", "2020-01-01T00:00:00Z"), ("2020-01-01T00:00:00Z", "9999-12-31T23:59:59-05:00")]
+    told = [note(window_start=start, window_end=end) for start, end in windows]
+    assert [result.result for result in opened.repository.bulk_store([*told, note(said="x")], opened.context())] == ["stored"] * 3
+    asked = [Window(end=datetime(1, 1, 2, tzinfo=UTC)), Window(start=datetime(9999, 12, 31, tzinfo=UTC))]
+    found = [[stored.record for stored in opened.repository.query(RecordFilters(window=window), opened.context())] for window in asked]
+    assert found == [[told[0]], [told[1]]]
+    with pytest.raises(ValidationError, match="before the year 1"):
+        MetadataRecord.model_validate(note().model_dump() | {"produced_at": "0001-01-01T00:00:00+23:00"})
+
+
+@pytest.mark.proves("M2.1")
+def test_a_sum_that_no_number_can_hold_is_none_and_spoils_no_other_group(opened: Opened) -> None:
+    for group, values in (("huge", [10**400, 0.5]), ("infinite", [1.7e308, 1.7e308]), ("plain", [1, 2.5])):
+        for number, value in enumerate(values):
+            told = tally(HOUR * number + NOON).model_copy(update={"extras": {"group": group, "value": value}})
+            opened.repository.store(told, opened.context(f"{group}-{number}"))
+    groups = opened.repository.aggregate(RecordFilters(kinds=["tally"]), Aggregation(metric=Metric.SUM, path="extras.value", group_by=["extras.group"]), opened.context())
+    assert [(one.group["extras.group"], one.value, one.records) for one in groups] == [("huge", None, 2), ("infinite", None, 2), ("plain", 3.5, 2)]
 
 
 @pytest.mark.proves("M1.4")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Any
 from uuid import UUID
 
@@ -118,12 +119,14 @@ def _inside(moment: datetime, window: Window) -> bool:
 
 
 def _moment(value: Any) -> datetime | None:
-    """A text that is no moment opens the window on its side; the kind's schema is what refuses it."""
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
+    """In UTC. A text that is no moment, or one beyond the years 1 to 9999, opens the window on its side; the kind's schema is what refuses it."""
+    if not isinstance(value, str):
         return None
-    return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
+    try:
+        moment = datetime.fromisoformat(value)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _group_value(stored: StoredRecord, document: dict[str, Any], name: str) -> Any:
@@ -142,6 +145,14 @@ def _group_value(stored: StoredRecord, document: dict[str, Any], name: str) -> A
 
 
 def _value(metric: Metric, values: list[Any], count: int) -> float | int | None:
+    try:
+        found = _computed(metric, values, count)
+        return found if found is not None and isfinite(found) else None
+    except OverflowError:  # JSON has integers that no other number can be added to
+        return None
+
+
+def _computed(metric: Metric, values: list[Any], count: int) -> float | int | None:
     match metric:
         case Metric.COUNT:
             return count

@@ -69,7 +69,10 @@ def _storable_entries(entries: dict[Any, Any], room: int) -> None:
 
 
 def _utc(value: datetime) -> datetime:
-    return value.astimezone(UTC)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("in UTC this time is before the year 1 or after the year 9999") from None
 
 
 Moment = Annotated[AwareDatetime, AfterValidator(_utc)]
@@ -297,7 +300,7 @@ class Aggregation(_Fact):
 
 
 class Aggregate(_Fact):
-    """One group and its value; None where the group has no number."""
+    """One group and its value; None where the group has no number, or where the value is greater than a number can be."""
 
     group: dict[str, Any]
     value: float | int | None
