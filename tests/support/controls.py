@@ -4,7 +4,7 @@ import base64
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from tracelake.control.process import Control, ControlServer
 from tracelake.settings import Settings, read_settings
 from tracelake_sdk.home import HomeFiles
 from tracelake_sdk.tasks import ClaimAnswer, ClaimedTask, ClaimRequest, Completion, CompletionAnswer, OperatorError, Outcome, TaskPayload
+
+_RARELY, _NEVER = 60.0, 86_400.0  # seconds between two looks of a loop
 
 # `start` makes tasks that run side by side; tests report for it whatever events they want told.
 _SOURCE = """
@@ -116,10 +118,41 @@ def failed(task: ClaimedTask, *, retry: bool = True, error_class: str = "broken"
     return Completion(fence=task.fence, outcome=Outcome.FAILED, error=OperatorError(error_class=error_class, message="It broke.", retry=retry))
 
 
+class _Control(Control):
+    """One whose loops, where they are to look as rarely as may be, look no more once it has begun."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._rest: list[threading.Event] = []
+
+    def _loop(self, name: str, run_once: Callable[[], int], pause: float) -> None:
+        if pause != self.settings.tasks.housekeeping_seconds or pause < _RARELY:
+            super()._loop(name, run_once, pause)
+            return
+        rests = threading.Event()
+
+        def look() -> int:
+            busy = 0
+            try:
+                busy = run_once()
+            finally:
+                if not busy:
+                    rests.set()
+            return busy
+
+        self._rest.append(rests)
+        super()._loop(name, look, _NEVER)
+
+    def begin(self) -> None:
+        self.start()
+        for rests in self._rest:
+            rests.wait(10)  # one that is kept waiting by a lock of the test looks later
+
+
 @contextmanager
 def running_control(settings: Settings, database: StateDatabase) -> Iterator[Desk]:
-    control = Control(settings)
-    control.start()
+    control = _Control(settings)
+    control.begin()
     try:
         yield Desk(control, database)
     finally:
