@@ -7,6 +7,7 @@ from support.lines import tasks_of
 from support.people import user
 from support.registries import deploy_reports, deploy_sample, fill
 
+from tracelake.control.access.callers import Caller
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.home import HomeFiles
@@ -47,6 +48,35 @@ def test_a_blocked_run_tells_what_it_was_to_write_and_why_it_was_not(lake: Lake)
     assert run.status is RunStatus.BLOCKED and run.version is None
     assert run.decision is not None and not run.decision.allowed
     assert run.scopes == [FullScope()]
+
+
+def test_gold_says_what_far_above_it_stands_still(lake: Lake):
+    deploy_sample(lake)
+    deploy_reports(lake)
+    fill(lake, 1, 2)
+
+    def explained(caller: Caller = lake.admin, dataset: str = "sales") -> list[tuple[str, str, str | None]]:
+        return [(reason.code, reason.sentence, reason.remedy) for reason in lake.services.explaining.explain(caller, dataset).reasons]
+
+    assert [code for code, _, _ in explained()] == ["fresh"]
+    rule = lake.services.guard.add_rule(lake.admin, "sample_raw", "NOT_NULL", "value")
+    lake.run("load")
+    [task] = lake.take(1)
+    measured = lake.measured([lake.stage(task, [(9, None)])], rules=[RuleMeasurement(rule_id=rule.id, revision=rule.revision, violations=1, examined=1, method="scan")])
+    assert lake.report(task, measured).result == "blocked"
+    told = "Nothing new comes from sample_raw, which it is made from: its job sample/load is paused."
+    assert explained()[:-1] == [("waiting", told, "`tracelake explain sample_raw`")]
+    assert explained()[-1][0] == "fresh"
+    lake.services.pauses.resume(lake.admin, "sample", "load")
+    assert explained()[0][1] == told.replace("its job sample/load is paused", "its newest candidate was blocked")
+    assert not [sentence for _, sentence, _ in explained(dataset="sample_raw") if "Nothing new" in sentence]
+
+    ada = user(lake, "ada", "analysts")
+    lake.services.reading.set_read_roles(lake.admin, "sales", ["analysts"])
+    assert [code for code, _, _ in explained(ada)] == ["fresh"]
+    lake.services.guard.deactivate_rule(lake.admin, rule.id)
+    fill(lake, 3)
+    assert [code for code, _, _ in explained()] == ["fresh"]
 
 
 @pytest.mark.proves("T5.1")

@@ -105,6 +105,30 @@ LEFT JOIN LATERAL (
 WHERE version.id = %(dataset_version)s
 ORDER BY input.index
 
+-- name: standing_still
+-- What a table is made from, at any distance, that brings nothing new: its job or DAG is paused, or its newest candidate was blocked.
+WITH RECURSIVE above AS (
+    SELECT input.dataset_id
+    FROM dataset_version AS version
+    JOIN current_job AS job ON job.generation_id = version.generation_id
+    JOIN job_input AS input ON input.job_id = job.id
+    WHERE version.id = %(dataset_version)s
+    UNION
+    SELECT input.dataset_id
+    FROM above
+    JOIN dataset ON dataset.id = above.dataset_id
+    JOIN current_job AS job ON job.job_key_id = dataset.job_key_id
+    JOIN job_input AS input ON input.job_id = job.id
+)
+SELECT dataset.id AS dataset_id, name.name, job.dag, job.name AS job, job.paused
+FROM above
+JOIN dataset ON dataset.id = above.dataset_id
+JOIN current_job AS job ON job.job_key_id = dataset.job_key_id
+LEFT JOIN dataset_name AS name ON name.dataset_id = dataset.id
+LEFT JOIN LATERAL (SELECT allowed FROM promotion_status WHERE dataset_id = dataset.id ORDER BY seq DESC LIMIT 1) AS newest ON true
+WHERE job.paused OR NOT newest.allowed
+ORDER BY dataset.id
+
 -- name: run
 -- One run, the version its output became part of, and what it wrote; of one that was not allowed, what it was to write.
 SELECT run.run_id, run.task_id, run.attempt, dag.id AS dag_id, dag.name AS dag, job_key.name AS job, run.dataset_id, name.name AS dataset_name, run.layer,

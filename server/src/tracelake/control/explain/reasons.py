@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tracelake.control.explain.store import CandidateRow, DatasetRow, InputNow, LineRow, PartRow, RunRow, WorkRow
+from tracelake.control.explain.store import CandidateRow, DatasetRow, InputNow, LineRow, PartRow, RunRow, StandingStill, WorkRow
 from tracelake_sdk.dags import Activation
 from tracelake_sdk.datasets import PinnedVersion, Reason
 from tracelake_sdk.runs import RunStatus
@@ -29,12 +29,13 @@ class Known:
     candidate: CandidateRow | None    # the newest
     run: RunRow | None                # the newest
     inputs: Sequence[InputNow]
+    still: Sequence[StandingStill]    # what it is made from, at any distance
     last: PartRow | None              # the last part of the current version
     read: Sequence[PinnedVersion]     # by that part
 
 
 def reasons(known: Known) -> list[Reason]:
-    return [*_stopped(known), *_refused(known), *_on_its_way(known), *_behind(known), *_state(known)]
+    return [*_stopped(known), *_refused(known), *_on_its_way(known), *_behind(known), *_held_up(known), *_state(known)]
 
 
 def _stopped(known: Known) -> Iterator[Reason]:
@@ -82,6 +83,13 @@ def _behind(known: Known) -> Iterator[Reason]:
             sentence = f"It was made from version {read[input.dataset_id]} of {name}, which is at version {input.version} now."
             heard = None if input.trigger else "That input does not start its job (`trigger: false`); the next run reads it."
             yield Reason(code="behind", sentence=sentence, remedy=heard)
+
+
+def _held_up(known: Known) -> Iterator[Reason]:
+    for above in known.still:
+        name = above.name or str(above.dataset_id)
+        why = f"its job {above.dag}/{above.job} is paused" if above.paused else "its newest candidate was blocked"
+        yield Reason(code="waiting", sentence=f"Nothing new comes from {name}, which it is made from: {why}.", remedy=f"`tracelake explain {name}`")
 
 
 def _state(known: Known) -> Iterator[Reason]:

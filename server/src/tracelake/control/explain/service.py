@@ -80,7 +80,9 @@ class Explaining:
             last = store.parts(tx, dataset=row.id, versions=[row.version]) if row.version else []
             read = _pins(tx, last[-1:])[last[-1].run_id] if last else []
             inputs = store.inputs_now(tx, table) if table else []
-            seen = reading.visible(tx, caller, {pin.dataset_uuid for pin in read} | {input.dataset_id for input in inputs})
+            still = store.standing_still(tx, table) if table else []
+            named = {pin.dataset_uuid for pin in read} | {input.dataset_id for input in inputs} | {above.dataset_id for above in still}
+            seen = reading.visible(tx, caller, named)
             known = Known(
                 dataset=row,
                 line=store.line(tx, table) if table else None,
@@ -88,6 +90,7 @@ class Explaining:
                 candidate=store.newest_candidate(tx, row.id),
                 run=store.newest_run(tx, row.id),
                 inputs=[input for input in inputs if input.dataset_id in seen],
+                still=[above for above in still if above.dataset_id in seen],
                 last=last[-1] if last else None,
                 read=[pin for pin in read if pin.dataset_uuid in seen],
             )

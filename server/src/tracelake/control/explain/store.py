@@ -139,6 +139,15 @@ class InputNow:
 
 
 @dataclass(frozen=True)
+class StandingStill:
+    dataset_id: UUID
+    name: str | None
+    dag: str
+    job: str
+    paused: bool  # False: its newest candidate was blocked
+
+
+@dataclass(frozen=True)
 class Searched:
     """What datasets are looked for by; what is None does not count."""
 
@@ -199,6 +208,10 @@ def newest_run(tx: Transaction, dataset: UUID) -> RunRow | None:
 
 def inputs_now(tx: Transaction, dataset_version: UUID) -> list[InputNow]:
     return tx.all(InputNow, sql["inputs_now"], dataset_version=dataset_version)
+
+
+def standing_still(tx: Transaction, dataset_version: UUID) -> list[StandingStill]:
+    return tx.all(StandingStill, sql["standing_still"], dataset_version=dataset_version)
 
 
 def find_run(tx: Transaction, *, org: UUID, run: str) -> WholeRun | None:
