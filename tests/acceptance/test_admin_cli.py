@@ -151,8 +151,10 @@ def test_datasets_are_searched_and_a_definition_that_makes_the_same_rows_is_the_
     assert [found["name"] for found in shell.json("dataset", "list", "--layer", "bronze", "--domain", "test", "--owner", "test", "--dag", "sample")["items"]] == ["sample_raw"]
     assert shell("dataset", "list", "--search", "nothing like it") == "There is no such dataset that you may read.\n"
     page = shell("dataset", "list", "--search", "sample", "--limit", "1")
-    command = next(line for line in page.splitlines() if line.startswith("More: ")).removeprefix("More: ")
+    told, command = page.splitlines()[-2:]
+    assert told == "There is more:"
     assert "--search sample --limit 1 --token" in command
+    assert shell("dataset", "snapshots").startswith("There is no snapshot")
     file.write_text(DEFINITION.replace("max_attempts: 3", "max_attempts: 5").replace("sample_clean:", "cleansed:"))
     assert "would activate DAG sample as version 2" in shell("deploy", str(file), "--dry-run")
     assert "DAG sample is active as version 2 with 2 jobs." in shell("deploy", str(file))

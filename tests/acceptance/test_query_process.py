@@ -116,7 +116,9 @@ def test_every_format_and_every_way_to_give_a_statement(shell: Shell, tmp_path: 
     assert arrow.column("id").to_pylist() == [1, 2, 3]
     cut = shell("query", "-f", str(file), "--limit", "1").decode()
     assert "There are more rows; only the first 1 are shown." in cut
-    shell("query", file.read_text(), "--save", "all_orders")
+    assert b"It would be kept as all_orders. Nothing was changed." in shell("query", file.read_text(), "--save", "all_orders", "--dry-run")
+    assert b"has saved no query" in shell("query", "--saved", "all_orders", code=1)
+    assert shell("query", file.read_text(), "--save", "all_orders").endswith(b" query --saved all_orders\n")
     assert shell("query", "--saved", "all_orders", "-o", "csv").count(b"\r\n") == 4
     assert b"give one statement" in shell("query", code=2)
     assert b"No such file" in shell("query", "-f", str(tmp_path / "none"), code=2)
@@ -133,6 +135,18 @@ def test_rows_that_are_missing_are_told_whatever_the_format(shell: Shell):
     assert told in shell(*words)
     most = b"There are more rows; only the first 100,000 are shown. This system gives no more in one answer: ask in parts.\n"
     assert shell("query", "FROM range(100001)", "--limit", "200000", "-o", "csv", noted=most).count(b"\r\n") == 100_001
+
+
+def test_older_versions_and_snapshots_are_told(shell: Shell):
+    cut = shell("dataset", "show", "orders_raw", "--limit", "1").decode()
+    assert cut.splitlines()[-2] == "There is more:"
+    assert cut.endswith(" dataset show orders_raw --limit 10\n")
+    assert json.loads(shell("dataset", "show", "orders_raw", "--limit", "1", "-o", "json"))["next"] is not None
+    assert b"There is more" not in shell("dataset", "show", "orders_raw", "--limit", "1000")
+    shell("dataset", "pin", "orders_raw", "--as", "first_orders", "--version", "1")
+    assert shell("explain", "first_orders").startswith(b"first_orders is version 1 of orders_raw and stays so. Of that dataset itself:\nfresh ")
+    assert shell("explain", "orders_raw").startswith(b"fresh ")
+    shell("dataset", "unpin", "first_orders")
 
 
 def test_only_numbers_stand_on_the_right(shell: Shell):

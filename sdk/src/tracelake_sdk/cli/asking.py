@@ -20,7 +20,7 @@ def query(
     sql: Annotated[str | None, typer.Argument(metavar="SQL", help="One SELECT; - reads it from standard input.")] = None,
     file: Annotated[str | None, typer.Option("--file", "-f", metavar="FILE", help="Read the statement from a file.")] = None,
     saved: Annotated[str | None, typer.Option("--saved", metavar="NAME", help="The statement that is kept under this name.")] = None,
-    save: Annotated[str | None, typer.Option("--save", metavar="NAME", help="Keep the statement under this name when it was answered.")] = None,
+    save: Annotated[str | None, typer.Option("--save", metavar="NAME", help="Keep the statement under this name when it was answered, in the place of an earlier one.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="How many rows at most; of the log, how many lines.")] = None,
     receipt: Annotated[str | None, typer.Option("--receipt", metavar="FILE", help="Write the receipt and the statement into a file, for `replay`.")] = None,
     log: Annotated[bool, typer.Option("--log", help="Ask nothing; list what was asked before.")] = False,
@@ -54,7 +54,7 @@ def query(
     if dry_run and save is None:
         raise typer.BadParameter("a query changes nothing; --dry-run is for --save and --forget", param_hint="--dry-run")
     chosen = None if output is ResultOutput.TABLE else ResultFormat(output.value)
-    queries.query(queries.statement(sql, file, saved), output=chosen, limit=limit, receipt=receipt, save=None if dry_run else save)
+    queries.query(queries.statement(sql, file, saved), output=chosen, limit=limit, receipt=receipt, save=save, dry_run=dry_run)
 
 
 def replay(

@@ -3,6 +3,7 @@
 from rich.text import Text
 
 from tracelake_sdk.cli.invocation import again
+from tracelake_sdk.cli.options import MOST_LISTED
 from tracelake_sdk.cli.printing import Cell, Column, counted, instant, print_json, print_table, say, scope_words
 from tracelake_sdk.client import Client
 from tracelake_sdk.dags import Layer
@@ -31,7 +32,7 @@ def list_datasets(asked: dict[str, str | None], *, limit: int, token: str | None
     print_table(columns, [_row(dataset) for dataset in page.items])
     if page.next:
         words = [word for name, value in asked.items() if value is not None for word in (f"--{name}", value)]
-        say(f"More: {again('dataset', 'list', *words, '--limit', str(limit), '--token', page.next)}")
+        _say_more("dataset", "list", *words, "--limit", str(limit), "--token", page.next)
 
 
 def show_dataset(name: str, *, limit: int, as_json: bool) -> None:
@@ -40,7 +41,7 @@ def show_dataset(name: str, *, limit: int, as_json: bool) -> None:
         dataset = client.dataset(name)
         versions = client.versions(name, limit=limit)
     if as_json:
-        print_json({"dataset": dataset, "versions": versions.items})
+        print_json({"dataset": dataset, "versions": versions.items, "next": versions.next})
         return
     say(f"{dataset.name or dataset.uuid}  {dataset.layer}, made by {dataset.dag}/{dataset.job}, owned by {dataset.owner} ({dataset.domain})")
     if dataset.description:
@@ -52,6 +53,8 @@ def show_dataset(name: str, *, limit: int, as_json: bool) -> None:
         print_table([Column("column"), Column("type")], [[column.name, column.type] for column in dataset.columns])
         say()
     _print_versions(versions.items)
+    if versions.next and limit < MOST_LISTED:
+        _say_more("dataset", "show", name, "--limit", str(min(limit * 10, MOST_LISTED)))
 
 
 def show_version(name: str, number: int, *, as_json: bool) -> None:
@@ -97,6 +100,9 @@ def list_snapshots(*, as_json: bool) -> None:
     if as_json:
         print_json(snapshots)
         return
+    if not snapshots:
+        say("There is no snapshot of a dataset that you may read; `dataset pin` makes one.")
+        return
     rows: list[list[Cell]] = [[one.name, one.dataset or str(one.dataset_uuid), str(one.version), one.actor, instant(one.at)] for one in snapshots]
     print_table([Column("name"), Column("dataset"), Column("version", right=True), Column("pinned by"), Column("at")], rows)
 
@@ -107,10 +113,19 @@ def explain(name: str, *, as_json: bool) -> None:
     if as_json:
         print_json(explanation)
         return
+    for snapshot in explanation.dataset.snapshots:
+        if snapshot.name == name:
+            say(f"{name} is version {snapshot.version} of {snapshot.dataset or snapshot.dataset_uuid} and stays so. Of that dataset itself:")
     for reason in explanation.reasons:
         say(_spoken(reason))
         if reason.remedy:
             say(Text(f"         → {reason.remedy}", style="dim"))
+
+
+def _say_more(*words: str) -> None:
+    say()
+    say("There is more:")
+    say(f"  {again(*words)}")
 
 
 def _spoken(reason: Reason) -> Text:

@@ -43,8 +43,8 @@ def _read(file: str) -> str:
         raise typer.BadParameter(f"{file} is not text in UTF-8", param_hint="--file") from None
 
 
-def query(sql: str, *, output: ResultFormat | None, limit: int | None, receipt: str | None, save: str | None) -> None:
-    """Without an `output` a table for people."""
+def query(sql: str, *, output: ResultFormat | None, limit: int | None, receipt: str | None, save: str | None, dry_run: bool = False) -> None:
+    """Without an `output` a table for people; a dry run answers and keeps nothing."""
     if output is ResultFormat.ARROW and sys.stdout.isatty():
         raise typer.BadParameter("Arrow is nothing a terminal can show; send it into a file or a program", param_hint="--output")
     started = time.monotonic()
@@ -65,8 +65,11 @@ def query(sql: str, *, output: ResultFormat | None, limit: int | None, receipt: 
             print_json(answer)
         else:
             _print(answer, limit, time.monotonic() - started)
-        if save is not None:
+        if save is not None and not dry_run:
             client.save_query(save, sql)
+    if save is not None and output is None:
+        kept = f"It would be kept as {save}. Nothing was changed." if dry_run else f"Kept as {save}: {again('query', '--saved', save)}"
+        say(Text(kept, style="dim"))
     if receipt is not None:
         _write(Path(receipt), found, sql)
 
