@@ -79,7 +79,7 @@ def alone(postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory) 
         TRACELAKE_HOME=str(home), TRACELAKE_DATABASE_URL=postgres.url(DATABASE, "tracelake_service"), TRACELAKE__DATABASE__OWNER_URL=postgres.url(DATABASE, "tracelake_owner")
     )
     too_early = subprocess.run(tracelaked("records"), env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert (too_early.returncode, "migration_refused" in too_early.stderr) == (1, True)
+    assert (too_early.returncode, "migration_refused" in too_early.stderr, "tracelaked migrate --for records" in too_early.stderr) == (1, True, True)
     migrated = subprocess.run(tracelaked("migrate", "--for", "records"), env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert migrated.returncode == 0, migrated.stderr
     port = free_port()

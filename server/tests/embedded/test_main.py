@@ -48,6 +48,12 @@ def test_an_unknown_command_is_a_usage_error(tmp_path: Path) -> None:
         (["up"], {"TRACELAKE_HOME": "/proc/none"}, 1, "error [start_failed]: /proc/none cannot be used "),
         (["migrate"], {}, 2, "error [setting_invalid]: TRACELAKE__DATABASE__OWNER_URL: "),
         (["migrate"], {"TRACELAKE__DATABASE__OWNER_URL": "postgresql://a:secret@127.0.0.1:1/x"}, 1, "error [start_failed]: the database does not answer"),
+        (["migrate"], {"TRACELAKE__DATABASE__OWNER_URL": "a secret"}, 2, "error [setting_invalid]: TRACELAKE__DATABASE__OWNER_URL: "),
+        (["migrate"], {"TRACELAKE__DATABASE__OWNER_URL": "dbname=x", "TRACELAKE_DATABASE_URL": "a secret"}, 2, "error [setting_invalid]: TRACELAKE_DATABASE_URL: "),
+        (["records"], {}, 2, "error [setting_invalid]: TRACELAKE_DATABASE_URL: "),
+        (["records"], {"TRACELAKE_DATABASE_URL": "a secret"}, 2, "error [setting_invalid]: TRACELAKE_DATABASE_URL: "),
+        (["records"], {"TRACELAKE_DATABASE_URL": "postgresql://a:secret@127.0.0.1:1/x"}, 1, "error [start_failed]: the database does not answer"),
+        (["control"], {"TRACELAKE_DATABASE_URL": "postgresql://a:secret@127.0.0.1:1/x"}, 1, "error [start_failed]: the database does not answer"),
     ],
 )
 def test_an_error_is_one_line_with_its_code_and_never_a_trace(tmp_path: Path, words: list[str], variables: dict[str, str], code: int, said: str) -> None:

@@ -29,7 +29,7 @@ from tracelake.embedded.postgres import DATA_DATABASE, STATE_DATABASE, EmbeddedP
 from tracelake.embedded.processes import Child, ProcessIdentity
 from tracelake.embedded.readiness import is_ready, url_of
 from tracelake.settings import Settings
-from tracelake_sdk.errors import StartFailed
+from tracelake_sdk.errors import SettingInvalid, StartFailed
 from tracelake_sdk.home import HomeFiles
 
 POSTGRES, CONTROL, WORKER, QUERY = "postgres", "control", "worker", "query"
@@ -50,9 +50,13 @@ class Commands:
 def run_migrations(owner_url: str, service_url: str | None = None, *, records_alone: bool = False) -> list[str]:
     """Apply what this release brings and the database lacks, and name it; `service_url` tells the service's login role."""
     sets = (migrations.CORE, migrations.RECORDS) if records_alone else migrations.ALL_SETS
-    service = conninfo_to_dict(service_url).get("user") if service_url else None
     try:
+        service = conninfo_to_dict(service_url).get("user") if service_url else None
         return migrations.migrate(owner_url, service=str(service or SERVICE), sets=sets)
+    except psycopg.ProgrammingError as error:
+        if error.sqlstate is not None:  # a statement's own
+            raise
+        raise SettingInvalid("TRACELAKE_DATABASE_URL: the address of a database is like postgresql://role:password@host:5432/name") from None
     except psycopg.OperationalError as error:
         raise StartFailed(f"the database does not answer: {' '.join(str(error).split())}") from None
 

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import Connection, errors
 
 from tracelake.control.database.roles import SERVICE, prepare_roles
-from tracelake_sdk.errors import MigrationRefused
+from tracelake_sdk.errors import MigrationRefused, SettingInvalid, StartFailed
 
 CORE = "core"        # access, outbox, idempotency: what every service needs
 RECORDS = "records"  # metadata records and their kinds; with `core` alone it is the records service
@@ -46,7 +46,8 @@ def shipped(sets: tuple[str, ...] = ALL_SETS) -> list[Migration]:
 
 def migrate(owner_url: str, *, service: str = SERVICE, sets: tuple[str, ...] = ALL_SETS) -> list[str]:
     """Applies what is missing, as the role that owns the schema, and names what it applied; `service` is the service's login role."""
-    with psycopg.connect(owner_url, autocommit=True, application_name="tracelake-migrate") as connection:
+    with _connected(owner_url, "TRACELAKE__DATABASE__OWNER_URL", "tracelake-migrate") as connection:
+        connection.autocommit = True
         connection.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
         prepare_roles(connection, service=service)
         connection.execute(_BOOK)
@@ -67,18 +68,29 @@ def migrate(owner_url: str, *, service: str = SERVICE, sets: tuple[str, ...] = A
 
 
 def check(service_url: str, *, sets: tuple[str, ...] = ALL_SETS) -> None:
-    """Raises MigrationRefused where the database lacks a migration of this release or has another text of one."""
-    with psycopg.connect(service_url, application_name="tracelake-check") as connection:
+    """Raises MigrationRefused where the database lacks a migration of this release or has another text of one, and what `_connected` raises."""
+    how = f"run `tracelaked migrate{'' if TRACE in sets else ' --for records'}` with the owner's URL"
+    with _connected(service_url, "TRACELAKE_DATABASE_URL", "tracelake-check") as connection:
         try:
             connection.execute("SET ROLE tracelake_execute")
             applied = _applied(connection)
         except (errors.UndefinedTable, errors.InsufficientPrivilege, errors.InvalidParameterValue):
-            raise MigrationRefused("The database has no Tracelake schema yet; run `tracelaked migrate` with the owner's URL.") from None
+            raise MigrationRefused(f"The database has no Tracelake schema yet; {how}.") from None
     for migration in shipped(sets):
         found = applied.get((migration.set, migration.name))
         if found is None:
-            raise MigrationRefused(f"Migration {migration.set}/{migration.name} is missing in the database; run `tracelaked migrate` with the owner's URL.")
+            raise MigrationRefused(f"Migration {migration.set}/{migration.name} is missing in the database; {how}.")
         _same(migration, found)
+
+
+def _connected(url: str, setting: str, program: str) -> Connection[Any]:
+    """Raises SettingInvalid for what is no address, without a word of it, and StartFailed where nobody answers."""
+    try:
+        return psycopg.connect(url, application_name=program)
+    except psycopg.ProgrammingError:
+        raise SettingInvalid(f"{setting}: the address of a database is like postgresql://role:password@host:5432/name") from None
+    except psycopg.OperationalError as error:
+        raise StartFailed(f"the database does not answer: {' '.join(str(error).split())}") from None
 
 
 def _same(migration: Migration, sha256: str) -> None:
