@@ -16,7 +16,7 @@ from tracelake_sdk.dags import Layer
 from tracelake_sdk.errors import Forbidden, Malformed, NotFound, PolicyInvalid, RuleInvalid, TracelakeError
 from tracelake_sdk.home import HomeFiles
 from tracelake_sdk.promotions import Enforcement
-from tracelake_sdk.rules import RuleScope, Severity
+from tracelake_sdk.rules import RuleMeasurement, RuleScope, Severity
 
 DATASET = "sample_raw"
 
@@ -138,5 +138,17 @@ def test_the_command_line_shows_a_decision_with_what_it_rests_on(lake: Lake, cli
     shown = run("promotion", "show", f"{task.payload.task_id}:1")
     for words in ("blocked", "execution", "SCOPE", "fail", "SCHEMA", "not evaluated", "Blocked: 1 of 1 row lies outside the announced scope."):
         assert words in shown
+    assert "among them" not in shown
     told = json.loads(run("promotion", "show", f"{task.payload.task_id}:1", "-o", "json"))
     assert (UUID(told["id"]), told["allowed"]) == (client.promotions().items[0].id, False)
+
+
+def test_the_command_line_names_some_of_the_rows_that_broke_a_rule(lake: Lake, client: Client):
+    rule = client.add_rule(DATASET, "NOT_NULL", "value")
+    lake.run()
+    task = lake.take_one()
+    found = RuleMeasurement(rule_id=rule.id, revision=rule.revision, violations=2, examined=2, method="scan", samples=["id=1", "id=2"])
+    assert lake.report(task, lake.measured([lake.stage(task, [(1, None), (2, None)])], rules=[found])).result == "blocked"
+    shown = run("promotion", "show", f"{task.payload.task_id}:1").splitlines()
+    assert shown[-1].endswith("  id=1, id=2")
+    assert any(line.endswith("among them") for line in shown)

@@ -155,9 +155,14 @@ def show_promotion(decision: str, *, as_json: bool) -> None:
         say(Text.assemble((f"{name:<14}", "bold"), value if isinstance(value, Text) else Text(value)))
     say(promotion.reason)
     say()
-    rows: list[list[Cell]] = [["policy", result.policy_type, _verdict(result.verdict), "", result.sentence] for result in promotion.policy_results]
-    rows += [["rule", result.rule_type, _verdict(result.verdict), _count(result.violations), result.sentence] for result in promotion.quality_results]
-    print_table([Column("kind"), Column("type"), Column("verdict"), Column("violations", right=True), Column("found", folds=True)], rows)
+    rows: list[list[Cell]] = [["policy", result.policy_type, _verdict(result.verdict), "", result.sentence, ""] for result in promotion.policy_results]
+    rows += [
+        ["rule", result.rule_type, _verdict(result.verdict), _count(result.violations), result.sentence, ", ".join(result.samples)]
+        for result in promotion.quality_results
+    ]
+    columns = [Column("kind"), Column("type"), Column("verdict"), Column("violations", right=True), Column("found", folds=True), Column("among them", folds=True)]
+    some = any(result.samples for result in promotion.quality_results)  # only the rows' readers are told keys
+    print_table(columns if some else columns[:-1], rows if some else [row[:-1] for row in rows])
 
 
 def _answer(promotion: Promotion) -> Text:
