@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tracelake_sdk.cli.main import app
 from tracelake_sdk.cli.repositories import condition_of, spool_of, target_of, target_words, window_of
 from tracelake_sdk.emitter import Emitter
-from tracelake_sdk.errors import SettingInvalid
+from tracelake_sdk.errors import NotRunning, SettingInvalid
 from tracelake_sdk.record_errors import KindUnknown, RepositoryUnavailable
 from tracelake_sdk.records import Comparison, MetadataTarget
 from tracelake_sdk.repository.embedded import EmbeddedRepository
@@ -330,3 +330,8 @@ def test_a_version_that_says_nothing_new_is_not_registered(cli: Cli) -> None:
 def test_a_kind_is_shown_with_what_lies_below_and_what_may_be_chosen(cli: Cli) -> None:
     shown = cli.types("kind", "show", "catalog_diff")
     assert "changes.[].breaking" in shown and "One of table_added, table_removed" in shown
+
+
+def test_a_word_that_is_no_dataset_is_told_how_tables_are_named(cli: Cli) -> None:
+    answer = CliRunner().invoke(app, ["record", "latest", "orders", "ingestion_volume"]).exception
+    assert isinstance(answer, NotRunning) and "SOURCE/SCHEMA/TABLE" in answer.detail

@@ -164,6 +164,9 @@ def test_one_bad_record_harms_no_other_of_its_bulk(opened: Opened) -> None:
 
 @pytest.mark.proves("M1.2")
 def test_an_unknown_kind_and_a_bad_payload_are_refused(opened: Opened) -> None:
+    for name in ("nobody", "", ".", "..", "a/b", "tally/../note", "tally?", "é"):
+        with pytest.raises(KindUnknown):
+            opened.repository.kind(name)
     with pytest.raises(KindUnknown):
         opened.repository.store(tally().model_copy(update={"kind": "nobody_registered_it"}), opened.context())
     with pytest.raises(RecordRefused):

@@ -16,7 +16,8 @@ import typer
 from tracelake_sdk.addresses import find_system
 from tracelake_sdk.cli.wording import fault
 from tracelake_sdk.client import Client
-from tracelake_sdk.errors import NotRunning
+from tracelake_sdk.datasets import Dataset
+from tracelake_sdk.errors import NotFound, NotRunning
 from tracelake_sdk.home import default_home
 from tracelake_sdk.record_builders import dataset_target
 from tracelake_sdk.record_errors import RepositoryUnavailable
@@ -92,11 +93,18 @@ def target_of(text: str) -> MetadataTarget:
         case [source, schema, table] if source and schema and table:
             return MetadataTarget(source_id=source, schema=schema, table=table)
         case [name] if name:
-            with Client() as client:
-                dataset = client.dataset(name)
+            dataset = _dataset(name)
             return dataset_target(dataset.uuid, dataset.layer, name=dataset.name)
         case _:
             raise typer.BadParameter(f"{text!r} is neither SOURCE/SCHEMA/TABLE nor a dataset")
+
+
+def _dataset(name: str) -> Dataset:
+    try:
+        with Client() as client:
+            return client.dataset(name)
+    except (NotRunning, NotFound) as error:
+        raise type(error)(f"{error.detail} {name!r} was taken for a dataset; a table is named SOURCE/SCHEMA/TABLE.") from None
 
 
 def target_words(target: MetadataTarget) -> str:

@@ -18,7 +18,7 @@ from tracelake_sdk.addresses import address_of
 from tracelake_sdk.deferred import Deferred
 from tracelake_sdk.errors import NotRunning, OutcomeUnknown, TracelakeError, Unauthenticated, Unavailable
 from tracelake_sdk.kinds import Kind
-from tracelake_sdk.record_errors import RepositoryUnavailable
+from tracelake_sdk.record_errors import KindUnknown, RepositoryUnavailable
 from tracelake_sdk.records import (
     Aggregate,
     Aggregation,
@@ -84,6 +84,8 @@ class RemoteRepository:
         return self._get(_KINDS, "/v1/kinds", {"tenant": self.tenant})
 
     def kind(self, name: str, version: int | None = None) -> Kind:
+        if not name.strip(".") or _part(name) != name:  # in an address it would be another question
+            raise KindUnknown(f"No kind {name} is registered; see `tracelake kind list`.")
         return self._get(_KIND, f"/v1/kinds/{_part(name)}", {"version": version, "tenant": self.tenant})
 
     def register(self, kind: Kind, *, check_only: bool = False) -> Kind:
