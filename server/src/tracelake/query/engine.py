@@ -159,7 +159,8 @@ class Engine:
         free = [spelt[start:end].strip().lower().decode(errors="replace") in self._free_words for (start, _), end in zip(begun, ends, strict=True)]
         return [(start, "identifier" if kind == "keyword" and is_free else kind) for (start, kind), is_free in zip(begun, free, strict=True)]
 
-    def _locked(self, tables: list[TableToRead]) -> duckdb.DuckDBPyConnection:
+    # In quotes: a class that is still held when its process ends would hold the type too, and DuckDB complains of it on stderr.
+    def _locked(self, tables: list[TableToRead]) -> "duckdb.DuckDBPyConnection":
         """The connection with a view for each table, from which nothing else on this machine can be reached any more."""
         self.renew()
         self._used = True

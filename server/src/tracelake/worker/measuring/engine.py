@@ -13,6 +13,7 @@ from tracelake_sdk.rule_trees import RowCheck
 _ROWS = '"tracelake rows"'  # a name that no column of a table can have
 
 
+# Types of DuckDB are annotations in quotes: a class that is still held when its process ends would hold them too, and DuckDB complains of it on stderr.
 class Engine:
     """Reads nothing outside `folders`, installs nothing, and is only started when something must be counted."""
 
@@ -30,12 +31,12 @@ class Engine:
             self._connection.close()
 
     @property
-    def connection(self) -> duckdb.DuckDBPyConnection:
+    def connection(self) -> "duckdb.DuckDBPyConnection":
         if self._connection is None:
             self._connection = self._start()
         return self._connection
 
-    def _start(self) -> duckdb.DuckDBPyConnection:
+    def _start(self) -> "duckdb.DuckDBPyConnection":
         self._spill.mkdir(parents=True, exist_ok=True)
         connection = duckdb.connect(
             ":memory:",
