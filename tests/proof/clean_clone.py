@@ -96,7 +96,7 @@ class FreshMachine:
                 exit_code = None
             seconds = time.monotonic() - started
             errors.seek(0)
-            return MakeRun(target, exit_code, round(seconds, 1), errors.read(), tuple(processes_of(self.folder)))
+            return MakeRun(target, exit_code, round(seconds, 1), errors.read(), left_of(self.folder))
 
 
 def link_programs(bin_folder: Path, python: Path) -> None:
@@ -119,6 +119,14 @@ def processes_of(folder: Path) -> Iterable[str]:
             continue  # it ended, or belongs to somebody else
         if names_it and int(entry.name) != os.getpid() and words:
             yield f"{entry.name}: {words.replace(bytes(1), b' ').decode(errors='replace').strip()[:200]}"
+
+
+def left_of(folder: Path) -> tuple[str, ...]:
+    """Those that do not end: the kernel may take a moment to be done with one that was killed."""
+    deadline = time.monotonic() + 10
+    while (left := tuple(processes_of(folder))) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left
 
 
 def real_python() -> Path:
