@@ -157,6 +157,20 @@ def test_what_a_folder_drops_for_good_is_named_in_the_answer(shed: Shed) -> None
 
 
 @pytest.mark.proves("M2.6")
+def test_a_trial_foresees_what_a_compaction_does_and_changes_nothing(shed: Shed) -> None:
+    shed.fill(20, days_ago=400)
+    shed.fill(10, days_ago=30, kinds=("fading",), run_id="run-2")
+    shed.fill(5, days_ago=0, run_id="run-3")
+    for told in ({}, {"older_than": timedelta(days=20)}, {"older_than": timedelta(0)}):
+        before = sorted((path, path.stat().st_mtime_ns) for path in shed.root.rglob("*") if path.is_file())
+        foreseen = shed.compact(check_only=True, **told)
+        assert sorted((path, path.stat().st_mtime_ns) for path in shed.root.rglob("*") if path.is_file()) == before
+        assert foreseen == shed.compact(**told)
+    said = CliRunner().invoke(app, ["record", "compact", "--dry-run", "--repository", f"file://{shed.root}"])
+    assert (said.exit_code, said.output) == (0, "0 records would be archived, 0 dropped. Nothing was changed.\n")
+
+
+@pytest.mark.proves("M2.6")
 def test_without_the_extra_cold_records_are_an_error_that_names_it(shed: Shed, monkeypatch: pytest.MonkeyPatch) -> None:
     shed.fill(20, days_ago=400, kinds=("tally",))
     shed.compact()

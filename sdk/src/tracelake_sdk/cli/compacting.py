@@ -13,14 +13,16 @@ from tracelake_sdk.home import default_home
 from tracelake_sdk.repository.embedded import EmbeddedRepository
 
 
-def compact(*, older_than_days: float | None, url: str | None, tenant: str | None, as_json: bool) -> None:
+def compact(*, older_than_days: float | None, url: str | None, tenant: str | None, dry_run: bool, as_json: bool) -> None:
     """Of a repository of files; a service does it by itself."""
     with opened(url, tenant) as (repository, _):
         if not isinstance(repository, EmbeddedRepository):
             raise SettingInvalid("A service compacts its records by itself, nightly; `record compact` is for a folder or a prefix: --repository file:///FOLDER.")
-        done = repository.compact(_by_spark, older_than=None if older_than_days is None else timedelta(days=older_than_days))
+        done = repository.compact(_by_spark, older_than=None if older_than_days is None else timedelta(days=older_than_days), check_only=dry_run)
     if as_json:
-        print_json({"archived": done.archived, "dropped": done.dropped})
+        print_json({"dry_run": dry_run, "archived": done.archived, "dropped": done.dropped})
+    elif dry_run:
+        say(f"{counted(done.archived, 'record')} would be archived, {done.dropped} dropped. Nothing was changed.")
     else:
         say(f"{counted(done.archived, 'record')} archived, {done.dropped} dropped.")
 

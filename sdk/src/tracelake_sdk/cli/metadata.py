@@ -169,12 +169,13 @@ def compact(
     older_than: Annotated[float | None, typer.Option("--older-than", min=0, metavar="DAYS", help="Also archive what its kind keeps longer.")] = None,
     repository: Repository = None,
     tenant: Tenant = None,
+    dry_run: DryRun = False,
     output: Output = Shown,
 ) -> None:
     """Turn old records of a folder into a Delta table beside them, with Spark, by the retention of their kinds."""
     from tracelake_sdk.cli import compacting
 
-    compacting.compact(older_than_days=older_than, url=repository, tenant=tenant, as_json=_json(output))
+    compacting.compact(older_than_days=older_than, url=repository, tenant=tenant, dry_run=dry_run, as_json=_json(output))
 
 
 @kind_app.command("list")

@@ -50,8 +50,21 @@ class FolderCompaction:
 
     def run(self, retentions: dict[str, Retention], older_than: timedelta | None) -> Compacted:
         """By the retention of each kind; `older_than` archives what is older also where it would stay."""
-        archived = self._archive([found for kind, found in self._listed if self._leaves(found, _archived_after(retentions[kind], older_than))])
+        archived = self._archive(self._to_archive(retentions, older_than))
         return Compacted(archived, self._drop(retentions))
+
+    def foresee(self, retentions: dict[str, Retention], older_than: timedelta | None) -> Compacted:
+        """What `run` would do now; nothing is changed."""
+        old = [found.id for found in self._to_archive(retentions, older_than)]
+        return Compacted(len(old) - len(self._cold.holds(old)), len(self._to_drop(retentions)))
+
+    def _to_archive(self, retentions: dict[str, Retention], older_than: timedelta | None) -> list[Listed]:
+        return [found for kind, found in self._listed if self._leaves(found, _archived_after(retentions[kind], older_than))]
+
+    def _to_drop(self, retentions: dict[str, Retention]) -> list[tuple[str, Listed, timedelta]]:
+        """Of each its kind, and the age at which it goes."""
+        ages = {kind: timedelta(days=kept.days) for kind, kept in retentions.items() if kept.then == "drop" and kept.days is not None}
+        return [(kind, found, ages[kind]) for kind, found in self._listed if self._leaves(found, ages.get(kind))]
 
     def _leaves(self, found: Listed, after: timedelta | None) -> bool:
         return after is not None and made_at(found.id) < self._now - after
@@ -127,12 +140,10 @@ class FolderCompaction:
         known = Dropped.read(self._folder)
         below, before = dict(known.below), dict(known.before)
         leaving: list[Listed] = []
-        for kind, found in self._listed:
-            days = retentions[kind].days if retentions[kind].then == "drop" else None
-            if days is not None and self._leaves(found, timedelta(days=days)):
-                below[kind] = max(below.get(kind, ""), _first_id(self._now - timedelta(days=days)))
-                before[kind] = max(before.get(kind, ""), _just_behind(found.produced))
-                leaving.append(found)
+        for kind, found, age in self._to_drop(retentions):
+            below[kind] = max(below.get(kind, ""), _first_id(self._now - age))
+            before[kind] = max(before.get(kind, ""), _just_behind(found.produced))
+            leaving.append(found)
         if not leaving:
             return 0
         self._folder.replace(DROPPED, Dropped(below, before).spell())

@@ -191,14 +191,18 @@ class EmbeddedRepository:
             self._start_over()
             return rebuilt
 
-    def compact(self, compacting: Compacting, *, older_than: timedelta | None = None) -> Compacted:
-        """Turns files of old records into Parquet files, by the retention of their kinds; answers stay as they are. Raises CompactionFailed."""
+    def compact(self, compacting: Compacting, *, older_than: timedelta | None = None, check_only: bool = False) -> Compacted:
+        """Turns files of old records into Parquet files, by the retention of their kinds; answers stay as they are. Raises CompactionFailed.
+
+        `check_only` says what would be done and changes nothing.
+        """
         with self._at_work():
             catalog = self._loaded_catalog()
             self._follower.poll()
             listed = [(pair, found) for pair, some in catalog.pairs.items() for found in some]
             retentions = {kind: self._kinds.get(kind).retention for kind in {pair[0] for pair in catalog.pairs}}
-        return FolderCompaction(self._folder, listed, compacting, self._watch, self._now()).run(retentions, older_than)
+        compaction = FolderCompaction(self._folder, listed, compacting, self._watch, self._now())
+        return compaction.foresee(retentions, older_than) if check_only else compaction.run(retentions, older_than)
 
     def close(self) -> None:
         """Leaves a snapshot for the next process, where this one has stored much."""
