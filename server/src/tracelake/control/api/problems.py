@@ -40,10 +40,15 @@ def _malformed(request: Request, error: Exception) -> JSONResponse:
     """Says where and why, and never repeats what was sent."""
     if not isinstance(error, (RequestValidationError, ValidationError)):
         raise error
+    return answer(Malformed(f"The request is wrong at {first_fault(error)}."))
+
+
+def first_fault(error: RequestValidationError | ValidationError) -> str:
+    """Where and why, without what was sent."""
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"] if part != "body")
-    remedy = remedy_of(first.get("ctx", {}).get("pattern", ""))
-    return answer(Malformed(f"The request is wrong at {place or 'its top'}: {remedy or first['msg']}."))
+    said = remedy_of(first.get("ctx", {}).get("pattern", "")) or str(first["msg"]).removeprefix("Value error, ")
+    return f"{place or 'its top'}: {said}"
 
 
 def _framework(request: Request, error: Exception) -> JSONResponse:

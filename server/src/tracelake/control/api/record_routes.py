@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from tracelake.control.access.callers import Caller
 from tracelake.control.api.context import record_services_of, user_of
 from tracelake.control.api.pin_routes import takes
+from tracelake.control.api.problems import first_fault
 from tracelake.control.records.desk import RecordDesk
 from tracelake_sdk.kinds import Kind
 from tracelake_sdk.record_errors import RecordRefused
@@ -134,9 +135,7 @@ def _one_by_one(desk: RecordDesk, caller: Caller, body: bytes, error: Validation
             good.append(MetadataRecord.model_validate_json(json.dumps(told)))
             results.append(None)
         except ValidationError as wrong:
-            first = wrong.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            results.append(StoreResult(result="refused", problem=RecordRefused(f"The record is wrong at {place or 'its top'}: {first['msg']}.").problem()))
+            results.append(StoreResult(result="refused", problem=RecordRefused(f"The record is wrong at {first_fault(wrong)}.").problem()))
     stored = iter(desk.bulk_store(caller, good, MetadataContext.model_validate(whole["context"])))
     return [next(stored) if result is None else result for result in results]
 
