@@ -145,7 +145,8 @@ class LocalStorage:
             folder = folder.parent
 
     def uri(self, path: str) -> str:
-        return (self._root / plain(path)).as_uri()
+        # As it is: Hadoop reads no `%20`, and would write into a folder of that name.
+        return f"file://{(self._root / plain(path)).as_posix()}"
 
     def local_path(self, path: str) -> Path:
         return self._inside(path)
