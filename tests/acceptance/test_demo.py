@@ -179,6 +179,7 @@ def test_a_second_demo_on_the_same_home_goes_on_behind_the_first(acts: Acts) -> 
 
 def test_on_a_terminal_the_system_stays_up_until_ctrl_c(acts: Acts) -> None:
     assert "The system stays up: Ctrl-C stops it." in acts.on_terminal
+    assert "the system stops; its home keeps everything …" in acts.on_terminal
     assert acts.on_terminal.rstrip().endswith("Tracelake has stopped.")
     assert acts.exit_on_terminal == 0
 

@@ -41,7 +41,7 @@ def tell() -> None:
         try:
             _tell_on(teller, own)
         finally:
-            own.stop()
+            _stop(teller, own)
 
 
 def _tell_on(teller: Teller, own: OwnSystem) -> None:
@@ -59,10 +59,19 @@ def _tell_on(teller: Teller, own: OwnSystem) -> None:
     if sys.stdin.isatty() and sys.stdout.isatty():
         _close(teller, "The system stays up: Ctrl-C stops it. What to try next, in another terminal:")
         own.wait()
-        own.stop()
+        _stop(teller, own)
         teller.title("Tracelake has stopped.")
     else:
         _close(teller, "The system stops now; its home keeps everything. What to try next, the first in a terminal of its own:", again("up"))
+
+
+def _stop(teller: Teller, own: OwnSystem) -> None:
+    try:
+        if own.runs:
+            with teller.busy("the system stops; its home keeps everything …"):
+                own.stop()
+    finally:
+        own.stop()  # also where it ended by itself, or somebody pressed Ctrl-C again before it was asked to
 
 
 def _prepare() -> Landing:
