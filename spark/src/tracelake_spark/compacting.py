@@ -33,7 +33,8 @@ _SETTINGS: dict[str, Any] = {
 def compact(spark: "SparkSession", order: CompactionOrder) -> CompactionOutcome:
     """Writes every line of the order's source; a line that does not read is an error, never a row of nulls."""
     schema = StructType([StructField(name, _IN_LINES[type]) for name, type in order.columns.items()])
-    lines = spark.read.schema(schema).option("mode", "FAILFAST").json(Path(order.source).as_uri())
+    # Not as_uri(): Hadoop reads no `%20`, and would look for a folder of that name.
+    lines = spark.read.schema(schema).option("mode", "FAILFAST").json(f"file://{Path(order.source).absolute()}")
     rows = lines.select(
         *(F.timestamp_micros(F.col(name)).alias(name) if type == "timestamp" else F.col(name) for name, type in order.columns.items())
     )
@@ -55,7 +56,7 @@ def write(rows: "DataFrame", order: CompactionOrder, *, small: bool) -> None:
             "parquet.block.size": str(_GROUP_BYTES),
             "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         }
-    ).parquet(Path(order.target).as_uri())
+    ).parquet(f"file://{Path(order.target).absolute()}")
 
 
 def main(order: str, outcome: str) -> int:
