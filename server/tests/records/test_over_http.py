@@ -23,7 +23,7 @@ from tracelake_sdk.errors import Forbidden, OutcomeUnknown, Unauthenticated
 from tracelake_sdk.home import HomeFiles
 from tracelake_sdk.kinds import Kind
 from tracelake_sdk.record_errors import RecordRefused, RepositoryUnavailable, TenantMismatch, TooManyTails
-from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget
+from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters
 from tracelake_sdk.repository.remote import RemoteRepository
 
 NOTE = Kind(name="note", owner="tests", description="Something was noted.", schema={"type": "object", "required": ["n"]})
@@ -66,6 +66,18 @@ def test_a_scope_lets_through_what_it_names(desk: Desk, api_url: str, remote: Re
                 act()
     with RemoteRepository(api_url, "no such token") as nobody, pytest.raises(Unauthenticated):
         nobody.kinds()
+
+
+@pytest.mark.proves("M2.4", "M3.8")
+def test_nobody_tells_in_the_name_of_the_system(desk: Desk, api_url: str, remote: RemoteRepository):
+    forged = note(1).model_copy(update={"producer_id": "tracelake.dispatcher.v1"})
+    with RemoteRepository(api_url, service_token(desk, "records:write")) as writer:
+        with pytest.raises(RecordRefused, match="records:publish"):
+            writer.store(forged, CONTEXT)
+        assert [each.result for each in writer.bulk_store([forged, note(2)], CONTEXT)] == ["refused", "stored"]
+    assert [stored.record.producer_id for stored in remote.query(RecordFilters(), CONTEXT)] == [note(2).producer_id]
+    with RemoteRepository(api_url, service_token(desk, "records:write", "records:publish")) as system:
+        assert system.store(forged, CONTEXT).result == "stored"
 
 
 @pytest.mark.proves("M2.4")

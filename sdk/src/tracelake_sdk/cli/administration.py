@@ -185,7 +185,7 @@ def create_token(
     worker: Annotated[bool, typer.Option("--worker", help="A token of a worker, with --pool.")] = False,
     scope: Annotated[
         list[str] | None,
-        typer.Option("--scope", metavar="SCOPE", help="What a service does: read, operate, deploy, define, records:read, records:write, pin. May be repeated."),
+        typer.Option("--scope", metavar="SCOPE", help="What a service does: read, operate, deploy, define, records:read, records:write, records:publish, pin. May be repeated."),
     ] = None,
     role: Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="What a service reaches. May be repeated.")] = None,
     pool: Annotated[list[str] | None, typer.Option("--pool", metavar="POOL", help="Only this pool of workers. May be repeated.")] = None,

@@ -23,6 +23,7 @@ class Right(StrEnum):
     PIN = "pin"                # of a query process: pin what whoever asks it may read
     READ_RECORDS = "records:read"    # read metadata records and their kinds
     WRITE_RECORDS = "records:write"  # store metadata records, register kinds
+    PUBLISH_RECORDS = "records:publish"  # store what a system says of itself; for one that keeps its records here
     ADMINISTER = "administer"  # users, roles, tokens, grants, read roles
 
 
@@ -32,10 +33,11 @@ _ROLES_WITH: dict[Right, frozenset[str]] = {
     Right.DEFINE: frozenset({ADMIN}),
     Right.AUDIT: frozenset({ADMIN, AUDITOR}),
     Right.WRITE_RECORDS: frozenset({ADMIN, WRITER}),
+    Right.PUBLISH_RECORDS: frozenset({ADMIN}),
     Right.ADMINISTER: frozenset({ADMIN}),
 }
 # What a service's token may be given. A service that deploys creates DAGs where a role of its token lets it.
-SCOPES = (Right.READ, Right.OPERATE, Right.DEPLOY, Right.DEFINE, Right.PIN, Right.READ_RECORDS, Right.WRITE_RECORDS)
+SCOPES = (Right.READ, Right.OPERATE, Right.DEPLOY, Right.DEFINE, Right.PIN, Right.READ_RECORDS, Right.WRITE_RECORDS, Right.PUBLISH_RECORDS)
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,13 @@ class Caller:
                 raise Forbidden(f"This service token lacks the scope `{right.value}`; ask an admin of org {self.org} for one that has it.")
             case TokenKind.WORKER:
                 raise Forbidden("A worker token only claims and completes tasks; use a user's or a service's token here.")
+
+    def has(self, right: Right) -> bool:
+        try:
+            self.require(right)
+        except Forbidden:
+            return False
+        return True
 
     def require_pool(self, pool: str) -> None:
         """Raises Forbidden where a worker's token is bound to other pools."""

@@ -9,7 +9,7 @@ from tracelake.control.access.callers import Caller, Right
 from tracelake.control.database.transactions import Transaction
 from tracelake.control.records.lines import LAKE
 from tracelake.control.records.searches import Sight
-from tracelake.control.records.service import Records, Refusing, Seeing, Tenant, refuses_nothing, sees_all
+from tracelake.control.records.service import Records, Refusing, Seeing, Tenant, sees_all
 from tracelake_sdk.kinds import Kind
 from tracelake_sdk.record_errors import RecordRefused, RecordsElsewhere, TenantMismatch
 from tracelake_sdk.records import (
@@ -25,6 +25,8 @@ from tracelake_sdk.records import (
     TailPage,
     Window,
 )
+
+_OWN = "tracelake."  # how producers of the system's own facts begin
 
 
 class DatasetSight(Protocol):
@@ -56,11 +58,11 @@ class RecordDesk:
     # Storing
     def store(self, caller: Caller, record: MetadataRecord, context: MetadataContext) -> StoreResult:
         tenant = self._writer(caller, context.tenant)
-        return self.records.store(tenant, record, context, refusing=self._refusing())
+        return self.records.store(tenant, record, context, refusing=self._refusing(caller))
 
     def bulk_store(self, caller: Caller, records: Sequence[MetadataRecord], context: MetadataContext) -> list[StoreResult]:
         tenant = self._writer(caller, context.tenant)
-        return self.records.bulk_store(tenant, records, context, refusing=self._refusing())
+        return self.records.bulk_store(tenant, records, context, refusing=self._refusing(caller))
 
     # Reading
     def latest(self, caller: Caller, target: MetadataTarget, kind: str, *, tenant: str | None = None) -> StoredRecord | None:
@@ -108,8 +110,14 @@ class RecordDesk:
         datasets = self.datasets
         return sees_all if datasets is None else lambda tx: datasets.of(tx, caller)
 
-    def _refusing(self) -> Refusing:
-        return refuses_nothing if self.datasets is None else _only_by_uuid
+    def _refusing(self, caller: Caller) -> Refusing:
+        wanted = [*([] if self.datasets is None else [_only_by_uuid]), *([] if caller.has(Right.PUBLISH_RECORDS) else [_nobodys_own])]
+
+        def refuse(record: MetadataRecord) -> None:
+            for each in wanted:
+                each(record)
+
+        return refuse
 
     def _meant(self, caller: Caller, target: MetadataTarget) -> MetadataTarget:
         table = self._uuid(caller, target.source_id, target.table)
@@ -132,6 +140,15 @@ def _only_by_uuid(record: MetadataRecord) -> None:
     """Raises RecordRefused: under a name, nobody could say who may read it."""
     if record.target.source_id == LAKE and not _is_uuid(record.target.table):
         raise RecordRefused("A record about a dataset names it by its uuid: the target's table is the dataset's uuid when its source is `lake`.")
+
+
+def _nobodys_own(record: MetadataRecord) -> None:
+    """Raises RecordRefused: what the system says of itself, nobody else says in its name."""
+    if record.producer_id.startswith(_OWN):
+        raise RecordRefused(
+            f"A producer that begins with `{_OWN}` is the system itself; call yours otherwise. A system that keeps its records here needs a token with the scope"
+            f" `{Right.PUBLISH_RECORDS.value}`."
+        )
 
 
 def _is_uuid(text: str) -> bool:
