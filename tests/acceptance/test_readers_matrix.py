@@ -420,6 +420,14 @@ def test_those_who_may_not_ask_are_refused_everywhere(org: Org):
                         ask()
 
 
+@pytest.mark.proves("T5.2", "T5.3")
+@pytest.mark.parametrize("who", PEOPLE)
+def test_the_subscribers_of_an_event_are_told_to_those_who_see_their_dag(org: Org, who: str):
+    with org.client(who) as client:
+        told = {line.job.split("/")[0] for event in client.events().items for line in event.ledger}
+    assert told == {dag for dag, read in {"sample": RAW, "reports": CLEAN}.items() if dag in PEOPLE[who].dags and read in PEOPLE[who].known}
+
+
 def test_what_a_refusal_says_is_what_it_says_of_a_name_that_is_not_there(org: Org):
     with org.client("ada") as client:
         for path, ask in (*ROWS.items(), *FACTS.items()):

@@ -27,12 +27,13 @@ WHERE event.org_id = %(org)s
 ORDER BY event.id DESC LIMIT %(limit)s
 
 -- name: ledger_of
+-- Lines of subscribers in these DAGs, or in all.
 SELECT ledger.event_id, dag.name || '/' || job_key.name AS job, ledger.outcome, ledger.task_id
 FROM event_ledger AS ledger
 JOIN generation ON generation.id = ledger.generation_id
 JOIN job_key ON job_key.id = generation.job_key_id
 JOIN dag ON dag.id = job_key.dag_id
-WHERE ledger.event_id = ANY(%(events)s::uuid[])
+WHERE ledger.event_id = ANY(%(events)s::uuid[]) AND (%(dags)s::uuid[] IS NULL OR dag.id = ANY(%(dags)s::uuid[]))
 ORDER BY ledger.event_id, job
 
 -- name: unaccounted

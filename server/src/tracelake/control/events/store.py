@@ -101,8 +101,9 @@ def page(
     return tx.all(EventRow, sql["page"], org=org, before=before, dag=dag, job=job, producer=producer, limit=limit, datasets=datasets)
 
 
-def ledger_of(tx: Transaction, events: list[UUID]) -> list[LedgerRow]:
-    return tx.all(LedgerRow, sql["ledger_of"], events=events)
+def ledger_of(tx: Transaction, events: list[UUID], *, dags: list[UUID] | None) -> list[LedgerRow]:
+    """Of the subscribers in these DAGs; None: in all."""
+    return tx.all(LedgerRow, sql["ledger_of"], events=events, dags=dags)
 
 
 def unaccounted(tx: Transaction, *, since: UUID) -> int:

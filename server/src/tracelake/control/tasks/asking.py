@@ -1,6 +1,7 @@
 """Asking: tasks, attempts, events and runs as people see them. Reads only.
 
-DAGs, tasks and attempts are for those who have a right on the DAG; events and runs follow the dataset that they are about.
+DAGs, tasks and attempts are for those who have a right on the DAG; events and runs follow the dataset that they are about,
+and of an event's subscribers each is told only to those who may see its DAG.
 """
 
 from collections.abc import Callable
@@ -50,7 +51,7 @@ class Asking:
         with self.database.transaction("list_events") as tx:
             datasets = reading.all_visible(tx, caller)
             rows = events.page(tx, org=caller.org_id, before=before, dag=dag, job=job, producer=producer, limit=limit + 1, datasets=datasets)
-            ledger = events.ledger_of(tx, [row.id for row in rows])
+            ledger = events.ledger_of(tx, [row.id for row in rows], dags=rights.all_visible(tx, caller))
         lines: dict[UUID, list[dict[str, object]]] = {}
         for line in ledger:
             lines.setdefault(line.event_id, []).append({"job": line.job, "outcome": line.outcome, "task_id": line.task_id})
