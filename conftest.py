@@ -22,6 +22,16 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("tracelake")
 
+_LONGEST_PROOF = 7200  # seconds
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What `--timeout` says is for every day; at its full size a test may take an hour, however it is started."""
+    if full():
+        for item in items:
+            item.add_marker(pytest.mark.timeout(_LONGEST_PROOF))
+
+
 # Long enough that no loop of a test's control interferes: tests call `run_once` themselves.
 QUIET = {"housekeeping_seconds": 60}
 
