@@ -45,10 +45,11 @@ def test_what_stays_broken_is_unanswered_after_three_tries() -> None:
 
 
 def test_where_nothing_listens_nothing_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    with connect(url, "t", timeout=5) as http, pauses(monkeypatch) as made, pytest.raises(Unreached):
-        send(http, "GET", "/v1/x")
+    with socket.socket() as held:  # bound and not listening: nobody else can take the port meanwhile
+        held.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{held.getsockname()[1]}"
+        with connect(url, "t", timeout=5) as http, pauses(monkeypatch) as made, pytest.raises(Unreached):
+            send(http, "GET", "/v1/x")
     assert made == []
 
 
