@@ -138,6 +138,23 @@ def test_a_rule_is_about_a_dataset_of_this_org_that_has_rows(lake: Lake):
     assert guard.list_rules(stranger).items == []
 
 
+def test_whoever_defines_a_rule_is_told_of_columns_that_are_not_there(lake: Lake):
+    guard = guard_of(lake)
+    early = guard.add_rule(lake.admin, DATASET, "NOT_NULL", "valeu")
+    assert early.absent_columns == []  # nothing was written yet, so nobody can know
+    guard.deactivate_rule(lake.admin, early.id)
+    lake.run()
+    lake.write(lake.take_one(), [(1, "a")])
+    lake.move()
+    assert guard.revise_rule(lake.admin, early.id, severity=Severity.WARN).absent_columns == ["valeu"]
+    assert guard.revise_rule(lake.admin, early.id, expression="value").absent_columns == []
+    assert guard.add_rule(lake.admin, DATASET, "UNIQUE", "id, ID, day", dry_run=True).absent_columns == ["ID", "day"]
+    assert guard.add_rule(lake.admin, DATASET, "ROW_COUNT", ">= 1").absent_columns == []
+    later = guard.add_rule(lake.admin, DATASET, "NOT_NULL", "day")
+    assert later.absent_columns == ["day"]
+    assert guard.deactivate_rule(lake.admin, later.id).absent_columns == []
+
+
 @pytest.mark.proves("G3.5")
 @pytest.mark.parametrize(
     ("kind", "roles", "scopes", "may"),

@@ -115,6 +115,11 @@ def test_the_command_line_walks_a_rule_from_its_first_revision_to_its_last(lake:
     assert id in run("rule", "list", "--all")
     assert isinstance(CliRunner().invoke(app, ["rule", "add", DATASET, "RANGE", "id ="]).exception, RuleInvalid)
     run("rule", "add", DATASET, "SUM", "id", code=2)
+    lake.run()
+    lake.write(lake.take_one(), [(1, "a")])
+    lake.move()
+    told = run("rule", "add", DATASET, "UNIQUE", "id, valeu", "--dry-run")
+    assert told.endswith(f"The newest version of {DATASET} has no column valeu: while a run has none, nothing can be measured, and the run is blocked.\n")
 
 
 def test_the_command_line_lists_pages_and_prints_the_next_command(client: Client):

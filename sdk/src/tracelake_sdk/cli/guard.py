@@ -69,6 +69,9 @@ def _print_rule(rule: Rule, *, dry_run: bool, as_json: bool, new: bool = False) 
     # What a dry run would make has no id that anybody could use.
     sentence = f"{'A rule' if new and dry_run else f'Rule {rule.id}'} of {_dataset(rule)} {_is(rule, dry_run)} as revision {rule.revision}: {what}."
     _print_definition(rule, sentence, dry_run=dry_run, as_json=as_json)
+    if rule.absent_columns and not as_json:
+        absent = " and ".join(rule.absent_columns)
+        say(f"The newest version of {_dataset(rule)} has no column {absent}: while a run has none, nothing can be measured, and the run is blocked.")
 
 
 def _dataset(of: Rule | Promotion) -> str:

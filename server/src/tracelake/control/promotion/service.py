@@ -237,18 +237,25 @@ def _get_policy(tx: Transaction, caller: Caller, id: UUID) -> PolicyRow:
 
 def _revise_rule(tx: Transaction, caller: Caller, before: RuleLine, after: RuleLine, action: str, *, dry_run: bool) -> Rule:
     if after == before:
-        return _rule(before)
+        return _told(tx, before)
     new = replace(after, revision=before.revision + 1, actor=caller.name, at=datetime.now(UTC))
     return _append_rule(tx, caller, new, action, dry_run=dry_run)
 
 
 def _append_rule(tx: Transaction, caller: Caller, new: RuleLine, action: str, *, dry_run: bool) -> Rule:
     if dry_run:
-        return _rule(new)
+        return _told(tx, new)
     store.append_rule(tx, org=caller.org_id, rule=new)
     detail = {"revision": new.revision, "dataset": str(new.dataset_id), "type": new.rule_type, "severity": new.severity, "active": new.active}
     access.append_audit(tx, org=caller.org_id, actor=caller.name, action=action, object=str(new.id), detail=detail)
-    return _rule(_get_rule(tx, caller, new.id))
+    return _told(tx, _get_rule(tx, caller, new.id))
+
+
+def _told(tx: Transaction, row: RuleLine) -> Rule:
+    """As whoever defines it is told of it: a column that is not there is a word too early, or a misspelt one that blocks every run."""
+    there = store.columns_now(tx, row.dataset_id) if row.active else []
+    named = [row.tree["column"]] if "column" in row.tree else row.tree.get("columns", [])
+    return _rule(row).model_copy(update={"absent_columns": [column for column in named if there and column not in there]})
 
 
 def _revise_policy(tx: Transaction, caller: Caller, before: PolicyRow, after: PolicyRow, action: str, *, dry_run: bool) -> Policy:

@@ -151,6 +151,10 @@ def find_dataset(tx: Transaction, *, org: UUID, id: UUID | None, name: str | Non
     return tx.find(DatasetRow, sql["find_dataset"], org=org, id=id, name=name)
 
 
+def columns_now(tx: Transaction, dataset: UUID) -> list[str]:
+    return tx.values(sql["columns_now"], dataset=dataset)
+
+
 # Definitions
 def lock_definition(tx: Transaction, id: UUID) -> None:
     """Revisions of one definition come one after the other."""
