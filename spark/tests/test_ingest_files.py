@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
+from pyspark.sql.types import StructType
 from support.orders import order_of
 
 from tracelake_sdk.operating import BatchReady, OperatorOutcome
+from tracelake_sdk.spark_schemas import check_types
 from tracelake_spark.operators.ingest_files import run
 from tracelake_spark.telling import Tell
 
@@ -323,6 +326,20 @@ def test_a_schema_that_is_none_is_refused(landing: Landing, columns: str) -> Non
     failed = landing.take({"schema": columns})
     assert failed.error is not None
     assert (failed.error.error_class, failed.error.retry) == ("schema_invalid", False)
+
+
+@pytest.mark.parametrize("column", ["id BIGNT", "id ARRAY<STRUCT<x: INT, y: dubble>>", "`a, b` varchr(10)", "id NUMBER"])
+def test_a_deploy_refuses_no_type_that_spark_takes(landing: Landing, column: str) -> None:
+    with pytest.raises(ValueError, match="which there is not"):
+        check_types(column)
+    with pytest.raises(PySparkException):
+        StructType.fromDDL(column)
+
+
+@pytest.mark.parametrize("column", ["`a, b` dec(4)", "id ARRAY<STRUCT<x: INT, y: MAP<LONG, timestamp_ltz>>>", "t STRING COLLATE UTF8_LCASE COMMENT 'a, b'", "v variant"])
+def test_a_deploy_takes_what_spark_takes(landing: Landing, column: str) -> None:
+    check_types(column)
+    assert len(StructType.fromDDL(column).fields) == 1
 
 
 def test_a_header_with_a_column_twice_is_refused(landing: Landing) -> None:

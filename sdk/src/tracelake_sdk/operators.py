@@ -116,6 +116,7 @@ class OperatorSpec:
     reads_files: bool = False               # at least one of its inputs is a table
     takes_variables: bool = False           # `${…}` may stand in its config
     keys_to_append: tuple[str, ...] = ()    # of its config, those that only a job that appends may give
+    columns_key: str | None = None          # of its config, the one that lists columns and their types
     every_input_triggers: bool = False
     keeps_state: bool = False               # operator state moves with each completion
     ordered: bool = False                   # its tasks run one at a time, in event order
@@ -156,6 +157,7 @@ OPERATORS: Mapping[tuple[str, str], OperatorSpec] = _by_name(
         Runtime.SPARK, "ingest_files", IngestFilesConfig, IngestFilesRequest,
         activations=frozenset({Activation.SOURCE}), inputs=Count(0, 0), outputs=Count(1, 1), writes_files=True, takes_variables=True,
         keys_to_append=("cursor_column", "batch_files"),  # a replace takes every file each time
+        columns_key="schema",
         keeps_state=True, ordered=True,  # each run goes on where the one before it stopped
     ),
     # Writes the rows of one SELECT over its inputs.

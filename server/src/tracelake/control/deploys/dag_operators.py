@@ -24,6 +24,7 @@ from tracelake_sdk.dag_errors import (
 )
 from tracelake_sdk.dags import JobOutput, JobSpec, UpdateStrategy
 from tracelake_sdk.operators import OPERATORS, OperatorSpec
+from tracelake_sdk.spark_schemas import check_types
 
 _RUNTIMES = frozenset(runtime for runtime, _ in OPERATORS)
 
@@ -54,6 +55,7 @@ def _checked(dag: Deploying, job: JobSpec, at: str) -> JobSpec:
         if job.update_strategy is UpdateStrategy.REPLACE and job.config.get(key) is not None:
             what = f"{quoted(operator.name)} takes everything each time where it replaces, and `{key}` is for going on from the last time"
             dag.add(OperatorConfigInvalid, f"{at}.config.{key}", what, f"Remove `{key}`, or write `update_strategy: append`")
+    _check_columns(dag, job, operator, at)
     config = _full_config(dag, job, operator, at)
     return job if config is None else job.model_copy(update={"config": config})
 
@@ -75,6 +77,16 @@ def _check_edges(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) 
     if not operator.outputs.allows(len(job.outputs)):
         what = f"{name} has {operator.outputs} output{_s(operator.outputs.most)}, and {len(job.outputs)} are declared"
         dag.add(OperatorOutputsWrong, f"{at}.outputs", what, "Add or remove outputs")
+
+
+def _check_columns(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) -> None:
+    listed = job.config.get(operator.columns_key) if operator.columns_key else None
+    if not isinstance(listed, str) or "${" in listed:  # what stands for a type may be filled in later
+        return
+    try:
+        check_types(listed)
+    except ValueError as error:
+        dag.add(OperatorConfigInvalid, f"{at}.config.{operator.columns_key}", str(error), "Write the columns like `order_id BIGINT, amount DECIMAL(10,2)`")
 
 
 def _s(number: int | None) -> str:

@@ -1,0 +1,55 @@
+"""Column lists as Spark spells them, as far as they can be judged without Spark: the words that stand for types."""
+
+import difflib
+import re
+from collections.abc import Iterator
+
+_TYPES = frozenset({
+    "BOOLEAN", "TINYINT", "BYTE", "SMALLINT", "SHORT", "INT", "INTEGER", "BIGINT", "LONG", "FLOAT", "REAL", "DOUBLE", "DECIMAL", "DEC", "NUMERIC",
+    "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "INTERVAL", "STRING", "CHAR", "CHARACTER", "VARCHAR", "BINARY",
+    "ARRAY", "MAP", "STRUCT", "VARIANT", "GEOMETRY", "GEOGRAPHY", "VOID",
+})  # fmt: skip
+_COLUMN = re.compile(r"\s*(`(?:[^`]|``)+`|\w+)\s*:?\s*(.*)", re.DOTALL)
+_TYPE = re.compile(r"([A-Za-z_]\w*)\s*(?:<(.*)>)?", re.DOTALL)
+_MARKS = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[(<]|[)>]|,", re.DOTALL)
+
+
+def check_types(columns: str) -> None:
+    """Raises ValueError where a word that no type has stands for one; what else may be wrong is Spark's to say."""
+    for column in _parts(columns):
+        if (found := _COLUMN.match(column)) and found[2]:
+            _check_type(found[2], of=found[1])
+
+
+def _check_type(text: str, *, of: str) -> None:
+    found = _TYPE.match(text)
+    if found is None:
+        return
+    word, inside = found[1], found[2]
+    if word.upper() not in _TYPES:
+        near = difflib.get_close_matches(word.upper(), _TYPES, n=1)
+        raise ValueError(f"the column {of} has the type `{word[:50]}`, which there is not{f'; did you mean `{near[0]}`?' if near else ''}")
+    if inside is None:
+        return
+    if word.upper() == "STRUCT":
+        check_types(inside)
+    else:  # of an array's items, of a map's keys and values
+        for part in _parts(inside):
+            _check_type(part.strip(), of=of)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Cut at the commas that stand in no brackets and no quotes."""
+    start = depth = 0
+    for mark in _MARKS.finditer(text):
+        match mark[0]:
+            case "(" | "<":
+                depth += 1
+            case ")" | ">":
+                depth -= 1
+            case "," if not depth:
+                yield text[start : mark.start()]
+                start = mark.end()
+            case _:
+                pass
+    yield text[start:]

@@ -1,0 +1,30 @@
+import pytest
+
+from tracelake_sdk.spark_schemas import check_types
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "id BIGINT, amount decimal(10,2) NOT NULL COMMENT 'net, not FOO', at timestamp_ntz",
+        "`odd name` ARRAY<STRUCT<x: INT, y: MAP<STRING, DOUBLE>>>, day date",
+        "id BIGINT,", "BIGINT", "", "id 7",  # Spark takes none of these, and says so itself
+    ],
+)  # fmt: skip
+def test_what_is_no_unknown_type_is_left_to_spark(columns: str):
+    check_types(columns)
+
+
+@pytest.mark.parametrize(
+    "columns, sentence",
+    [
+        ("id BIGNT, amount DECIMAL(10,2)", "the column id has the type `BIGNT`, which there is not; did you mean `BIGINT`?"),
+        ("id BIGINT, tags ARRAY<STRUCT<x: INT, y: MAP<STRING, dubble>>>", "the column y has the type `dubble`, which there is not; did you mean `DOUBLE`?"),
+        ("id BIGINT, `odd, name` varchr(10)", "the column `odd, name` has the type `varchr`, which there is not; did you mean `VARCHAR`?"),
+        ("id qqq", "the column id has the type `qqq`, which there is not"),
+    ],
+)
+def test_a_word_that_no_type_has_is_told_with_the_nearest(columns: str, sentence: str):
+    with pytest.raises(ValueError) as refused:
+        check_types(columns)
+    assert str(refused.value) == sentence
