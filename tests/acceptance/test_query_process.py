@@ -120,6 +120,7 @@ def test_every_format_and_every_way_to_give_a_statement(shell: Shell, tmp_path: 
     assert b"has saved no query" in shell("query", "--saved", "all_orders", code=1)
     assert shell("query", file.read_text(), "--save", "all_orders").endswith(b" query --saved all_orders\n")
     assert shell("query", "--saved", "all_orders", "-o", "csv").count(b"\r\n") == 4
+    assert b"a name begins with a small letter" in shell("query", "SELECT 1", "--save", "All-orders", code=2)
     assert b"give one statement" in shell("query", code=2)
     assert b"No such file" in shell("query", "-f", str(tmp_path / "none"), code=2)
     for empty in ("", " \n"):

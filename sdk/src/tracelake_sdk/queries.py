@@ -15,7 +15,8 @@ MOST_NAMES = 200     # datasets of one statement
 MOST_ROWS = 1_000_000
 
 Sql = Annotated[str, StringConstraints(min_length=1, max_length=MOST_SQL, pattern=r"^[^\x00]*$")]
-SavedName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,127}$")]
+SAVED_NAME = r"^[a-z][a-z0-9_]{0,127}$"
+SavedName = Annotated[str, StringConstraints(pattern=SAVED_NAME)]
 
 
 class ResultFormat(StrEnum):

@@ -1,6 +1,7 @@
 """`query` and `replay`: rows with the versions they came from, and the same rows again."""
 
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import Cell, Column, counted, print_json, print_table, say
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import SettingInvalid
-from tracelake_sdk.queries import QueryAnswer, QueryPin, RawAnswer, Receipt, ResultFormat
+from tracelake_sdk.queries import SAVED_NAME, QueryAnswer, QueryPin, RawAnswer, Receipt, ResultFormat
 
 _DIFFERS = 1
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")
@@ -47,6 +48,8 @@ def query(sql: str, *, output: ResultFormat | None, limit: int | None, receipt: 
     """Without an `output` a table for people; a dry run answers and keeps nothing."""
     if output is ResultFormat.ARROW and sys.stdout.isatty():
         raise typer.BadParameter("Arrow is nothing a terminal can show; send it into a file or a program", param_hint="--output")
+    if save is not None and not re.fullmatch(SAVED_NAME, save):  # before the query runs, not behind it
+        raise typer.BadParameter("a name begins with a small letter and goes on with at most 127 small letters, digits and underscores", param_hint="--save")
     started = time.monotonic()
     with Client() as client:
         # On stderr, so that the answer stands alone; on anything but a terminal only that rows are missing is said there.

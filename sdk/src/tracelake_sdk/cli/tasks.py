@@ -4,7 +4,6 @@ from typing import Any
 from uuid import UUID
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
@@ -13,8 +12,9 @@ from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.paging import Asked, print_page
 from tracelake_sdk.cli.printing import Cell, Column, counted, duration, instant, print_json, print_table, say, scope_words, state
 from tracelake_sdk.client import FINAL, Client
-from tracelake_sdk.errors import AlreadyFinal, Invalid, JobNotRunnable
+from tracelake_sdk.errors import AlreadyFinal
 from tracelake_sdk.operators import OPERATORS, EmitRequest
+from tracelake_sdk.run_requests import check_request
 from tracelake_sdk.status import DagStatus
 from tracelake_sdk.tasks import Task, TaskState, Waits
 
@@ -125,14 +125,7 @@ def _would_run(client: Client, dag: str, job: str, request: dict[str, Any]) -> s
     status = client.dag(dag)
     found = job_of(status, job)
     operator = OPERATORS.get((found.runtime, found.operator))
-    if found.inputs or operator is None or operator.request is None:
-        raise JobNotRunnable(f"Job {dag}/{job} is started by the events of its inputs; run a source job of the DAG instead.")
-    try:
-        checked = operator.request.model_validate(request)
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise Invalid(f"The request for {dag}/{job} is wrong at {place or 'its top'}: {first['msg']}.") from None
+    checked = check_request(f"{dag}/{job}", operator, request, is_source=not found.inputs)
     told = f" that tells {counted(len(set(checked.cursors)), 'cursor')}" if isinstance(checked, EmitRequest) else ""
     held = f", which would wait: {f'{dag}/{job}' if found.paused else dag} is paused" if found.paused or status.paused else ""
     return f"A run would make one task of {dag}/{job}{told}{held}. Nothing was changed."

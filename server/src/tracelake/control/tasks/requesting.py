@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from pydantic import ValidationError
 
 from tracelake.control.access.callers import Caller, Right
 from tracelake.control.dags import rights
@@ -20,8 +19,9 @@ from tracelake.control.tasks import store
 from tracelake.control.tasks.accepting import Wanted, make_tasks
 from tracelake_sdk.access import DagRight
 from tracelake_sdk.dags import Activation
-from tracelake_sdk.errors import IdempotencyConflict, Invalid, JobNotRunnable
+from tracelake_sdk.errors import IdempotencyConflict, Invalid
 from tracelake_sdk.operators import OPERATORS, EmitConfig, EmitRequest
+from tracelake_sdk.run_requests import check_request
 from tracelake_sdk.tasks import TriggerKind
 
 REQUEST = "request"
@@ -55,16 +55,9 @@ class Requests:
 def _checked(job: Job, request: dict[str, Any]) -> dict[str, Any]:
     """The request in the form that the job's operator takes, or the reason why not."""
     operator = OPERATORS[job.spec["runtime"], job.spec["operator"]]
-    if job.spec["activation"] != Activation.SOURCE.value or operator.request is None:
-        raise JobNotRunnable(f"Job {job.key} is started by the events of its inputs; run a source job of the DAG instead.")
-    try:
-        checked = operator.request.model_validate(request)
-        if isinstance(checked, EmitRequest):
-            _check_cursors(job, checked)
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise Invalid(f"The request for {job.key} is wrong at {place or 'its top'}: {first['msg']}.") from None
+    checked = check_request(job.key, operator, request, is_source=job.spec["activation"] == Activation.SOURCE.value)
+    if isinstance(checked, EmitRequest):
+        _check_cursors(job, checked)
     return checked.model_dump(mode="json")
 
 

@@ -1,0 +1,30 @@
+from typing import Any
+
+import pytest
+
+from tracelake_sdk.errors import Invalid, JobNotRunnable
+from tracelake_sdk.operators import OPERATORS, EmitRequest
+from tracelake_sdk.run_requests import check_request
+
+
+@pytest.mark.parametrize(
+    "operator, request_, sentence",
+    [
+        (("spark", "ingest_files"), {"cursors": [5]}, "wrong at cursors: the operator `ingest_files` takes no words with a run; leave it out."),
+        (("dispatcher", "emit"), {"cursors": [5], "again": True}, "wrong at again: the operator `emit` takes only `cursors`, `rewrite`; leave it out."),
+        (("dispatcher", "emit"), {}, "wrong at cursors: the operator `emit` needs it."),
+        (("dispatcher", "emit"), {"cursors": [5, "2026-01-01T00:00:00Z"]}, "all whole numbers or all times."),
+    ],
+)
+def test_what_a_request_may_not_say_is_told_with_what_it_may(operator: tuple[str, str], request_: dict[str, Any], sentence: str):
+    with pytest.raises(Invalid, match="The request for shop/orders is wrong at") as refused:
+        check_request("shop/orders", OPERATORS[operator], request_, is_source=True)
+    assert refused.value.detail.endswith(sentence)
+
+
+def test_a_request_that_fits_is_taken_by_a_source_job_alone():
+    emit = OPERATORS["dispatcher", "emit"]
+    assert check_request("shop/orders", emit, {"cursors": [5]}, is_source=True) == EmitRequest(cursors=[5])
+    for operator, is_source in ((emit, False), (OPERATORS["spark", "sql"], True), (None, True)):
+        with pytest.raises(JobNotRunnable, match="Job shop/orders is started by the events of its inputs"):
+            check_request("shop/orders", operator, {"cursors": [5]}, is_source=is_source)
