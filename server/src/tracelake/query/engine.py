@@ -186,6 +186,7 @@ class Engine:
             connection.execute(f"SET VARIABLE {variable} = $1", [files])
         connection.execute("SET allowed_paths = $1", [[path for files in lists.values() for path in files]])
 
+
 def _lists(tables: Sequence[TableToRead]) -> dict[str, list[str]]:
     """The paths that one reader is given, by the variable that holds them."""
     return {f"files_{number}_{part}": files for number, table in enumerate(tables) for part, files in enumerate(table.files.values())}
