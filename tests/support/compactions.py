@@ -1,6 +1,7 @@
 """Old records of every sort, a set of questions about them, and a compaction that does without Spark."""
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -38,12 +39,16 @@ TARGETS = [
 _ARROW = {"string": pa.string(), "strings": pa.list_(pa.string()), "integer": pa.int32(), "long": pa.int64(), "timestamp": pa.timestamp("us", "UTC")}
 
 
+_DAY = 86400_000
+_SINCE_NOON = time.time_ns() // 1_000_000 % _DAY - _DAY // 2  # once: ids that are made later stay later
+
+
 class OldIds(RecordIds):
-    """Ids as they were made some days ago."""
+    """Ids as they were made at noon some days ago: near midnight the next partition is made with the one that is needed."""
 
     def __init__(self, days: float) -> None:
         super().__init__()
-        self._ago = round(days * 86400_000)
+        self._ago = round(days * _DAY) + _SINCE_NOON
 
     def new(self) -> UUID:
         made = super().new()

@@ -337,6 +337,7 @@ def test_records_are_found_by_their_target_whatever_was_there_when_the_question_
     with psycopg.connect(database.superuser_url, autocommit=True) as connection:
         connection.execute("SET plan_cache_mode = force_generic_plan")
         connection.execute("SET enable_seqscan = off")
+        partitions = connection.execute("SELECT count(*) FROM pg_partition_tree('metadata_record') WHERE isleaf").fetchall()[0][0]
         for analyzed in (False, True):
             for name in ("latest", "of_target"):
                 numbers: dict[str, int] = {}
@@ -346,6 +347,6 @@ def test_records_are_found_by_their_target_whatever_was_there_when_the_question_
                 plan = [line for (line,) in connection.execute(asked).fetchall()]  # pyright: ignore[reportArgumentType]
                 looks = [line.strip() for line in plan if "Index Cond" in line and "metadata_kind" not in line]
                 wanted = "id = newest.record_id" if name == "latest" else "ROW(target_key, kind)"
-                assert len([look for look in looks if wanted in look]) == 2, plan
+                assert len([look for look in looks if wanted in look]) == partitions >= 2, plan
                 assert not [line for line in plan if "Filter" in line and ("target_key" in line or "record_id" in line)], plan
             connection.execute("VACUUM ANALYZE metadata_record")
