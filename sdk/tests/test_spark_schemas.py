@@ -15,6 +15,12 @@ def test_what_is_no_unknown_type_is_left_to_spark(columns: str):
     check_types(columns)
 
 
+def test_what_is_very_long_or_deep_is_left_to_spark():
+    check_types("id BIGNT COMMENT '" + "\\'" * 50_000)
+    check_types("id " + "ARRAY<" * 1_200 + "BIGNT" + ">" * 1_200)
+    check_types("id " + "STRUCT<a:" * 900 + "BIGNT" + ">" * 900)
+
+
 @pytest.mark.parametrize(
     "columns, sentence",
     [

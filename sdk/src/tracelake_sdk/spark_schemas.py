@@ -12,18 +12,25 @@ _TYPES = frozenset({
 _COLUMN = re.compile(r"\s*(`(?:[^`]|``)+`|\w+)\s*:?\s*(.*)", re.DOTALL)
 _TYPE = re.compile(r"([A-Za-z_]\w*)\s*(?:<(.*)>)?", re.DOTALL)
 _MARKS = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[(<]|[)>]|,", re.DOTALL)
+_MOST_CHARACTERS = 10_000
+_MOST_DEPTH = 50
 
 
 def check_types(columns: str) -> None:
-    """Raises ValueError where a word that no type has stands for one; what else may be wrong is Spark's to say."""
+    """Raises ValueError where a word that no type has stands for one; what else may be wrong, and what is very long or deep, is Spark's to say."""
+    if len(columns) <= _MOST_CHARACTERS:
+        _check_columns(columns, depth=0)
+
+
+def _check_columns(columns: str, *, depth: int) -> None:
     for column in _parts(columns):
         if (found := _COLUMN.match(column)) and found[2]:
-            _check_type(found[2], of=found[1])
+            _check_type(found[2], of=found[1], depth=depth)
 
 
-def _check_type(text: str, *, of: str) -> None:
+def _check_type(text: str, *, of: str, depth: int) -> None:
     found = _TYPE.match(text)
-    if found is None:
+    if found is None or depth > _MOST_DEPTH:
         return
     word, inside = found[1], found[2]
     if word.upper() not in _TYPES:
@@ -32,10 +39,10 @@ def _check_type(text: str, *, of: str) -> None:
     if inside is None:
         return
     if word.upper() == "STRUCT":
-        check_types(inside)
+        _check_columns(inside, depth=depth + 1)
     else:  # of an array's items, of a map's keys and values
         for part in _parts(inside):
-            _check_type(part.strip(), of=of)
+            _check_type(part.strip(), of=of, depth=depth + 1)
 
 
 def _parts(text: str) -> Iterator[str]:
