@@ -31,9 +31,10 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
         process = subprocess.Popen(["tracelake", "up"], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=reader.environment, cwd=reader.folder)
     try:
         deadline = time.monotonic() + 180
-        while "Tracelake is up at " not in log.read_text():
+        while "Ctrl-C stops it." not in log.read_text():
             assert process.poll() is None and time.monotonic() < deadline, log.read_text()
             time.sleep(0.1)
+        assert f", settings {reader.folder / 'tracelake.yaml'})" in log.read_text()
         yield reader
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 0

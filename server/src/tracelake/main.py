@@ -15,12 +15,12 @@ _USAGE = 2
 def up(arguments: argparse.Namespace) -> int:
     """Start everything on this machine and keep it running; Ctrl-C stops it."""
     from tracelake.embedded.supervisor import Supervisor
-    from tracelake.settings import read_settings
+    from tracelake.settings import read_settings, settings_file
 
-    settings = read_settings()
+    settings, file = read_settings(), settings_file()
 
     def ready(api_url: str) -> None:
-        _say(f"Tracelake is up at {api_url} (home {settings.home}). Ctrl-C stops it.")
+        _say(f"Tracelake is up at {api_url} (home {settings.home}{f', settings {file.resolve()}' if file else ''}). Ctrl-C stops it.")
 
     Supervisor(settings, say=_say, on_ready=ready).run()
     _say("Tracelake has stopped.")

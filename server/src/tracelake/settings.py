@@ -5,8 +5,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from tracelake_sdk.errors import SettingInvalid
 from tracelake_sdk.home import default_home
@@ -162,8 +163,34 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        file = Path(os.environ.get("TRACELAKE_CONFIG", "tracelake.yaml"))
-        return init_settings, env_settings, YamlConfigSettingsSource(settings_cls, yaml_file=file if file.is_file() else None)
+        return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=_values_of(settings_file()))
+
+
+def settings_file() -> Path | None:
+    """The file that settings are read from, in the folder where the process is started; raises where one is named that is not there."""
+    named = os.environ.get("TRACELAKE_CONFIG")
+    file = Path(named or "tracelake.yaml")
+    if file.is_file():
+        return file
+    if named:
+        raise SettingInvalid("TRACELAKE_CONFIG: it names a file that is not there; correct the path, or unset it")
+    return None
+
+
+def _values_of(file: Path | None) -> dict[str, Any]:
+    """What stands in it; no error repeats a line of it, since secrets may be among them."""
+    if file is None:
+        return {}
+    try:
+        found: Any = yaml.safe_load(file.read_text("utf-8"))
+    except OSError as error:
+        raise SettingInvalid(f"{file}: it cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        line = error.problem_mark.line + 1 if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark else None
+        raise SettingInvalid(f"{file}: it is no YAML{f', see line {line}' if line else ''}; correct it, or take it away") from None
+    if found is not None and not isinstance(found, dict):
+        raise SettingInvalid(f"{file}: settings are written as names with their values, like `home: /data/tracelake`")
+    return cast("dict[str, Any]", found or {})
 
 
 # The names that people know, beside the systematic ones.
@@ -187,4 +214,5 @@ def read_settings(**overrides: Any) -> Settings:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         place = "__".join(str(part).upper() for part in first["loc"])
-        raise SettingInvalid(f"TRACELAKE__{place}: {first['msg']}") from None
+        what = "there is no such setting; correct its name, or take it away" if first["type"] == "extra_forbidden" else first["msg"]
+        raise SettingInvalid(f"TRACELAKE__{place}: {what}") from None

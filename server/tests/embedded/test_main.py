@@ -64,6 +64,39 @@ def test_an_error_is_one_line_with_its_code_and_never_a_trace(tmp_path: Path, wo
     assert "secret" not in answer.stderr
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (b"home: /data\ndatabase: {url: [secret", "{file}: it is no YAML, see line 2; correct it, or take it away"),
+        (b"home: secret \xff", "{file}: it is no YAML; correct it, or take it away"),
+        (b"- secret", "{file}: settings are written as names with their values, like `home: /data/tracelake`"),
+        (b"secret", "{file}: settings are written as names with their values, like `home: /data/tracelake`"),
+        (b"hom: secret", "TRACELAKE__HOM: there is no such setting; correct its name, or take it away"),
+        (b"api: {port: secret}", "TRACELAKE__API__PORT: Input should be a valid integer, unable to parse string as an integer"),
+        (None, "TRACELAKE_CONFIG: it names a file that is not there; correct the path, or unset it"),
+    ],
+)
+def test_a_wrong_settings_file_is_one_line_that_repeats_nothing_of_it(tmp_path: Path, written: bytes | None, said: str) -> None:
+    file = tmp_path / "tracelake.yaml"
+    if written is not None:
+        file.write_bytes(written)
+    answer = tracelaked("up", home=tmp_path / "home", TRACELAKE_CONFIG=str(file))
+    assert (answer.returncode, answer.stderr) == (2, f"error [setting_invalid]: {said.format(file=file)}\n")
+    assert "secret" not in answer.stderr
+
+
+def test_the_environment_stands_above_the_settings_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tracelake.yaml").write_text("home: /from/the/file\napi: {host: 127.0.0.2, port: 7}\nvars: {landing: here}\n")
+    monkeypatch.chdir(tmp_path)
+    for name in ("TRACELAKE_HOME", "TRACELAKE_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TRACELAKE__API__PORT", "8")
+    found = read_settings()
+    assert (str(found.home), found.api.host, found.api.port, found.vars) == ("/from/the/file", "127.0.0.2", 8, {"landing": "here"})
+    (tmp_path / "tracelake.yaml").write_text("")
+    assert (read_settings().api.host, read_settings().api.port) == ("127.0.0.1", 8)
+
+
 def test_the_doctor_knows_a_machine_on_which_nothing_runs(tmp_path: Path) -> None:
     answer = tracelaked("doctor", "-o", "json", home=tmp_path / "home")
     checks = by_name(json.loads(answer.stdout))
