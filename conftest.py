@@ -1,5 +1,6 @@
 """Fixtures that every package's tests may ask for."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,12 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("tracelake")
 
 _LONGEST_PROOF = 7200  # seconds
+
+
+def pytest_configure() -> None:
+    """Who starts tests in the background has them ignore Ctrl-C, and what they start too; some tests press it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
