@@ -71,7 +71,7 @@ def test_records_are_emitted_and_read(cli: Cli) -> None:
 
 @pytest.mark.proves("X.1")
 def test_a_query_takes_conditions_and_says_how_to_go_on(cli: Cli) -> None:
-    cli.types("record", "emit", "-", given=[{"record": _told(rows), "context": {"cluster": "c", "workspace": "w", "tenant": "main", "run_id": f"r:{rows}"}} for rows in (1, 2, 3)])
+    cli.types("record", "emit", "-", given=[{"record": _told(rows, produced_at=f"2026-03-02T00:0{rows}:00Z"), "context": {"cluster": "c", "workspace": "w", "tenant": "main", "run_id": f"r:{rows}"}} for rows in (1, 2, 3)])
     found = cli.json("record", "query", "--kind", "ingestion_volume", "--where", "payload.rows>=2", "--where", "!payload.files", "--target", "erp/sales/orders")
     assert [item["record"]["payload"]["rows"] for item in found["items"]] == [3, 2]
     page = cli.types("record", "query", "--limit", "2", "--cluster", "c")

@@ -1,4 +1,4 @@
-"""Ids of records: UUIDv7, increasing within a process even where its clock stands still."""
+"""Ids of records: UUIDv7, increasing within one open repository even where the clock stands still."""
 
 import os
 import threading
