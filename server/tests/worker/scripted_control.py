@@ -1,7 +1,10 @@
 """A control that says what a test tells it to, over real HTTP, and remembers everything that it was asked."""
 
 import json
+import select
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -9,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
-from tracelake_sdk.tasks import Batch, ClaimedTask, Completion, CompletionResult, Fence, TaskPayload
+from tracelake_sdk.tasks import Batch, ClaimedTask, Completion, CompletionResult, Fence, Outcome, TaskPayload
 
 Answer = dict[str, Any]
 TOKEN = "the-worker-token-that-nobody-else-may-know"
@@ -21,6 +24,7 @@ class ScriptedControl:
     def __init__(self) -> None:
         self.url = ""
         self.queued: list[ClaimedTask] = []
+        self.handed_out: dict[UUID, ClaimedTask] = {}
         self.answers: list[Answer] = []
         self.claims: list[Answer] = []
         self.completions: list[Completion] = []
@@ -32,13 +36,28 @@ class ScriptedControl:
         self.fails: set[str] = set()              # paths that break the connection
         self.loses: dict[str, int] = {}           # paths whose next n answers are lost
         self.at_post: Callable[[Batch], Answer | None] = lambda batch: None
+        self.polls: int = 0                       # that wait for a task now
+        self.requeues: bool = False               # whether a task that is given back is queued again, as its next attempt
         self.lock = threading.Lock()
 
     def queue(self, payload: TaskPayload) -> Fence:
         fence = Fence(task_id=payload.task_id, attempt=payload.attempt or 1, lease_token=uuid4().hex + "-lease-token-x-y")
         with self.lock:
-            self.queued.append(ClaimedTask(fence=fence, lease_expires_at=datetime.now(UTC) + timedelta(seconds=30), payload=payload))
+            self.handed_out[payload.task_id] = ClaimedTask(fence=fence, lease_expires_at=datetime.now(UTC) + timedelta(seconds=30), payload=payload)
+            self.queued.append(self.handed_out[payload.task_id])
         return fence
+
+    def wait_for_work(self, seconds: float, connection: socket.socket) -> bool:
+        """As a long poll does; whether somebody still waits for the answer."""
+        deadline = time.monotonic() + seconds
+        self.polls += 1
+        try:
+            while not self.queued and time.monotonic() < deadline:
+                if select.select([connection], [], [], 0.01)[0] and not connection.recv(1, socket.MSG_PEEK):
+                    return False
+            return True
+        finally:
+            self.polls -= 1
 
     def answer(self, result: CompletionResult, status: int = 200, **more: Any) -> None:
         self.answers.append({"result": result.value, "status": status} | json.loads(json.dumps(more, default=str)))
@@ -63,7 +82,7 @@ class ScriptedControl:
 
     def _claim(self, body: Answer) -> Answer:
         self.claims.append(body)
-        claimed = [self.queued.pop(0)] if self.queued and body["runtime"] == "spark" and body["room"]["default"] else []
+        claimed = [self.queued.pop(0)] if self.queued and body["runtime"] == "spark" and body["room"].get("default") else []
         return {"claimed": [task.model_dump(mode="json") for task in claimed]}
 
     def _beat(self, body: Answer) -> Answer:
@@ -75,6 +94,8 @@ class ScriptedControl:
     def _complete(self, report: Completion) -> Answer:
         self.completions.append(report)
         task = str(report.fence.task_id)
+        if self.requeues and report.outcome is Outcome.GIVEN_BACK:
+            self.queued.append(self.handed_out[report.fence.task_id])
         return {"task_id": task, **(self.answers.pop(0) if self.answers else {"result": "done", "status": 200})}
 
     def _post(self, batch: Batch) -> Answer:
@@ -101,6 +122,9 @@ def scripted_control() -> Iterator[ScriptedControl]:
                 self.close_connection = True
                 return
             assert self.headers["authorization"] == f"Bearer {TOKEN}"
+            if path == "task-claim" and not control.wait_for_work(body["wait_s"], self.connection):
+                self.close_connection = True
+                return
             said = json.dumps(control.heard(path, body)).encode()
             if control.loses.get(path, 0):
                 control.loses[path] -= 1

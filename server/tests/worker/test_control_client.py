@@ -15,6 +15,8 @@ from tracelake_sdk.errors import NotRunning, OutcomeUnknown, StaleAttempt, Trace
 from tracelake_sdk.tasks import ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest
 
 from .answering import answer, speaking
+from .processes import until
+from .scripted_control import TOKEN, scripted_control
 
 NOTHING = answer(200, ClaimAnswer(claimed=[]).model_dump_json().encode())
 CLAIM = ClaimRequest(worker="w1", claim_id="c" * 43, runtime="dispatcher", room={"default": 10})
@@ -169,3 +171,27 @@ def test_a_heartbeat_is_read_as_its_model(connect: Connect):
     told = HeartbeatAnswer(expires_at={}, cancel=[uuid4()], lost=[])
     with speaking(answer(200, told.model_dump_json().encode())) as control:
         assert connect(control.url).heartbeat(HeartbeatRequest(worker="w", fences=[])) == told
+
+
+def test_hanging_up_ends_a_poll_at_once_and_refuses_the_next(connect: Connect):
+    waiting = CLAIM.model_copy(update={"wait_s": 60})
+    errors: list[TracelakeError] = []
+    with scripted_control() as control:
+        client = connect(control.url, TOKEN)
+
+        def poll() -> None:
+            with pytest.raises(OutcomeUnknown) as caught:
+                client.claim(waiting)
+            errors.append(caught.value)
+            client.close()
+
+        thread = threading.Thread(target=poll)
+        thread.start()
+        until(lambda: control.polls == 1)
+        client.hang_up()
+        thread.join(30)
+        assert len(errors) == 1
+        until(lambda: control.polls == 0)
+        with pytest.raises(NotRunning, match="stopping"):
+            client.claim(waiting)
+        assert client.claim(CLAIM) == ClaimAnswer(claimed=[])  # which does not wait

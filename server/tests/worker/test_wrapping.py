@@ -3,6 +3,7 @@
 import json
 import threading
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -205,11 +206,46 @@ def test_a_stopping_worker_lets_a_task_that_is_nearly_done_finish(shop: Workshop
     assert shop.control.outcomes == SUCCEEDED
 
 
-def test_a_task_that_comes_while_the_worker_stops_is_given_back_unrun(shop: Workshop):
-    shop.spec(touch=shop.path("started"), rows=[[1, "a"]])
+def test_a_stopped_worker_claims_nothing(shop: Workshop):
     shop.control.queue(shop.task())
     shop.worker.stop()
-    assert shop.worker.run_once()
+    assert not shop.worker.run_once()
+    assert shop.control.claims == []
+
+
+def test_a_task_that_is_given_back_by_a_stopping_worker_is_not_claimed_by_its_other_slot(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tracelake.worker.wrapping.STOP_SECONDS", 0.2)
+    shop.control.requeues = True
+    worker = shop.worker = shop.hire(slots=2, poll_seconds=30)
+    shop.spec(touch=shop.path("started"), wait_for=shop.path("never"))
+    shop.control.queue(shop.task())
+    life = threading.Thread(target=worker.run, daemon=True)
+    life.start()
+    until(lambda: Path(shop.path("started")).exists() and shop.control.polls == 1)
+    worker.stop()
+    ended(life)
+    until(lambda: shop.control.polls == 0)
+    assert shop.control.outcomes == [("given_back", None)]
+    assert len(shop.control.queued) == 1
+
+
+def test_what_control_handed_out_in_the_moment_of_the_stop_is_given_back(shop: Workshop):
+    shop.spec(touch=shop.path("started"), rows=[[1, "a"]])
+    task = shop.task()
+    held = shop.control.queue(task)
+    worker = shop.worker = shop.hire(poll_seconds=30)
+    hand_out = shop.control._claim  # pyright: ignore[reportPrivateUsage]
+
+    def claim(body: dict[str, Any]) -> dict[str, Any]:
+        if body["room"]:
+            hand_out(body)
+            worker.stop()
+            return {"claimed": []}  # which never arrives: the worker has hung up
+        return {"claimed": [shop.control.handed_out[held.task_id].model_dump(mode="json")]}
+
+    shop.control._claim = claim  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+    shop.start_threads()
+    assert worker.run_once()
     assert shop.control.outcomes == [("given_back", None)]
     assert not Path(shop.path("started")).exists()
 

@@ -1,8 +1,11 @@
 """Control as a worker sees it: claim, complete, heartbeat, post and fetch over one kept-alive connection for each calling thread."""
 
+import socket
 import ssl
 import threading
-from typing import TypeVar
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 from uuid import UUID
 
 import httpx2
@@ -39,9 +42,24 @@ class ControlClient:
         # Read once, not for each connection; without TLS, one that trusts nobody.
         self._tls: ssl.SSLContext = httpx2.create_ssl_context() if api_url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._of_thread: threading.local = threading.local()
+        self._polling: set[_Connection] = set()
+        self._hung_up: bool = False
+        self._lock: threading.Lock = threading.Lock()
 
     def claim(self, request: ClaimRequest) -> ClaimAnswer:
-        return self._post("task-claim", request, ClaimAnswer, waits=request.wait_s)
+        """Raises NotRunning for one that would wait after `hang_up()`."""
+        if request.wait_s == 0:
+            return self._post("task-claim", request, ClaimAnswer)
+        with self._poll():
+            return self._post("task-claim", request, ClaimAnswer, waits=request.wait_s)
+
+    def hang_up(self) -> None:
+        """Ends all polls in flight, and every later one: control sees at once that nobody waits for a task here."""
+        with self._lock:
+            self._hung_up = True
+            polling = list(self._polling)
+        for connection in polling:
+            connection.break_off()
 
     def complete(self, request: CompleteRequest) -> CompleteAnswer:
         return self._post("task-complete", request, CompleteAnswer, waits=request.claim.wait_s if request.claim else 0)
@@ -58,10 +76,24 @@ class ControlClient:
 
     def close(self) -> None:
         """Closes the calling thread's connection."""
-        connection: httpx2.Client | None = getattr(self._of_thread, "connection", None)
+        connection: _Connection | None = getattr(self._of_thread, "connection", None)
         if connection is not None:
-            connection.close()
+            connection.client.close()
             del self._of_thread.connection
+
+    @contextmanager
+    def _poll(self) -> Generator[None]:
+        connection = self._connection()
+        with self._lock:
+            if self._hung_up:
+                raise NotRunning("This worker is stopping and claims no more tasks.")
+            self._polling.add(connection)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._polling.discard(connection)
+            connection.breaking = False
 
     def _post(self, name: str, request: BaseModel, answer: type[_Answer], *, waits: float = 0) -> _Answer:
         return self._call("POST", name, request.model_dump_json().encode(), answer, waits=waits)
@@ -69,7 +101,7 @@ class ControlClient:
     def _call(self, method: str, name: str, body: bytes | None, answer: type[_Answer], *, waits: float) -> _Answer:
         timeout = httpx2.Timeout(_ANSWER_SECONDS + waits, connect=_CONNECT_SECONDS)
         try:
-            response = self._connection().request(method, f"{self._api_url}/internal/{name}", content=body, timeout=timeout)
+            response = self._connection().request(method, f"{self._api_url}/internal/{name}", body, timeout)
         except (httpx2.ConnectError, httpx2.ConnectTimeout):
             raise NotRunning(f"Nothing answers at {self._api_url}; is control running there?") from None
         except httpx2.TransportError as error:
@@ -83,13 +115,38 @@ class ControlClient:
             place = ".".join(str(part) for part in first["loc"])
             raise TracelakeError(f"Control's answer to {name} is not understood at {place}; run workers of the same release as control.") from None
 
-    def _connection(self) -> httpx2.Client:
-        connection: httpx2.Client | None = getattr(self._of_thread, "connection", None)
+    def _connection(self) -> "_Connection":
+        connection: _Connection | None = getattr(self._of_thread, "connection", None)
         if connection is None:
             limits = httpx2.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=_IDLE_SECONDS)
-            connection = httpx2.Client(headers=self._headers, limits=limits, verify=self._tls, follow_redirects=False, trust_env=False)
-            self._of_thread.connection = connection
+            client = httpx2.Client(headers=self._headers, limits=limits, verify=self._tls, follow_redirects=False, trust_env=False)
+            connection = self._of_thread.connection = _Connection(client)
         return connection
+
+
+class _Connection:
+    """One thread's connection, which another thread can break off."""
+
+    def __init__(self, client: httpx2.Client) -> None:
+        self.client: httpx2.Client = client
+        self.breaking: bool = False  # until the request in flight has ended
+        self._socket: socket.socket | None = None
+
+    def request(self, method: str, url: str, body: bytes | None, timeout: httpx2.Timeout) -> httpx2.Response:
+        return self.client.request(method, url, content=body, timeout=timeout, extensions={"trace": self._trace})
+
+    def break_off(self) -> None:
+        self.breaking = True
+        if self._socket is not None:
+            # Closing a socket does not wake the thread that reads from it; shutting it down does. Not by a TLS socket's own method, which says goodbye first.
+            with suppress(OSError):  # closed already
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def _trace(self, event: str, values: Mapping[str, Any]) -> None:
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            self._socket = values["return_value"].get_extra_info("socket")
+            if self.breaking:
+                self.break_off()
 
 
 def _problem(response: httpx2.Response) -> TracelakeError:

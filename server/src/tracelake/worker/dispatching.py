@@ -78,6 +78,7 @@ class DispatcherWorker:
     def stop(self) -> None:
         """Lets `run()` come to its end: what runs is finished, what was only claimed is given back."""
         self._stopping.set()
+        self._control.hang_up()
 
     def run(self) -> None:
         self.leases.start()
@@ -114,7 +115,7 @@ class DispatcherWorker:
         asked = self._clock()
         self._polling = True
         try:
-            answered = self._persistence.ask(lambda: self._control.claim(request), after_stop=0)
+            answered = self._persistence.claim(self._control.claim, request)
         finally:
             self._polling = False
         if answered is None:

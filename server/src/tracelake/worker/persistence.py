@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 import structlog
 
 from tracelake_sdk.errors import NotRunning, OutcomeUnknown, TracelakeError, Unavailable
+from tracelake_sdk.tasks import ClaimAnswer, ClaimRequest
 
 _Answer = TypeVar("_Answer")
 _log = structlog.get_logger()
@@ -68,6 +69,17 @@ class Persistence:
                 if self._clock() >= stop_by:
                     return None
                 time.sleep(min(pause, _LAST_TRIES_PAUSE))
+
+    def claim(self, call: Callable[[ClaimRequest], ClaimAnswer], request: ClaimRequest) -> Answered[ClaimAnswer] | None:
+        """The answer to a claim. A worker that stops claims nothing more; what control handed out in that moment is still answered, to be given back."""
+        if self._stopping.is_set():
+            return None
+        answered = self.ask(lambda: call(request), after_stop=0)
+        if answered is None:
+            # The same claim without room takes nothing new and returns what it holds.
+            without_room = request.model_copy(update={"room": {}, "wait_s": 0})
+            answered = self.ask(lambda: call(without_room), after_stop=0)
+        return answered
 
 
 def is_broken(error: TracelakeError) -> bool:

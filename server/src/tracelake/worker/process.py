@@ -100,12 +100,12 @@ def build(settings: Settings, name: str) -> list[Worker]:
     token = settings.worker.token.get_secret_value() if settings.worker.token else files.worker_token()
     if not token:
         raise SettingInvalid(f"TRACELAKE__WORKER__TOKEN: set it to a worker's token; {files.credentials} holds none")
-    control, watch = ControlClient(api_url, token), watch_for(settings.chaos.kill_at)
-    builders: dict[str, Callable[[], Worker]] = {
-        "dispatcher": lambda: _dispatcher(settings, control, name, watch),
-        "spark": lambda: build_spark_worker(settings, control, name, watch),
+    watch = watch_for(settings.chaos.kill_at)
+    builders: dict[str, Callable[[ControlClient], Worker]] = {
+        "dispatcher": lambda control: _dispatcher(settings, control, name, watch),
+        "spark": lambda control: build_spark_worker(settings, control, name, watch),
     }
-    return [builders[runtime]() for runtime in dict.fromkeys(settings.worker.runtimes)]
+    return [builders[runtime](ControlClient(api_url, token)) for runtime in dict.fromkeys(settings.worker.runtimes)]
 
 
 def _dispatcher(settings: Settings, control: ControlClient, name: str, watch: Callable[[str], None]) -> DispatcherWorker:

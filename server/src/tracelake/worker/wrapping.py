@@ -9,8 +9,8 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import structlog
@@ -32,6 +32,7 @@ STOP_SECONDS = 5.0           # how long what runs may go on once the worker is a
 _EARLY_SECONDS = 0.25        # an empty answer sooner than this was no long poll
 _LONGEST_PAUSE = 1.0         # then a pause keeps the worker from asking without end
 _LOOK_SECONDS = 0.05
+_CLAIM_SECONDS = 0.8         # how long a stop waits to learn what a claim in flight was given
 _MOST_WAITING = 16           # attempts beside the slots that wait for control's last word
 _FORGOTTEN_SECONDS = 86400   # after which a scratch folder is nobody's
 
@@ -72,6 +73,7 @@ class SparkWorker:
         )  # fmt: skip
         self._failures: list[Exception] = []
         self._lock: threading.Lock = threading.Lock()
+        self._claiming: int = 0
         self._working: int = 0
         self._waiting: int = 0
 
@@ -81,9 +83,11 @@ class SparkWorker:
         return self._working == 0
 
     def stop(self) -> None:
-        """Lets `run()` come to its end: what runs has a moment to finish, then it is ended and given back."""
+        """Lets `run()` come to its end: nothing more is claimed; what runs has a moment to finish, then it is ended and given back."""
         self.guard.stop_in(STOP_SECONDS)
         self._stopping.set()
+        # Else a poll in flight would be handed the very task that another slot gives back.
+        self._control.hang_up()
 
     def run(self) -> None:
         """Until it is stopped; raises what made it impossible for a slot to go on."""
@@ -98,8 +102,9 @@ class SparkWorker:
             for _ in range(self._slots):
                 self._open_slot()
             self._stopping.wait()
-            # A slot that only asks for work is left to it: what it may still be given is given back, or comes back when its lease ends.
-            while self._working:
+            # A claim that control does not answer any more is left: what it may have been given comes back when its lease ends.
+            patience = self._clock() + _CLAIM_SECONDS
+            while self._working or (self._claiming and self._clock() < patience):
                 time.sleep(_LOOK_SECONDS)
         finally:
             self.close()
@@ -109,7 +114,8 @@ class SparkWorker:
     def run_once(self, on_wait: Callable[[], None] = lambda: None) -> bool:
         """One slot's turn; whether there was a task."""
         self._operators.stop_idle()
-        task, pause = self._claim()
+        with self._counted_as_claiming():
+            task, pause = self._claim()
         if task is None:
             self._stopping.wait(pause)
             return False
@@ -166,7 +172,7 @@ class SparkWorker:
         claim_id = secrets.token_urlsafe(32)
         request = ClaimRequest(worker=self._name, claim_id=claim_id, runtime=Runtime.SPARK.value, room={DEFAULT_POOL: 1}, wait_s=self._poll_seconds)
         asked = self._clock()
-        answered = self._persistence.ask(lambda: self._control.claim(request), after_stop=0)
+        answered = self._persistence.claim(self._control.claim, request)
         if answered is None or not answered.value.claimed:
             early = self._clock() - asked < _EARLY_SECONDS
             return None, random.uniform(0.2, 1) * _LONGEST_PAUSE if early else 0  # noqa: S311 spreading load, not keeping secrets
@@ -177,6 +183,16 @@ class SparkWorker:
         self.leases.hold([task], since=answered.sent)
         self.leases.run_once()
         return task, 0
+
+    @contextmanager
+    def _counted_as_claiming(self) -> Generator[None]:
+        with self._lock:
+            self._claiming += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._claiming -= 1
 
     def _forget_old_folders(self) -> None:
         """Scratch folders of attempts whose worker was killed."""
