@@ -14,7 +14,7 @@ import pytest
 from tracelake.query.engine import Engine
 from tracelake.query.engine_contract import EngineLimits, Ran, Run, TableToRead
 from tracelake.storage.delta_schemas import delta_schema, schema_hash
-from tracelake_sdk.errors import Purged
+from tracelake_sdk.errors import Purged, QueryOverLimit
 from tracelake_sdk.queries import QueryAnswer, Receipt, ResultFormat
 from tracelake_sdk.query_results import QueryResult
 
@@ -187,3 +187,35 @@ def test_an_engine_expects_nothing_of_files_that_are_gone(engine: Engine, tmp_pa
     engine.make_ready()
     with pytest.raises(Purged):
         ask(engine, "SELECT id FROM t", mine)
+
+
+@pytest.mark.proves("T6.5")
+@pytest.mark.parametrize("sql", ["SELECT repeat('x', 100000) AS wide FROM range(50)", "SELECT repeat('x', 100000) AS wide FROM range(5000)"])
+def test_the_byte_limit_counts_every_batch_from_the_first_on(engine: Engine, sql: str):
+    ran, body = ask(engine, sql, rows=5000)
+    assert (ran.row_count, ran.more) == (10, True)
+    assert len(body) <= LIMITS.max_bytes
+
+
+def test_a_row_that_is_larger_than_an_answer_may_be_is_an_error(engine: Engine):
+    with pytest.raises(QueryOverLimit, match="The first row of the answer is larger than 1,048,576 bytes"):
+        ask(engine, "SELECT repeat('x', 2000000) AS wide FROM range(3)")
+    engine.renew()
+    ran, _ = ask(engine, "SELECT repeat('x', n::BIGINT) AS wide FROM (VALUES (10), (2000000)) t(n)")
+    assert (ran.row_count, ran.more) == (1, True)
+
+
+@pytest.mark.proves("T6.2")
+@pytest.mark.parametrize(("ids", "replayable"), [([1, 2, 3], True), ([1, None, None], False)])
+def test_an_order_by_the_unique_key_is_total_only_without_nulls(engine: Engine, tmp_path: Path, ids: list[int | None], replayable: bool):
+    schema = pa.schema([("id", pa.int64()), ("note", pa.string())])
+    pq.write_table(pa.table([ids, ["a", "b", "c"]], schema), tmp_path / "a.parquet")
+    notes = table("notes", schema, (tmp_path / "a.parquet", schema))
+    ran, _ = ask(engine, "SELECT note FROM notes ORDER BY id LIMIT 2", notes)
+    assert ran.replayable is replayable
+    assert replayable or "if no row has a null in it" in (ran.why_not or "")
+    engine.renew()
+    # The answer is cut, and which rows come first is the same question.
+    assert ask(engine, "SELECT note FROM notes ORDER BY id", notes, rows=2)[0].replayable is replayable
+    engine.renew()
+    assert ask(engine, "SELECT id, note FROM notes ORDER BY ALL LIMIT 2", notes)[0].replayable

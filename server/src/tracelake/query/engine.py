@@ -13,7 +13,7 @@ import orjson
 from tracelake.query.delta_types import engine_type, fields_of, quoted
 from tracelake.query.engine_contract import EngineLimits, Ran, Run, TableToRead, WasRead
 from tracelake.query.gate import Statement, Tree, judge
-from tracelake.query.replayability import judge_replay
+from tracelake.query.replayability import Replayability, judge_replay
 from tracelake.query.results import body_of, collect, computed_floats, hash_of, rows_of
 from tracelake.query.version_clauses import with_versions
 from tracelake_sdk.errors import Purged, QueryRefused
@@ -115,8 +115,7 @@ class Engine:
         text, statement = self._statement
         self._statement = None
         connection = self._locked(order.tables)
-        keys = {table.name: table.unique_key for table in order.tables}
-        judged = judge_replay(statement.tree, keys)
+        judged = self._judge_replay(connection, statement.tree, order.tables)
         relation = connection.sql(text)
         columns = [QueryColumn(name=name, type=str(type)) for name, type in zip(relation.columns, relation.types, strict=True)]
         reader = relation.to_arrow_reader(min(_BATCH_ROWS, order.row_limit + 1))
@@ -137,6 +136,14 @@ class Engine:
             why_not=why_not,
         )
         return ran, body_of(collected, rows, order.format)
+
+    # In quotes: see `_locked`.
+    def _judge_replay(self, connection: "duckdb.DuckDBPyConnection", tree: Tree, tables: list[TableToRead]) -> Replayability:
+        """A unique key identifies a row only where none of its columns is null; the rows are asked only where the answer depends on a key."""
+        by_keys = judge_replay(tree, {table.name: table.unique_key for table in tables})
+        if by_keys == judge_replay(tree, {}):
+            return by_keys
+        return judge_replay(tree, {table.name: table.unique_key for table in tables if not _has_null_keys(connection, table)})
 
     def _parse(self, sql: str) -> Tree:
         if self._connection is None:
@@ -185,6 +192,11 @@ class Engine:
         for variable, files in lists.items():
             connection.execute(f"SET VARIABLE {variable} = $1", [files])
         connection.execute("SET allowed_paths = $1", [[path for files in lists.values() for path in files]])
+
+
+def _has_null_keys(connection: "duckdb.DuckDBPyConnection", table: TableToRead) -> bool:
+    missing = " OR ".join(f"{quoted(column)} IS NULL" for column in table.unique_key)
+    return bool(missing) and bool(connection.execute(f"SELECT 1 FROM {quoted(table.name)} WHERE {missing} LIMIT 1").fetchall())  # noqa: S608 quoted
 
 
 def _lists(tables: Sequence[TableToRead]) -> dict[str, list[str]]:

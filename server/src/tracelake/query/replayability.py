@@ -12,7 +12,10 @@ from tracelake.query.functions import AGGREGATES, BY_ORDER, FLOATING, VOLATILE, 
 Node = Mapping[str, Any]
 Keys = Mapping[str, Sequence[str]]  # the unique key of each table that is read, by the name it is read under
 
-_LIMITED = "LIMIT takes any rows where ORDER BY leaves their order open: order by every column of the result, or by the unique key of the only dataset."
+_LIMITED = (
+    "LIMIT takes any rows where ORDER BY does not give a total order: order by every column of the result,"
+    " or by the unique key of the only dataset if no row has a null in it."
+)
 
 
 @dataclass(frozen=True)

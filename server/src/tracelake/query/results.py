@@ -5,6 +5,7 @@ import csv
 import hashlib
 import io
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,6 +15,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tracelake_sdk.errors import QueryOverLimit
 from tracelake_sdk.queries import QueryColumn, ResultFormat
 
 _FLOATING = ("FLOAT", "DOUBLE")
@@ -29,20 +31,27 @@ class Collected:
 
 
 def collect(columns: Sequence[QueryColumn], schema: Any, batches: Iterable[Any], *, row_limit: int, max_bytes: int) -> Collected:
-    """As many rows as the limits leave room for; `more` says whether there are others."""
+    """As many rows as the limits allow; `more` says whether others follow. Raises QueryOverLimit where not even the first row fits."""
     taken: list[Any] = []
     rows = size = 0
     for batch in batches:
-        room = row_limit - rows
-        part = batch.slice(0, room) if batch.num_rows > room else batch
-        if taken and size + part.nbytes > max_bytes:
-            return Collected(tuple(columns), pa.Table.from_batches(taken, schema), True)
+        part = _that_fits(batch.slice(0, row_limit - rows), max_bytes - size)
+        if batch.num_rows and not part.num_rows and not rows:
+            raise QueryOverLimit(f"The first row of the answer is larger than {max_bytes:,} bytes, which is the limit of an answer; select fewer columns.", limit="bytes")
         taken.append(part)
         rows += part.num_rows
         size += part.nbytes
-        if batch.num_rows > room:
+        if part.num_rows < batch.num_rows:
             return Collected(tuple(columns), pa.Table.from_batches(taken, schema), True)
     return Collected(tuple(columns), pa.Table.from_batches(taken, schema), False)
+
+
+def _that_fits(batch: Any, room: int) -> Any:
+    """The first rows of a batch, as many as fit into so many bytes."""
+    if batch.nbytes <= room:
+        return batch
+    fits = bisect_right(range(batch.num_rows + 1), room, key=lambda rows: batch.slice(0, rows).nbytes) - 1
+    return batch.slice(0, max(fits, 0))
 
 
 def rows_of(collected: Collected) -> list[tuple[Any, ...]]:
