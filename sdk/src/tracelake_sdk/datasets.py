@@ -86,7 +86,7 @@ class Version(Deferred):
 class Reason(Deferred):
     """One thing to know about a dataset, and what to do about it where something can be done."""
 
-    code: str       # fresh | behind | blocked | failed | paused | stopped | waiting | working | empty
+    code: str       # fresh | behind | blocked | failed | retrying | canceled | paused | stopped | waiting | working | empty
     sentence: str
     remedy: str | None = None
 

@@ -1,9 +1,11 @@
 """One run with everything behind it, and for whom."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from support.controls import served
-from support.lakes import Lake
-from support.lines import tasks_of
+from support.lakes import BRONZE, Lake
+from support.lines import REPLACING, load, move_line, tasks_of
 from support.people import user
 from support.registries import deploy_reports, deploy_sample, fill
 
@@ -15,6 +17,7 @@ from tracelake_sdk.promotions import GateVerdict
 from tracelake_sdk.rules import RuleMeasurement
 from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.scopes import FullScope
+from tracelake_sdk.tasks import Completion, OperatorError, Outcome
 
 
 def run_of(lake: Lake, job: str) -> str:
@@ -105,3 +108,49 @@ def test_the_client_asks_for_one_run(lake: Lake):
         assert client.run_detail(run_id) == lake.services.explaining.run(lake.admin, run_id)
         with pytest.raises(NotFound):
             client.run_detail("nothing:1")
+
+
+def explained(lake: Lake, dataset: str) -> list[tuple[str, str]]:
+    return [(reason.code, reason.sentence) for reason in lake.services.explaining.explain(lake.admin, dataset).reasons]
+
+
+@pytest.mark.proves("X.7")
+def test_explain_calls_no_superseded_attempt_failed(lake: Lake):
+    lake.deploy(REPLACING + "  sample_clean: {{job: clean, output_index: 0}}\n")
+    load(lake, 1)
+    load(lake, 2)
+    older, newer = tasks_of(lake, "clean")
+    assert lake.write(newer, [(1, "a"), (2, "a")]).result == "committing"
+    move_line(lake, "clean")
+    assert lake.write(older, [(1, "a")]).result == "superseded"
+    codes = [code for code, _ in explained(lake, "sample_clean")]
+    assert codes == ["waiting", "fresh"], "its task is queued again, and that is all there is to say"
+    assert tasks_of(lake, "clean") == [], "what it would write is there already"
+    assert [code for code, _ in explained(lake, "sample_clean")] == ["fresh"]
+
+
+@pytest.mark.proves("X.7")
+def test_explain_tells_a_failure_that_is_retried_from_one_that_is_final(lake: Lake):
+    lake.deploy(BRONZE, max_attempts=2)
+    lake.run("load")
+
+    def fail() -> list[tuple[str, str]]:
+        task = lake.take_one()
+        lake.complete(Completion(fence=task.fence, outcome=Outcome.FAILED, error=OperatorError(error_class="broken", message="No luck.")))
+        return explained(lake, "sample_raw")
+
+    code, sentence = fail()[0]
+    assert code == "retrying" and sentence.startswith("Attempt 1 of task") and sentence.endswith("failed and is retried: No luck.")
+    lake.services.reaper.run_once(now=datetime.now(UTC) + timedelta(hours=1))
+    assert fail()[0][0] == "paused", "a job in order stops at a task that failed"
+    assert [code for code, _ in explained(lake, "sample_raw")] == ["paused", "failed", "empty"]
+
+
+@pytest.mark.proves("X.7")
+def test_explain_calls_a_canceled_task_canceled(lake: Lake):
+    lake.deploy(BRONZE, max_attempts=2)
+    id = lake.run("load")
+    task = lake.take_one()
+    lake.services.cancels.cancel(lake.admin, id)
+    lake.complete(Completion(fence=task.fence, outcome=Outcome.CANCELED))
+    assert [code for code, _ in explained(lake, "sample_raw")] == ["canceled", "empty"]

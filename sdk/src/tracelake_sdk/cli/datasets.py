@@ -9,7 +9,7 @@ from tracelake_sdk.client import Client
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.datasets import Dataset, Reason, Version
 
-_STYLES = {"fresh": "green", "working": "cyan", "waiting": "yellow", "behind": "yellow", "paused": "magenta", "empty": "yellow"}
+_STYLES = {"fresh": "green", "working": "cyan", "waiting": "yellow", "behind": "yellow", "retrying": "yellow", "canceled": "yellow", "paused": "magenta", "empty": "yellow"}
 
 
 def list_datasets(asked: dict[str, str | None], *, limit: int, token: str | None, as_json: bool) -> None:

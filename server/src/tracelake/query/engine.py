@@ -196,7 +196,7 @@ class Engine:
 
 def _has_null_keys(connection: "duckdb.DuckDBPyConnection", table: TableToRead) -> bool:
     missing = " OR ".join(f"{quoted(column)} IS NULL" for column in table.unique_key)
-    return bool(missing) and bool(connection.execute(f"SELECT 1 FROM {quoted(table.name)} WHERE {missing} LIMIT 1").fetchall())  # noqa: S608 quoted
+    return bool(missing) and bool(connection.execute(f"SELECT 1 FROM {quoted(table.name)} WHERE {missing} LIMIT 1").fetchall())
 
 
 def _lists(tables: Sequence[TableToRead]) -> dict[str, list[str]]:

@@ -85,8 +85,13 @@ GROUP BY task.state, task.waits
 SELECT run_id, allowed, stage, reason, evaluated_at FROM promotion_status WHERE dataset_id = %(dataset)s ORDER BY seq DESC LIMIT 1
 
 -- name: newest_run
-SELECT run_id, status, error_message, end_time FROM run_history
-WHERE dataset_id = %(dataset)s ORDER BY seq DESC LIMIT 1
+-- The newest run that says something about its task: one that was superseded or given back says nothing, its task was queued again.
+SELECT run.run_id, run.status, run.error_message, run.end_time, run.attempt, task.id AS task_id, task.state AS task_state
+FROM run_history AS run
+JOIN task_attempt AS attempt ON attempt.task_id = run.task_id AND attempt.attempt = run.attempt
+JOIN task ON task.id = run.task_id
+WHERE run.dataset_id = %(dataset)s AND attempt.outcome NOT IN ('superseded', 'given_back')
+ORDER BY run.seq DESC LIMIT 1
 
 -- name: inputs_now
 -- What the table's job reads, and how far that is.

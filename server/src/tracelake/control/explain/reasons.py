@@ -58,7 +58,19 @@ def _refused(known: Known) -> Iterator[Reason]:
             remedy="Mend the data or the rule; only a new run is judged anew.",
         )
     elif known.run is not None and known.run.status == RunStatus.FAILED.value:
-        yield Reason(code="failed", sentence=f"The newest run, {known.run.run_id}, failed: {known.run.error_message}", remedy=None)
+        yield _failed(known.run)
+
+
+def _failed(run: RunRow) -> Reason:
+    """A failed attempt is the task's failure only where the task is final."""
+    match run.task_state:
+        case TaskState.FAILED.value:
+            return Reason(code="failed", sentence=f"The newest run, {run.run_id}, failed: {run.error_message}", remedy=f"`tracelake task show {run.task_id}`")
+        case TaskState.CANCELED.value:
+            return Reason(code="canceled", sentence=f"The newest task, {run.task_id}, was canceled.", remedy=None)
+        case _:
+            sentence = f"Attempt {run.attempt} of task {run.task_id} failed and is retried: {run.error_message}"
+            return Reason(code="retrying", sentence=sentence, remedy=f"`tracelake task show {run.task_id}`")
 
 
 def _on_its_way(known: Known) -> Iterator[Reason]:

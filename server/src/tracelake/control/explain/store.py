@@ -104,6 +104,9 @@ class RunRow:
     status: str
     error_message: str | None
     end_time: datetime
+    attempt: int
+    task_id: UUID
+    task_state: str
 
 
 @dataclass(frozen=True)
