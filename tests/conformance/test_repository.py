@@ -207,6 +207,14 @@ def test_a_clock_ahead_is_refused_and_one_that_is_hardly_ahead_is_not(opened: Op
     assert latest_rows(opened) == 1
 
 
+@pytest.mark.proves("M3.8")
+def test_no_clock_refuses_what_the_system_says_of_itself(opened: Opened) -> None:
+    """It has happened, by the clock of the system's own database."""
+    ahead = tally(datetime.now(UTC) + timedelta(hours=1), rows=3)
+    opened.repository.store(ahead.model_copy(update={"producer_id": "tracelake.gate.v1"}), opened.context("ahead"))
+    assert latest_rows(opened) == 3
+
+
 @pytest.mark.proves("M2.1")
 def test_of_one_instant_the_greater_id_is_the_latest(opened: Opened) -> None:
     ids = [opened.repository.store(tally(rows=rows, check=f"c{rows}"), opened.context()).id for rows in range(5)]

@@ -39,6 +39,10 @@ class OffsetUnknown(TracelakeError, code="offset_unknown", status=422):
     """This offset or page is not one of this repository; start without one."""
 
 
+class OffsetOfAnotherEpoch(OffsetUnknown, code="offset_of_another_epoch", status=422):
+    """Another copy of this database gave this offset, before or after one of them was restored; start without one, and skip the record ids that you know."""
+
+
 class RepositoryUnavailable(TracelakeError, code="repository_unavailable", status=503):
     """The repository does not answer; what was emitted is kept in the spool, `tracelake record flush` sends it."""
 

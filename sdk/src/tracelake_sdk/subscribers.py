@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from tracelake_sdk.bus import STORED, Bus, Message, Received, Subscription
 from tracelake_sdk.errors import Forbidden, TracelakeError, Unauthenticated, Unavailable
-from tracelake_sdk.record_errors import BusUnavailable, RecordRefused, RepositoryUnavailable
+from tracelake_sdk.record_errors import BusUnavailable, OffsetUnknown, RecordRefused, RepositoryUnavailable
 from tracelake_sdk.records import MetadataContext, MetadataRecord, StoredRecord
 from tracelake_sdk.repository.contract import MetadataRepository
 from tracelake_sdk.repository.each import store_each
@@ -205,7 +205,12 @@ class StoredRelay:
     def run_once(self) -> int:
         name = f"{STORED} {self._context.tenant}"
         before = self._offsets.kept(name)
-        page = self._repository.tail(self._context, before, limit=self._batch)
+        try:
+            page = self._repository.tail(self._context, before, limit=self._batch)
+        except OffsetUnknown:
+            # The repository was restored or replaced. All of it is published again: subscribers know a record by its id, and none is missed.
+            before = None
+            page = self._repository.tail(self._context, before, limit=self._batch)
         if not page.items:
             return 0
         # A repository knows the offset behind a page alone. Inside one, that before it is safe: a tail from there leaves nothing out.

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -18,6 +18,8 @@ from tracelake.control.emission.checking import check
 from tracelake.control.emission.facts import Place
 from tracelake.control.emission.service import Emission
 from tracelake.control.emission.storing import into_repositories
+from tracelake.control.records.keeping import RecordKeeping
+from tracelake.control.records.service import Records
 from tracelake_sdk.errors import TracelakeError, Unauthenticated
 from tracelake_sdk.record_errors import RepositoryUnavailable, TenantMismatch
 from tracelake_sdk.records import MetadataContext, MetadataTarget, RecordFilters, StoredRecord, StoreResult
@@ -90,6 +92,17 @@ def test_a_record_says_which_dataset_which_run_and_which_job_it_is_of(lake: Lake
     assert (run.context.job_id, run.context.run_id, run.context.tenant) == ("sample/clean", run.record.payload["run_id"], "main")
     assert run.record.produced_at == end and run.record.payload["status"] == "SUCCESS"
     assert all(stored.context.run_id == stored.record.payload["run_id"] for stored in repository.tail(CONTEXT).items)
+
+
+@pytest.mark.proves("M3.8")
+def test_a_database_whose_clock_is_ahead_costs_no_record_of_the_platform(lake: Lake):
+    """Facts carry the times of the database; whoever stores them has another clock, here one that is an hour behind."""
+    deploy_sample(lake)
+    fill(lake, 1)
+    begin_again(lake)
+    keeping = RecordKeeping(Records(lake.control.database, now=lambda: datetime.now(UTC) - timedelta(hours=1)))
+    emit_all(Emission(lake.control.database, into_repositories(keeping.repository_of), PLACE))
+    assert check(lake.control.database, keeping.repository_of, PLACE).whole
 
 
 @pytest.mark.proves("M3.8")

@@ -10,7 +10,7 @@ INSERT INTO bus_offset (topic, subscriber) VALUES (%(topic)s, %(subscriber)s) ON
 -- Whether there is anything to read: looking writes nothing.
 SELECT EXISTS (
     SELECT 1 FROM bus_message AS message
-    WHERE message.topic = place.topic AND (message.xid, message.seq) > (place.xid, place.seq) AND message.xid < pg_snapshot_xmin(pg_current_snapshot())
+    WHERE message.topic = place.topic AND (message.xid, message.seq) > (place.xid, place.seq) AND message.xid < in_epoch(pg_snapshot_xmin(pg_current_snapshot()))
 ) FROM bus_offset AS place WHERE place.topic = %(topic)s AND place.subscriber = %(subscriber)s
 
 -- name: hold
@@ -20,7 +20,7 @@ RETURNING xid::text, seq
 
 -- name: read
 SELECT xid::text || '.' || seq AS place, key, body::text AS body FROM bus_message
-WHERE topic = %(topic)s AND (xid, seq) > (%(xid)s::text::xid8, %(seq)s::bigint) AND xid < pg_snapshot_xmin(pg_current_snapshot())
+WHERE topic = %(topic)s AND (xid, seq) > (%(xid)s::text::xid8, %(seq)s::bigint) AND xid < in_epoch(pg_snapshot_xmin(pg_current_snapshot()))
 ORDER BY xid, seq LIMIT %(limit)s
 
 -- name: commit

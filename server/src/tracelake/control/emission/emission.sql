@@ -4,10 +4,10 @@ SELECT emission.stream FROM emission
 WHERE CASE emission.stream
     WHEN 'run_history' THEN EXISTS (
         SELECT 1 FROM run_history AS run
-        WHERE (run.xid, run.seq) > (emission.xid, emission.seq) AND run.xid < pg_snapshot_xmin(pg_current_snapshot()))
+        WHERE (run.xid, run.seq) > (emission.xid, emission.seq) AND run.xid < in_epoch(pg_snapshot_xmin(pg_current_snapshot())))
     WHEN 'promotion_status' THEN EXISTS (
         SELECT 1 FROM promotion_status AS decision
-        WHERE (decision.xid, decision.seq) > (emission.xid, emission.seq) AND decision.xid < pg_snapshot_xmin(pg_current_snapshot()))
+        WHERE (decision.xid, decision.seq) > (emission.xid, emission.seq) AND decision.xid < in_epoch(pg_snapshot_xmin(pg_current_snapshot())))
 END
 ORDER BY emission.stream
 
@@ -28,7 +28,7 @@ SELECT run.run_id, run.task_id, run.attempt, org.name AS tenant, dag.name AS dag
        member.version, run.xid::text AS xid, run.seq
 FROM (
     SELECT * FROM run_history
-    WHERE (xid, seq) > (%(xid)s::text::xid8, %(seq)s::bigint) AND xid < pg_snapshot_xmin(pg_current_snapshot())
+    WHERE (xid, seq) > (%(xid)s::text::xid8, %(seq)s::bigint) AND xid < in_epoch(pg_snapshot_xmin(pg_current_snapshot()))
     ORDER BY xid, seq LIMIT %(limit)s
 ) AS run
 JOIN org ON org.id = run.org_id
@@ -47,7 +47,7 @@ SELECT decision.id, decision.run_id, decision.task_id, decision.attempt, org.nam
        decision.stage::text AS stage, decision.reason, decision.evaluated_at, decision.xid::text AS xid, decision.seq
 FROM (
     SELECT * FROM promotion_status
-    WHERE (xid, seq) > (%(xid)s::text::xid8, %(seq)s::bigint) AND xid < pg_snapshot_xmin(pg_current_snapshot())
+    WHERE (xid, seq) > (%(xid)s::text::xid8, %(seq)s::bigint) AND xid < in_epoch(pg_snapshot_xmin(pg_current_snapshot()))
     ORDER BY xid, seq LIMIT %(limit)s
 ) AS decision
 JOIN org ON org.id = decision.org_id
@@ -66,6 +66,10 @@ UNION ALL
 SELECT promotion_id, 'quality', number, rule_id, revision, rule_type, verdict::text, violations, examined, method, milliseconds
 FROM quality_result WHERE promotion_id = ANY(%(promotions)s::uuid[])
 ORDER BY promotion_id, gate, number
+
+-- name: clock
+-- The clock that facts are of.
+SELECT now()
 
 -- name: refuse
 INSERT INTO emission_refusal (kind, fact, code)

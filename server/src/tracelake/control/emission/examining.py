@@ -1,9 +1,10 @@
 """What the doctor says of the platform's own records: the newest runs and decisions have theirs, none was refused, and none waits for long."""
 
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from tracelake.control.database.transactions import Database
+from tracelake.control.emission import store
 from tracelake.control.emission.checking import Checked, Fact, check_recent
 from tracelake.control.emission.facts import Place
 from tracelake.control.records.keeping import RecordKeeping
@@ -16,10 +17,11 @@ _NAMED = 3  # facts, as examples
 
 def judge(settings: Settings, state_url: str) -> tuple[bool, str, str]:
     """Whether they are as they must be, what was found, and what to do; raises where the repository does not answer."""
-    now = datetime.now(UTC)
     place = Place(settings.records.cluster, settings.records.workspace)
     on_the_way = timedelta(0) if settings.bus.url is None else _LONG
     with Database(state_url, size=2) as database, closing(RecordKeeping(Records(database), settings.records.url, settings.records.token)) as keeping:
+        with database.transaction("emission_clock") as tx:
+            now = store.clock(tx)
         found = check_recent(database, keeping.repository_of, place, now=now, on_the_way=on_the_way)
     return verdict(found, now)
 

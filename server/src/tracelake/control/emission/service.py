@@ -57,8 +57,8 @@ class Emission:
             if refused:
                 store.refuse(tx, refused)
             store.move_on(tx, stream, holder=self.holder, to=end)
-        if records:
-            self.lag = datetime.now(UTC) - records[-1].record.produced_at
+            if records:
+                self.lag = store.clock(tx) - records[-1].record.produced_at
         return facts
 
     def _read(self, tx: Transaction, stream: str, after: Offset) -> tuple[int, list[Emitted], Offset]:

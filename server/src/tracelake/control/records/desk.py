@@ -25,8 +25,7 @@ from tracelake_sdk.records import (
     TailPage,
     Window,
 )
-
-_OWN = "tracelake."  # how producers of the system's own facts begin
+from tracelake_sdk.repository.admission import SYSTEM
 
 
 class DatasetSight(Protocol):
@@ -144,9 +143,9 @@ def _only_by_uuid(record: MetadataRecord) -> None:
 
 def _nobodys_own(record: MetadataRecord) -> None:
     """Raises RecordRefused: what the system says of itself, nobody else says in its name."""
-    if record.producer_id.startswith(_OWN):
+    if record.producer_id.startswith(SYSTEM):
         raise RecordRefused(
-            f"A producer that begins with `{_OWN}` is the system itself; call yours otherwise. A system that keeps its records here needs a token with the scope"
+            f"A producer that begins with `{SYSTEM}` is the system itself; call yours otherwise. A system that keeps its records here needs a token with the scope"
             f" `{Right.PUBLISH_RECORDS.value}`."
         )
 

@@ -183,11 +183,11 @@ WHERE newest.target IS NOT NULL OR shown.target IS NOT NULL
 
 -- name: tail_ends
 -- Up to where each log can be read: what a transaction that still runs may add lies behind it. And the first transaction that nobody has begun.
-SELECT org.id AS org_id, last.xid::text AS xid, last.seq, pg_snapshot_xmax(pg_current_snapshot())::text AS unbegun
+SELECT org.id AS org_id, last.xid::text AS xid, last.seq, in_epoch(pg_snapshot_xmax(pg_current_snapshot()))::text AS unbegun
 FROM unnest(%(orgs)s::uuid[]) AS org(id)
 LEFT JOIN LATERAL (
     SELECT record.xid, record.seq FROM metadata_record AS record
-    WHERE record.org_id = org.id AND record.xid < pg_snapshot_xmin(pg_current_snapshot())
+    WHERE record.org_id = org.id AND record.xid < in_epoch(pg_snapshot_xmin(pg_current_snapshot()))
     ORDER BY record.xid DESC, record.seq DESC LIMIT 1
 ) AS last ON true
 

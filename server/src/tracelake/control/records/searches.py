@@ -13,7 +13,6 @@ from tracelake_sdk.record_errors import OffsetUnknown
 from tracelake_sdk.records import Comparison, PathFilter, RecordFilters, StoredRecord, Window
 
 START: tuple[str, UUID] = ("infinity", UUID(int=2**128 - 1))  # newer than every record
-BEGINNING: tuple[str, int] = ("0", 0)                         # of the log
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_TOKEN = 100
 
@@ -70,20 +69,6 @@ def place_of(page: str | None) -> tuple[datetime | str, UUID]:
         return _EPOCH + timedelta(microseconds=int(micros[:_LONGEST_TOKEN])), UUID(id)
     except (ValueError, OverflowError):
         raise OffsetUnknown from None
-
-
-def offset_of(place: tuple[str, int]) -> str:
-    return f"{place[0]}.{place[1]}"
-
-
-def place_in_log(offset: str | None) -> tuple[str, int]:
-    """Raises OffsetUnknown."""
-    if offset is None:
-        return BEGINNING
-    xid, _, seq = offset.partition(".")
-    if not all(part.isascii() and part.isdigit() and len(part) < 19 for part in (xid, seq)):
-        raise OffsetUnknown
-    return str(int(xid)), int(seq)
 
 
 def _sides(window: Window | None) -> tuple[datetime | str, datetime | str]:

@@ -7,13 +7,14 @@ from heapq import merge
 from uuid import UUID
 
 from tracelake.control.cold.reading import ColdRecords, ColdRow
+from tracelake.control.database import epochs
 from tracelake.control.database.transactions import Database, Role, Transaction
 from tracelake.control.records import store
 from tracelake.control.records.catalogs import Catalog, Catalogs
 from tracelake.control.records.judging import Candidate, Judging
 from tracelake.control.records.lines import Newest, target_key
 from tracelake.control.records.partitions import Partitions
-from tracelake.control.records.searches import START, Search, Sight, offset_of, page_after, place_in_log, place_of
+from tracelake.control.records.searches import START, Search, Sight, page_after, place_of
 from tracelake.control.records.store import LoggedRow, RecordRow
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.kind_governance import admit, upcast
@@ -205,8 +206,9 @@ class Records:
     def tail(
         self, tenant: Tenant, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000, seeing: Seeing = sees_all
     ) -> TailPage:
-        after = place_in_log(offset)
         with self.database.transaction("tail_records") as tx:
+            clusters = epochs.clusters(tx)
+            after = epochs.place_of(offset, clusters)
             catalog = self.catalogs.of(tx, tenant.org)
             [end] = store.tail_ends(tx, [tenant.org])
             if int(after[0]) >= int(end.unbegun):
@@ -214,15 +216,14 @@ class Records:
             ends = [(end.xid, end.seq) if end.xid is not None and end.seq is not None else after, self.cold.log_end(tx, tenant.org) or after, after]
             last = max(ends, key=_in_log)
             if last == after:
-                return TailPage(items=[], offset=offset_of(after))
+                return TailPage(items=[], offset=epochs.offset_of(after, clusters))
             sight = seeing(tx)
             rows = store.tail(tx, org=tenant.org, after=after, last=last, kinds=list(kinds), limit=limit, sight=sight)
             cold = self.cold.logged(tx, tenant.org, after=after, last=last, kinds=list(kinds), limit=limit, seen=_seen(sight))
             rows = sorted([*rows, *map(_logged, cold)], key=lambda row: _in_log((row.xid, row.seq)))[:limit]
         whole = len(rows) == limit
-        return TailPage(
-            items=[_in_version(_stored(row), catalog, None) for row in rows], offset=offset_of((rows[-1].xid, rows[-1].seq) if whole else last)
-        )
+        end_of_page = (rows[-1].xid, rows[-1].seq) if whole else last
+        return TailPage(items=[_in_version(_stored(row), catalog, None) for row in rows], offset=epochs.offset_of(end_of_page, clusters))
 
     def _catalog(self, tenant: Tenant) -> Catalog:
         with self.database.looking() as tx:
