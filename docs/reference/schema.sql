@@ -123,6 +123,13 @@ BEGIN
     EXECUTE format('ALTER TABLE public.%I ENABLE ALWAYS TRIGGER append_only_whole', part);
 END $$;
 
+CREATE FUNCTION public.begin_epoch() RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+    INSERT INTO log_epoch (number, cluster) SELECT max(number) + 1, this_cluster() FROM log_epoch RETURNING number
+$$;
+
 CREATE FUNCTION public.drop_record_partition(part text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public', 'pg_temp'
@@ -206,6 +213,23 @@ BEGIN
     RETURN below;
 END $_$;
 
+CREATE FUNCTION public.enter_epoch() RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+DECLARE
+    here constant text := this_cluster();
+    newest log_epoch;
+BEGIN
+    SELECT * INTO newest FROM log_epoch ORDER BY number DESC LIMIT 1;
+    IF newest.cluster = here THEN
+        RETURN newest.number;
+    END IF;
+    PERFORM pg_advisory_xact_lock(hashtextextended('log epoch', 0));
+    SELECT * INTO newest FROM log_epoch ORDER BY number DESC LIMIT 1;  -- another process may have been first
+    RETURN CASE WHEN newest.cluster = here THEN newest.number ELSE begin_epoch() END;
+END $$;
+
 CREATE FUNCTION public.first_record_id(day integer) RETURNS uuid
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -232,6 +256,21 @@ BEGIN
     );
     EXECUTE 'DELETE FROM metadata_latest AS latest WHERE ' || leaving;
 END $$;
+
+CREATE TABLE public.log_epoch (
+    number bigint NOT NULL,
+    cluster text NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT an_epoch_fits_in_a_place CHECK (((number >= 0) AND (number <= 16383)))
+);
+
+CREATE FUNCTION public.newest_epoch() RETURNS bigint
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN (SELECT max(log_epoch.number) AS max FROM public.log_epoch);
+
+CREATE FUNCTION public.in_epoch(number xid8) RETURNS xid8
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN ((((COALESCE((NULLIF(current_setting('tracelake.epoch'::text, true), ''::text))::bigint, public.newest_epoch()) << 48) + ((number)::text)::bigint))::text)::xid8;
 
 CREATE PROCEDURE public.make_append_only(IN appended regclass)
     LANGUAGE plpgsql
@@ -295,6 +334,10 @@ EXCEPTION
     WHEN undefined_table THEN RETURN false;
 END $_$;
 
+CREATE FUNCTION public.this_cluster() RETURNS text
+    LANGUAGE sql STABLE
+    RETURN (SELECT "left"(encode(sha256(convert_to(((pg_control_system.system_identifier || ' '::text) || "left"(pg_walfile_name(pg_current_wal_lsn()), 8)), 'UTF8'::name)), 'hex'::text), 12) AS "left" FROM pg_control_system() pg_control_system(pg_control_version, catalog_version_no, system_identifier, pg_control_last_modified));
+
 CREATE TABLE public.api_token (
     id uuid NOT NULL,
     org_id uuid NOT NULL,
@@ -328,7 +371,7 @@ CREATE TABLE public.audit (
     object text NOT NULL,
     detail jsonb DEFAULT '{}'::jsonb NOT NULL,
     at timestamp with time zone DEFAULT now() NOT NULL,
-    xid xid8 DEFAULT pg_current_xact_id() NOT NULL
+    xid xid8 DEFAULT public.in_epoch(pg_current_xact_id()) NOT NULL
 );
 
 CREATE TABLE public.batch (
@@ -346,7 +389,7 @@ CREATE TABLE public.batch (
 
 CREATE TABLE public.bus_message (
     topic text NOT NULL,
-    xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    xid xid8 DEFAULT public.in_epoch(pg_current_xact_id()) NOT NULL,
     seq bigint NOT NULL,
     key text,
     body json NOT NULL,
@@ -360,6 +403,12 @@ ALTER TABLE public.bus_message ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
+);
+
+CREATE TABLE public.bus_name (
+    one boolean DEFAULT true NOT NULL,
+    name text NOT NULL,
+    CONSTRAINT there_is_one_bus_name CHECK (one)
 );
 
 CREATE TABLE public.bus_offset (
@@ -572,7 +621,7 @@ CREATE TABLE public.data_version (
     promoted_at timestamp with time zone NOT NULL,
     promoted_by text NOT NULL,
     seq bigint NOT NULL,
-    xid xid8 DEFAULT pg_current_xact_id() NOT NULL
+    xid xid8 DEFAULT public.in_epoch(pg_current_xact_id()) NOT NULL
 );
 
 CREATE TABLE public.data_version_member (
@@ -626,7 +675,7 @@ CREATE TABLE public.dataset_event (
     event_time timestamp with time zone,
     payload jsonb NOT NULL,
     told_at timestamp with time zone NOT NULL,
-    xid xid8 DEFAULT pg_current_xact_id() NOT NULL
+    xid xid8 DEFAULT public.in_epoch(pg_current_xact_id()) NOT NULL
 );
 
 CREATE TABLE public.dataset_name (
@@ -875,7 +924,7 @@ CREATE TABLE public.metadata_record (
     record json NOT NULL,
     context json NOT NULL,
     stored_at timestamp with time zone NOT NULL,
-    xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    xid xid8 DEFAULT public.in_epoch(pg_current_xact_id()) NOT NULL,
     seq bigint DEFAULT nextval('public.metadata_record_seq'::regclass) NOT NULL
 )
 PARTITION BY LIST (retention_class);
@@ -944,7 +993,7 @@ CREATE TABLE public.policy_result (
     policy_type text NOT NULL,
     verdict public.gate_verdict NOT NULL,
     sentence text NOT NULL,
-    xid xid8 DEFAULT pg_current_xact_id() NOT NULL
+    xid xid8 DEFAULT public.in_epoch(pg_current_xact_id()) NOT NULL
 );
 
 CREATE TABLE public.policy_rule (
@@ -959,7 +1008,7 @@ CREATE TABLE public.policy_rule (
     actor text NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     seq bigint NOT NULL,
-    xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    xid xid8 DEFAULT public.in_epoch(pg_current_xact_id()) NOT NULL,
     CONSTRAINT policy_revisions_start_at_one CHECK ((revision >= 1))
 );
 
@@ -999,7 +1048,7 @@ CREATE TABLE public.promotion_status (
     evidence jsonb NOT NULL,
     evaluated_at timestamp with time zone NOT NULL,
     seq bigint NOT NULL,
-    xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    xid xid8 DEFAULT public.in_epoch(pg_current_xact_id()) NOT NULL,
     CONSTRAINT allowed_means_decided CHECK ((allowed = (stage = 'decision'::public.gate_stage))),
     CONSTRAINT from_the_layer_below CHECK (((((from_layer = 'source'::text) AND (to_layer = 'bronze'::public.layer)) OR ((from_layer = 'bronze'::text) AND (to_layer = 'silver'::public.layer))) OR ((from_layer = 'silver'::text) AND (to_layer = 'gold'::public.layer))))
 );
@@ -1026,7 +1075,7 @@ CREATE TABLE public.quality_result (
     milliseconds double precision,
     samples jsonb DEFAULT '[]'::jsonb NOT NULL,
     sentence text NOT NULL,
-    xid xid8 DEFAULT pg_current_xact_id() NOT NULL
+    xid xid8 DEFAULT public.in_epoch(pg_current_xact_id()) NOT NULL
 );
 
 CREATE TABLE public.quality_rule (
@@ -1043,7 +1092,7 @@ CREATE TABLE public.quality_rule (
     actor text NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     seq bigint NOT NULL,
-    xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    xid xid8 DEFAULT public.in_epoch(pg_current_xact_id()) NOT NULL,
     CONSTRAINT rule_revisions_start_at_one CHECK ((revision >= 1))
 );
 
@@ -1104,7 +1153,10 @@ CREATE TABLE public.record_identity (
 
 CREATE TABLE public.relay_offset (
     name text NOT NULL,
-    behind text NOT NULL
+    behind text,
+    holder uuid,
+    held_until timestamp with time zone,
+    CONSTRAINT held_means_by_somebody CHECK (((held_until IS NULL) OR (holder IS NOT NULL)))
 );
 
 CREATE TABLE public.role_member (
@@ -1126,7 +1178,7 @@ CREATE TABLE public.run_history (
     error_message text,
     triggered_by text NOT NULL,
     seq bigint NOT NULL,
-    xid xid8 DEFAULT pg_current_xact_id() NOT NULL
+    xid xid8 DEFAULT public.in_epoch(pg_current_xact_id()) NOT NULL
 );
 
 ALTER TABLE public.run_history ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
@@ -1274,6 +1326,9 @@ ALTER TABLE ONLY public.batch
 ALTER TABLE ONLY public.bus_message
     ADD CONSTRAINT bus_message_pkey PRIMARY KEY (topic, xid, seq);
 
+ALTER TABLE ONLY public.bus_name
+    ADD CONSTRAINT bus_name_pkey PRIMARY KEY (one);
+
 ALTER TABLE ONLY public.bus_offset
     ADD CONSTRAINT bus_offset_pkey PRIMARY KEY (topic, subscriber);
 
@@ -1405,6 +1460,9 @@ ALTER TABLE ONLY public.job
 
 ALTER TABLE ONLY public.line
     ADD CONSTRAINT line_pkey PRIMARY KEY (generation_id);
+
+ALTER TABLE ONLY public.log_epoch
+    ADD CONSTRAINT log_epoch_pkey PRIMARY KEY (number);
 
 ALTER TABLE ONLY public.materialization_input
     ADD CONSTRAINT materialization_input_pkey PRIMARY KEY (materialization_id, index);
@@ -1697,6 +1755,10 @@ CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.job_input FOR EACH 
 
 ALTER TABLE public.job_input ENABLE ALWAYS TRIGGER append_only;
 
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.log_epoch FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.log_epoch ENABLE ALWAYS TRIGGER append_only;
+
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.materialization FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.materialization ENABLE ALWAYS TRIGGER append_only;
@@ -1828,6 +1890,10 @@ ALTER TABLE public.job ENABLE ALWAYS TRIGGER append_only_whole;
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.job_input FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.job_input ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.log_epoch FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.log_epoch ENABLE ALWAYS TRIGGER append_only_whole;
 
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.materialization FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
@@ -2180,13 +2246,20 @@ GRANT USAGE ON SCHEMA public TO tracelake_define;
 
 REVOKE ALL ON PROCEDURE public.attach_record_partition(IN parent text, IN part text, IN bounds text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION public.begin_epoch() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION public.drop_record_partition(part text) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.drop_record_partition(part text) TO tracelake_execute;
 
 REVOKE ALL ON FUNCTION public.ensure_record_partition(class text, moment timestamp with time zone) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.ensure_record_partition(class text, moment timestamp with time zone) TO tracelake_execute;
 
+REVOKE ALL ON FUNCTION public.enter_epoch() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.enter_epoch() TO tracelake_execute;
+
 REVOKE ALL ON PROCEDURE public.forget_newest(IN part text, IN class text) FROM PUBLIC;
+
+GRANT SELECT ON TABLE public.log_epoch TO tracelake_execute;
 
 REVOKE ALL ON FUNCTION public.seal_record_partition(part text) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.seal_record_partition(part text) TO tracelake_execute;
@@ -2207,7 +2280,10 @@ GRANT SELECT,INSERT ON TABLE public.batch TO tracelake_execute;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.bus_message TO tracelake_execute;
 
+GRANT SELECT ON TABLE public.bus_name TO tracelake_execute;
+
 GRANT SELECT,INSERT ON TABLE public.bus_offset TO tracelake_execute;
+GRANT DELETE ON TABLE public.bus_offset TO tracelake_define;
 
 GRANT UPDATE(xid) ON TABLE public.bus_offset TO tracelake_execute;
 
@@ -2442,6 +2518,10 @@ GRANT SELECT,INSERT ON TABLE public.record_identity TO tracelake_execute;
 GRANT SELECT,INSERT ON TABLE public.relay_offset TO tracelake_execute;
 
 GRANT UPDATE(behind) ON TABLE public.relay_offset TO tracelake_execute;
+
+GRANT UPDATE(holder) ON TABLE public.relay_offset TO tracelake_execute;
+
+GRANT UPDATE(held_until) ON TABLE public.relay_offset TO tracelake_execute;
 
 GRANT SELECT ON TABLE public.role_member TO tracelake_execute;
 GRANT INSERT,DELETE ON TABLE public.role_member TO tracelake_define;

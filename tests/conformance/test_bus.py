@@ -3,20 +3,24 @@
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import psycopg
 import pytest
+from confluent_kafka import KafkaError
 from support.databases import StateDatabase
 from support.kafka_brokers import KafkaBroker, running_broker
 
+from tracelake.control.bus.examining import forget, judge
 from tracelake.control.bus.kafka import KafkaBus
-from tracelake.control.bus.opening import open_bus
+from tracelake.control.bus.opening import bus_name, open_bus
 from tracelake.control.bus.postgres import PostgresBus
 from tracelake.control.database.transactions import Database
-from tracelake.settings import BusSettings
+from tracelake.settings import BusSettings, Settings
 from tracelake_sdk.bus import STORED, Bus, MemoryBus, Message, Received, Subscription
-from tracelake_sdk.errors import Unauthenticated
-from tracelake_sdk.record_errors import RepositoryUnavailable
+from tracelake_sdk.errors import NotFound, Unauthenticated
+from tracelake_sdk.record_errors import BusUnavailable, RepositoryUnavailable
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget
 from tracelake_sdk.subscribers import MemoryOffsets, RecordCounts, Refused, StoredRelay, Subscriber, heard, storing, told
 from tracelake_sdk.testing import MemoryRepository
@@ -262,10 +266,98 @@ def test_a_told_record_is_heard_as_it_was(bus: Bus, topic: str):
     subscription.close()
 
 
+class Interrupted:
+    """The driver's consumer, which finds something wrong between two messages of one batch, once."""
+
+    def __init__(self, consumer: Any, found: Any) -> None:
+        self._consumer: Any = consumer
+        self._found: list[Any] = [found]
+
+    def consume(self, number: int, timeout: float) -> list[Any]:
+        messages = self._consumer.consume(number, timeout=timeout)
+        return [messages[0], self._found.pop(), *messages[1:]] if len(messages) > 1 and self._found else messages
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+
+class WrongMessage:
+    def error(self) -> KafkaError:
+        return KafkaError(KafkaError._ALL_BROKERS_DOWN)
+
+
+@pytest.mark.proves("M4.1")
+@pytest.mark.xdist_group("kafka")
+def test_an_error_in_the_middle_of_a_batch_costs_no_message_behind_it(broker: KafkaBroker, topic: str):
+    bus = KafkaBus(broker.servers, patience=0.2)
+    bus.publish(topic, numbers(*range(10)))
+    subscription = bus.subscribe(topic, f"{topic}.reader")
+    subscription._consumer = Interrupted(subscription._consumer, WrongMessage())  # pyright: ignore[reportAttributeAccessIssue]
+    seen: list[int] = []
+    deadline = time.monotonic() + LONGEST
+    while len(seen) < 10:
+        assert time.monotonic() < deadline, f"only {seen} came"
+        try:
+            batch = subscription.read()
+        except BusUnavailable:
+            continue
+        seen += bodies(batch)
+        subscription.commit(batch)
+    assert seen == list(range(10))
+    subscription.close()
+    bus.close()
+
+
+@pytest.mark.proves("M4.1")
+@pytest.mark.xdist_group("kafka")
+def test_two_installations_on_one_broker_do_not_read_each_others_messages(broker: KafkaBroker, topic: str):
+    one, two = (KafkaBus(broker.servers, name=name, patience=0.2) for name in ("one", "two"))
+    one.publish(topic, numbers(1, 2))
+    two.publish(topic, numbers(3, 4))
+    readers = [bus.subscribe(topic, f"{topic}.reader") for bus in (one, two)]
+    for reader, expected in zip(readers, ([1, 2], [3, 4]), strict=True):
+        found = read_until(reader, 2)
+        assert bodies(found) == expected and reader.topic == topic
+        reader.commit(found)
+    assert [reader.read() for reader in readers] == [[], []]
+    for open_one in (*readers, one, two):
+        open_one.close()
+
+
+def test_a_new_installation_has_a_name_of_its_own_on_a_shared_broker(database: StateDatabase):
+    with Database(database.service_url, size=1) as opened:
+        own = bus_name(BusSettings(), opened)
+        assert own.startswith("tracelake-") and bus_name(BusSettings(), opened) == own
+        assert bus_name(BusSettings(name="shop"), opened) == "shop"
+
+
+@pytest.mark.proves("M4.1")
+def test_postgres_keeps_what_a_subscriber_has_not_read_and_names_it_until_it_is_forgotten(database: StateDatabase, topic: str):
+    settings = Settings(bus=BusSettings(url="postgres:"))
+    with Database(database.service_url, size=4) as opened:
+        bus = PostgresBus(opened, keep=timedelta(days=7))
+        bus.publish(topic, numbers(1, 2, 3))
+        quick, gone = bus.subscribe(topic, "quick"), bus.subscribe(topic, "gone")
+        quick.commit(quick.read())
+        gone.commit(gone.read(1))
+        with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+            connection.execute("UPDATE bus_message SET at = at - interval '8 days'")
+        assert judge(settings, database.service_url) == (
+            False, f"messages are kept for subscribers that do not read: gone of {topic}", f"start them; for one that is gone: `tracelaked forget {topic} 'gone'`"
+        )
+        assert bus.run_once() == 1  # what both have read
+        assert bodies(gone.read()) == [2, 3]
+        forget(database.service_url, topic, "gone")
+        assert judge(settings, database.service_url)[0]
+        assert bus.run_once() == 2
+        with pytest.raises(NotFound, match="quick"):
+            forget(database.service_url, topic, "gone")
+
+
 @pytest.mark.proves("M4.1")
 @pytest.mark.xdist_group("kafka")
 def test_a_broker_that_restarts_loses_nothing_and_its_subscribers_go_on(broker: KafkaBroker, topic: str):
-    bus = open_bus(BusSettings(url=f"kafka://{broker.servers}"), Database("postgresql://nobody@nowhere", size=2))  # as control opens it
+    bus = open_bus(BusSettings(url=f"kafka://{broker.servers}", name="shop"), Database("postgresql://nobody@nowhere", size=2))  # as control opens it
     assert isinstance(bus, KafkaBus)
     repository = MemoryRepository()
     records = [record(number) for number in range(6)]

@@ -81,12 +81,13 @@ def migrate(arguments: argparse.Namespace) -> int:
 
 def doctor(arguments: argparse.Namespace) -> int:
     """Look at this machine and at the system on it, and say what to do about what is missing."""
-    from tracelake.control.emission.examining import judge
+    from tracelake.control.bus import examining as bus
+    from tracelake.control.emission import examining as records
     from tracelake.embedded.doctor import examine
     from tracelake.settings import read_settings
 
     settings = read_settings()
-    checks = examine(settings, partial(judge, settings))
+    checks = examine(settings, {"records": partial(records.judge, settings), "bus": partial(bus.judge, settings)})
     if arguments.output == "json":
         _say(json.dumps([check.as_json() for check in checks], indent=2))
     else:
@@ -97,7 +98,18 @@ def doctor(arguments: argparse.Namespace) -> int:
     return _FAILED if any(check.ok is False for check in checks) else 0
 
 
-_COMMANDS: tuple[Callable[[argparse.Namespace], int], ...] = (up, control, worker, query, records, migrate, doctor)
+def forget(arguments: argparse.Namespace) -> int:
+    """Remove a subscriber of the bus on Postgres that is gone; messages are no longer kept for it."""
+    from tracelake.control.bus import examining
+    from tracelake.embedded.doctor import state_url
+    from tracelake.settings import read_settings
+
+    examining.forget(state_url(read_settings()), arguments.topic, arguments.subscriber)
+    _say(f"Removed subscriber {arguments.subscriber} of topic {arguments.topic}.")
+    return 0
+
+
+_COMMANDS: tuple[Callable[[argparse.Namespace], int], ...] = (up, control, worker, query, records, migrate, doctor, forget)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -120,6 +132,9 @@ def _parser() -> argparse.ArgumentParser:
         words.set_defaults(command=command)
         if command is migrate:
             words.add_argument("--for", dest="program", choices=("all", "records"), default="all", help="`records`: only what `tracelaked records` needs")
+        if command is forget:
+            words.add_argument("topic", help="as `tracelaked doctor` names it")
+            words.add_argument("subscriber", help="as `tracelaked doctor` names it")
         if command is doctor:
             words.add_argument("-o", "--output", choices=("table", "json"), default="table", help="how to print the checks")
     return parser

@@ -117,7 +117,8 @@ class BusSettings(_Section):
 
     url: str | None = None  # `postgres:`, or `kafka://host:port,host:port`
     options: dict[str, SecretStr] = Field(default_factory=dict)  # of Kafka's driver, by its own names: `security.protocol`, `sasl.username`, …
-    keep: timedelta = timedelta(days=7)  # before a message on Postgres is removed, read or not
+    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{0,100}$")  # how this installation's topics and groups on Kafka begin; its own, if not set
+    keep: timedelta = timedelta(days=7)  # before a message on Postgres is removed, once every subscriber has read it
 
 
 class RecordSettings(_Section):

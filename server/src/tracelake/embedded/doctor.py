@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from tracelake.embedded.leftovers import SystemState
 from tracelake.embedded.postgres import DATA_DATABASE, STATE_DATABASE, EmbeddedPostgres
 from tracelake.embedded.readiness import is_ready
 from tracelake.settings import Settings
-from tracelake_sdk.errors import TracelakeError
+from tracelake_sdk.errors import StartFailed, TracelakeError
 from tracelake_sdk.home import HomeFiles
 
 _FREE_BYTES = 1_000_000_000
@@ -50,13 +50,21 @@ class _Database:
 Judging = Callable[[str], tuple[bool, str, str]]  # of a state database: whether it is as it must be, what was found, and what to do
 
 
-def examine(settings: Settings, records: Judging | None = None) -> list[Check]:
-    """Every check, in the order in which they build on each other; `records` judges the platform's own, which this part knows nothing of."""
+def examine(settings: Settings, judging: Mapping[str, Judging] | None = None) -> list[Check]:
+    """Every check, in the order in which they build on each other; `judging` has those that this part knows nothing of, by their name."""
     state, data = _databases(settings)
     system = [_python(), *_postgres(settings), _java(), _home(settings.home), _system(settings.home)]
     migrated = _migrated(state)
-    asked = [] if records is None else [_judged_by(records, "records", state, migrated)]
+    asked = [_judged_by(judge, name, state, migrated) for name, judge in (judging or {}).items()]
     return [*system, _reachable(state), _reachable(data), migrated, *asked]
+
+
+def state_url(settings: Settings) -> str:
+    """The state database of the system that runs here, or the given one; raises StartFailed where there is none."""
+    state, _ = _databases(settings)
+    if state.url is None:
+        raise StartFailed(f"The state database is not there: {state.detail}; start the system with `tracelake up`.")
+    return state.url
 
 
 def _python() -> Check:

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from tracelake.control.api.context import Serving, User
+from tracelake.control.bus import store as bus
 from tracelake.control.database.ids import first_id_of
 from tracelake.control.emission import store as emission
 from tracelake.control.emission.loops import RecordLoops
@@ -47,6 +48,7 @@ def metrics(services: Serving) -> Response:
     tails = Gauge("tracelake_open_tails", "Streams of records that are open.", registry=registry)
     behind = Gauge("tracelake_emission_behind", "Runs and decisions that are not emitted as records yet, counted up to a limit.", registry=registry)
     refused = Gauge("tracelake_emission_refused", "Records of the platform itself that its repository did not take; must be 0.", registry=registry)
+    unread = Gauge("tracelake_bus_unread_seconds", "Age of the oldest message on Postgres that a subscriber has not read.", ["topic", "subscriber"], registry=registry)
     _count_told(services.record_loops, registry)
     with services.database.transaction("metrics") as tx:
         for state, number in tasks.queue_depth(tx).items():
@@ -55,6 +57,9 @@ def metrics(services: Serving) -> Response:
         unaccounted.set(events.unaccounted(tx, since=first_id_of(datetime.now(UTC) - _LOOKED_BACK)))
         behind.set(emission.behind(tx, most=_MOST_COUNTED))
         refused.set(emission.refusals(tx))
+        now = bus.clock(tx)
+        for one in bus.subscribers(tx):
+            unread.labels(one.topic, one.subscriber).set((now - one.unread_since).total_seconds() if one.unread_since else 0)
     polls.set(services.waiting.number_waiting)
     tails.set(services.tails.number_open)
     return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")

@@ -32,11 +32,43 @@ WHERE topic = %(topic)s AND subscriber = %(subscriber)s AND holder = %(holder)s 
 UPDATE bus_offset SET held_until = NULL WHERE topic = %(topic)s AND subscriber = %(subscriber)s AND holder = %(holder)s
 
 -- name: drop_old
--- What is older than the bus keeps, read or not.
-DELETE FROM bus_message WHERE ctid = ANY(ARRAY(SELECT ctid FROM bus_message WHERE at < now() - %(keep)s::interval LIMIT %(most)s)) RETURNING seq
+-- What is older than the bus keeps and no subscriber of its topic still has to read.
+DELETE FROM bus_message WHERE ctid = ANY(ARRAY(
+    SELECT message.ctid FROM bus_message AS message
+    LEFT JOIN (SELECT DISTINCT ON (topic) topic, xid, seq FROM bus_offset ORDER BY topic, xid, seq) AS slowest ON slowest.topic = message.topic
+    WHERE message.at < now() - %(keep)s::interval AND (slowest.topic IS NULL OR (message.xid, message.seq) <= (slowest.xid, slowest.seq))
+    LIMIT %(most)s
+))
+RETURNING seq
+
+-- name: subscribers
+-- With the time of the oldest message that each has not read.
+SELECT place.topic, place.subscriber, unread.at AS unread_since FROM bus_offset AS place
+LEFT JOIN LATERAL (
+    SELECT message.at FROM bus_message AS message
+    WHERE message.topic = place.topic AND (message.xid, message.seq) > (place.xid, place.seq) ORDER BY message.xid, message.seq LIMIT 1
+) AS unread ON true
+ORDER BY place.topic, place.subscriber
+
+-- name: clock
+-- The clock that messages are of.
+SELECT now()
+
+-- name: forget
+DELETE FROM bus_offset WHERE topic = %(topic)s AND subscriber = %(subscriber)s RETURNING subscriber
+
+-- name: bus_name
+SELECT name FROM bus_name
 
 -- name: relay
 SELECT behind FROM relay_offset WHERE name = %(name)s
+
+-- name: hold_relay
+-- One process at a time relays; one that died is followed when its time is over.
+INSERT INTO relay_offset AS relay (name, holder, held_until) VALUES (%(name)s, %(holder)s, now() + %(lease)s::interval)
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
+WHERE relay.held_until IS NULL OR relay.held_until < now() OR relay.holder = excluded.holder
+RETURNING name
 
 -- name: keep_relay
 INSERT INTO relay_offset (name, behind) VALUES (%(name)s, %(behind)s) ON CONFLICT (name) DO UPDATE SET behind = excluded.behind

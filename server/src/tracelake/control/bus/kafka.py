@@ -18,9 +18,13 @@ _NOTHING_THERE = {driver.KafkaError.UNKNOWN_TOPIC_OR_PART, driver.KafkaError._PA
 
 
 class KafkaBus:
-    """`servers` is `host:port`, several joined by commas; `options` go to the driver as they are (`security.protocol`, `sasl.username`, …)."""
+    """`servers` is `host:port`, several joined by commas; `options` go to the driver as they are (`security.protocol`, `sasl.username`, …).
 
-    def __init__(self, servers: str, *, options: dict[str, str] | None = None, patience: float = 1.0, timeout: float = 10.0) -> None:
+    Topics and groups begin with `name`, so that installations that share a broker do not read each other's messages.
+    """
+
+    def __init__(self, servers: str, *, name: str = "", options: dict[str, str] | None = None, patience: float = 1.0, timeout: float = 10.0) -> None:
+        self._prefix: str = f"{name}." if name else ""
         self._common: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0, "reconnect.backoff.max.ms": 1000, **(options or {})}
         self._patience: float = patience  # of a read that finds nothing
         self._timeout: float = timeout
@@ -45,7 +49,7 @@ class KafkaBus:
             raise BusUnavailable(f"Kafka did not take {left + len(failures)} of {len(messages)} messages ({failures[0] if failures else 'no answer'}).")
 
     def subscribe(self, topic: str, name: str) -> Subscription:
-        return _KafkaSubscription(topic, name, self._common, self._patience, self._timeout)
+        return _KafkaSubscription(topic, name, self._prefix, self._common, self._patience)
 
     def close(self) -> None:
         self._producer.flush(self._timeout)
@@ -53,7 +57,7 @@ class KafkaBus:
     def _produce(self, topic: str, message: Message, delivered: Any) -> None:
         while True:
             try:
-                self._producer.produce(topic, orjson.dumps(message.body), key=message.key, on_delivery=delivered)
+                self._producer.produce(self._prefix + topic, orjson.dumps(message.body), key=message.key, on_delivery=delivered)
             except BufferError:
                 self._producer.poll(0.1)  # its queue is full: some of it leaves
             else:
@@ -61,16 +65,16 @@ class KafkaBus:
 
 
 class _KafkaSubscription:
-    def __init__(self, topic: str, name: str, common: dict[str, Any], patience: float, timeout: float) -> None:
+    def __init__(self, topic: str, name: str, prefix: str, common: dict[str, Any], patience: float) -> None:
         self.topic: str = topic
         self.name: str = name
+        self._topic: str = prefix + topic  # as the broker knows it
         self._patience: float = patience
-        self._timeout: float = timeout
         self._unfinished: list[tuple[Received, int, int]] = []  # with partition and offset: read again until they are committed
         self._consumer: Any = driver.Consumer(
             common
             | {
-                "group.id": name,
+                "group.id": prefix + name,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "session.timeout.ms": 10_000,
@@ -78,20 +82,27 @@ class _KafkaSubscription:
                 "allow.auto.create.topics": True,
             }
         )
-        self._consumer.subscribe([topic], on_revoke=self._revoked, on_lost=self._revoked)
+        self._consumer.subscribe([self._topic], on_revoke=self._revoked, on_lost=self._revoked)
 
     def read(self, limit: int = 100) -> list[Received]:
         if len(self._unfinished) < limit:
             patience = 0.0 if self._unfinished else self._patience
+            errors: list[str] = []
+            # All of a batch is kept, whatever is wrong in the middle of it: the driver does not return these messages again.
             for message in self._consumer.consume(limit - len(self._unfinished), timeout=patience):
-                error, key = message.error(), message.key()
+                error = message.error()
                 if error is None:
-                    place = f"{message.partition()}.{message.offset()}"
-                    received = Received(place, _body(message.value()), key.decode(errors="replace") if key is not None else None)
-                    self._unfinished.append((received, message.partition(), message.offset()))
+                    self._keep(message)
                 elif error.code() not in _NOTHING_THERE:
-                    raise BusUnavailable(f"Kafka does not give messages of {self.topic} ({error.name()}).")
+                    errors.append(error.name())
+            if errors and not self._unfinished:
+                raise BusUnavailable(f"Kafka does not give messages of {self.topic} ({errors[0]}).")
         return [received for received, _, _ in self._unfinished[:limit]]
+
+    def _keep(self, message: Any) -> None:
+        key = message.key()
+        received = Received(f"{message.partition()}.{message.offset()}", _body(message.value()), key.decode(errors="replace") if key is not None else None)
+        self._unfinished.append((received, message.partition(), message.offset()))
 
     def commit(self, done: Sequence[Received]) -> None:
         places = {one.offset for one in done}
@@ -102,7 +113,7 @@ class _KafkaSubscription:
         if not ends:
             return
         try:
-            self._consumer.commit(offsets=[driver.TopicPartition(self.topic, partition, end) for partition, end in ends.items()], asynchronous=False)
+            self._consumer.commit(offsets=[driver.TopicPartition(self._topic, partition, end) for partition, end in ends.items()], asynchronous=False)
         except driver.KafkaException as error:
             raise BusUnavailable(f"Kafka did not take the offset of {self.name} ({error.args[0].name()}).") from None
         self._unfinished = [one for one in self._unfinished if one[0].offset not in places]

@@ -3,11 +3,20 @@
 import importlib
 from urllib.parse import urlsplit
 
+from tracelake.control.bus import store
 from tracelake.control.bus.postgres import PostgresBus
 from tracelake.control.database.transactions import Database
 from tracelake.settings import BusSettings
 from tracelake_sdk.bus import Bus
 from tracelake_sdk.errors import SettingInvalid
+
+
+def bus_name(settings: BusSettings, database: Database) -> str:
+    """What the installation's topics and groups on a shared broker begin with."""
+    if settings.name is not None:
+        return settings.name
+    with database.transaction("bus_name") as tx:
+        return store.bus_name(tx)
 
 
 def open_bus(settings: BusSettings, database: Database) -> Bus | None:
@@ -23,6 +32,7 @@ def open_bus(settings: BusSettings, database: Database) -> Bus | None:
                 kafka = importlib.import_module("tracelake.control.bus.kafka")  # its driver is an extra
             except ModuleNotFoundError:
                 raise SettingInvalid("TRACELAKE__BUS__URL: a bus on Kafka needs the extra `tracelake[kafka]`; install it") from None
-            return kafka.KafkaBus(parts.netloc, options={name: value.get_secret_value() for name, value in settings.options.items()})
+            options = {name: value.get_secret_value() for name, value in settings.options.items()}
+            return kafka.KafkaBus(parts.netloc, name=bus_name(settings, database), options=options)
         case _:
             raise SettingInvalid("TRACELAKE__BUS__URL: write `postgres:`, or `kafka://host:port,host:port`")

@@ -20,7 +20,7 @@ _MOST_DROPPED = 5000
 
 @dataclass(frozen=True)
 class PostgresBus:
-    """Messages stay for `keep`, read or not."""
+    """Messages stay for `keep`, and until every subscriber of their topic has read them."""
 
     database: Database
     keep: timedelta = timedelta(days=7)
@@ -44,7 +44,7 @@ class PostgresBus:
         """The database is its owner's to close."""
 
     def run_once(self) -> int:
-        """Removes what is older than the bus keeps; says how much."""
+        """Removes what everybody has read and is older than the bus keeps; returns how many messages."""
         with self.database.transaction("bus_drop_old") as tx:
             return store.drop_old(tx, keep=self.keep, most=_MOST_DROPPED)
 

@@ -33,8 +33,7 @@ class Relaying:
 
     def _relay(self, tenant: str) -> int:
         with self.database.transaction("relay_turn") as tx:
-            store.subscribe(tx, STORED, f"relay {tenant}")
-            mine = store.hold(tx, STORED, f"relay {tenant}", holder=self.holder, lease=self.lease)
-        if mine is None:
+            mine = store.hold_relay(tx, f"{STORED} {tenant}", holder=self.holder, lease=self.lease)
+        if not mine:
             return 0
         return StoredRelay(self.bus, self.repository_of(tenant), self.context_of(tenant), PostgresOffsets(self.database)).run_once()

@@ -1,7 +1,7 @@
 """The tables of the bus, one function a query."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from tracelake.control.database.named_queries import load
@@ -23,6 +23,13 @@ class MessageRow:
     place: str
     key: str | None
     body: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriberRow:
+    topic: str
+    subscriber: str
+    unread_since: datetime | None  # None: everything is read
 
 
 def publish(tx: Transaction, topic: str, *, keys: list[str | None], bodies: list[str]) -> None:
@@ -56,6 +63,28 @@ def release(tx: Transaction, topic: str, subscriber: str, *, holder: UUID) -> No
 
 def drop_old(tx: Transaction, *, keep: timedelta, most: int) -> int:
     return tx.touched(sql["drop_old"], keep=keep, most=most)
+
+
+def subscribers(tx: Transaction) -> list[SubscriberRow]:
+    return tx.all(SubscriberRow, sql["subscribers"])
+
+
+def clock(tx: Transaction) -> datetime:
+    return tx.value(sql["clock"])
+
+
+def forget(tx: Transaction, topic: str, subscriber: str) -> bool:
+    """Whether there was such a subscriber."""
+    return tx.touched(sql["forget"], topic=topic, subscriber=subscriber) == 1
+
+
+def bus_name(tx: Transaction) -> str:
+    return tx.value(sql["bus_name"])
+
+
+def hold_relay(tx: Transaction, name: str, *, holder: UUID, lease: timedelta) -> bool:
+    """Whether it is this holder's turn."""
+    return tx.touched(sql["hold_relay"], name=name, holder=holder, lease=lease) == 1
 
 
 def relay(tx: Transaction, name: str) -> str | None:

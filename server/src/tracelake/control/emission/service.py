@@ -7,7 +7,7 @@ stores the same records again, which a repository answers with `same`.
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 import structlog
