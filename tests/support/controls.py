@@ -4,7 +4,7 @@ import base64
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import psycopg
 from support.databases import StateDatabase
 from tracelake.control.access.callers import Caller
 from tracelake.control.process import Control, ControlServer
+from tracelake.loops import Loop
 from tracelake.settings import Settings, read_settings
 from tracelake_sdk.home import HomeFiles
 from tracelake_sdk.tasks import ClaimAnswer, ClaimedTask, ClaimRequest, Completion, CompletionAnswer, OperatorError, Outcome, TaskPayload
@@ -125,23 +126,23 @@ class _Control(Control):
         super().__init__(settings)
         self._rest: list[threading.Event] = []
 
-    def _loop(self, name: str, run_once: Callable[[], int], pause: float) -> None:
-        if pause != self.settings.tasks.housekeeping_seconds or pause < _RARELY:
-            super()._loop(name, run_once, pause)
+    def _loop(self, loop: Loop) -> None:
+        if loop.pause != self.settings.tasks.housekeeping_seconds or loop.pause < _RARELY:
+            super()._loop(loop)
             return
         rests = threading.Event()
 
-        def look() -> int:
-            busy = 0
+        def look() -> object:
+            busy: object = 0
             try:
-                busy = run_once()
+                busy = loop.run_once()
             finally:
                 if not busy:
                     rests.set()
             return busy
 
         self._rest.append(rests)
-        super()._loop(name, look, _NEVER)
+        super()._loop(Loop(loop.name, look, pause=_NEVER))
 
     def begin(self) -> None:
         self.start()

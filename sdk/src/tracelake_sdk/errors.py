@@ -202,6 +202,10 @@ class Unavailable(TracelakeError, code="unavailable", status=503):
     """The service cannot answer now; try again shortly."""
 
 
+class NotReady(TracelakeError, code="not_ready", status=503):
+    """A process is up but cannot do all of its work now; `reasons` names what fails, and it becomes ready by itself."""
+
+
 class NotRunning(TracelakeError, code="not_running", status=503):
     """No Tracelake system answers; start one with `tracelake up` or set TRACELAKE_API_URL."""
 

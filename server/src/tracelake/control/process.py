@@ -1,7 +1,6 @@
 """One control process: the HTTP interface and its housekeeping. Any number of them run side by side; none leads."""
 
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 from uuid import UUID
 
@@ -23,6 +22,7 @@ from tracelake.control.compaction.building import LOOK_SECONDS, build_compactor
 from tracelake.control.compaction.service import Compactor
 from tracelake.control.dags.granting import Granting
 from tracelake.control.database import migrations
+from tracelake.control.database.readiness import Readiness
 from tracelake.control.database.transactions import Database, Role, Transaction, Watch, nobody_watches
 from tracelake.control.database.wakeups import WakeUps
 from tracelake.control.deploys.service import Deploys
@@ -63,14 +63,14 @@ from tracelake.control.tasks.unchanged import Unchanging
 from tracelake.control.tasks.unreadable import Barring
 from tracelake.control.tasks.waiting import WaitingRoom
 from tracelake.logging_setup import configure_logging
+from tracelake.loops import Loop, Loops
 from tracelake.settings import Settings
 from tracelake.storage.contract import Storage
 from tracelake.storage.opening import open_storage
 from tracelake.storage.paths import table_location
 from tracelake_sdk.dags import DEFAULT_POOL
-from tracelake_sdk.errors import SettingInvalid, StorageUnavailable
+from tracelake_sdk.errors import SettingInvalid
 from tracelake_sdk.operators import OPERATORS
-from tracelake_sdk.subscribers import NOT_NOW
 
 _log = structlog.get_logger()
 
@@ -90,6 +90,7 @@ class Control:
         self.storage: Storage = open_storage(settings, watch)
         self.waiting: WaitingRoom = WaitingRoom()
         self.wakeups: WakeUps = WakeUps(url.get_secret_value(), self._heard)
+        self.loops: Loops = Loops()
         self._routes: Routes = Routes()
         self.tails: Tails = Tails(self.database, most=settings.records.max_tails)
         self.records: Records = Records(self.database, self._stored, cold=ColdRecords(self.storage))
@@ -102,8 +103,6 @@ class Control:
         self.services: Services = self._services()
         self.sweeper: Sweeper = Sweeper(self.database, self.storage, timedelta(seconds=settings.storage.staging_retention_seconds), watch)
         self.drainer: Drainer | None = self._drainer(watch)
-        self._stopping: threading.Event = threading.Event()
-        self._loops: list[threading.Thread] = []
 
     def start(self) -> None:
         """Refuses a database that lacks a migration; on the very first start makes the org, its admin and its worker."""
@@ -123,23 +122,22 @@ class Control:
         self.wakeups.start()
         self.tails.start()
         self.movers.start()
-        self._loop("housekeeping", self._keep_house, settings.tasks.housekeeping_seconds)
-        self._loop("sweep", self.sweeper.run_once, _SWEEP_SECONDS)
-        self._loop("compaction", self.compactor.run_once, LOOK_SECONDS)
-        self._loop("pins", self.services.pins.run_once, settings.query.lease_seconds / 2)
+        self.loops.add([*self.wakeups.loops, self.tails.loop, *self.movers.loops])
+        self._loop(Loop("housekeeping", self._keep_house, pause=settings.tasks.housekeeping_seconds))
+        self._loop(Loop("sweep", self.sweeper.run_once, pause=_SWEEP_SECONDS))
+        self._loop(Loop("compaction", self.compactor.run_once, pause=LOOK_SECONDS))
+        self._loop(Loop("pins", self.services.pins.run_once, pause=settings.query.lease_seconds / 2))
         for loop in self.record_loops.start():
-            self._loop(loop.name, loop.run_once, loop.pause)
+            self._loop(loop)
         if self.drainer is not None:
-            self._loop("outbox", self.drainer.run_once, settings.tasks.housekeeping_seconds)
+            self._loop(Loop("outbox", self.drainer.run_once, pause=settings.tasks.housekeeping_seconds))
 
     def stop(self) -> None:
-        self._stopping.set()
         self.waiting.close()
         self.movers.stop()
-        for loop in self._loops:
-            loop.join(timeout=10)
         self.wakeups.stop()
         self.tails.stop()
+        self.loops.stop()
         self.record_loops.stop()
         self.keeping.close()
         self.services.forwarding.close()
@@ -182,6 +180,7 @@ class Control:
             desk=RecordDesk(self.records, RegisteredSight(), elsewhere=self.keeping.elsewhere),
             tails=self.tails,
             record_loops=self.record_loops,
+            readiness=Readiness(database, self.loops),
         )
 
     def _committer(self, watch: Watch) -> Committer:
@@ -219,20 +218,8 @@ class Control:
         self.waiting.wake_each_pool()
         return self.services.reaper.run_once()
 
-    def _loop(self, name: str, run_once: Callable[[], int], pause: float) -> None:
-        def repeat() -> None:
-            while not self._stopping.is_set():
-                try:
-                    busy = run_once()
-                except (StorageUnavailable, *NOT_NOW) as error:
-                    _log.warning("a loop waits", loop=name, error=error.code)
-                    busy = 0
-                if not busy:
-                    self._stopping.wait(pause)
-
-        thread = threading.Thread(target=repeat, name=name, daemon=True)
-        self._loops.append(thread)
-        thread.start()
+    def _loop(self, loop: Loop) -> None:
+        self.loops.start(loop)
 
 
 def _furnish(tx: Transaction, org: UUID) -> None:

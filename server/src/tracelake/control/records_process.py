@@ -10,10 +10,12 @@ from tracelake.control.access.service import Access, first_start
 from tracelake.control.access.signed_tokens import issuer
 from tracelake.control.api.app import create_records_app
 from tracelake.control.api.context import RecordServices
-from tracelake.control.bus.loops import BusLoops, LoopThreads
+from tracelake.control.bus.loops import BusLoops
 from tracelake.control.cold.reading import ColdRecords
-from tracelake.control.compaction.building import CompactionLoop, build_compactor
+from tracelake.control.compaction.building import LOOK_SECONDS, build_compactor
+from tracelake.control.compaction.service import Compactor
 from tracelake.control.database import migrations
+from tracelake.control.database.readiness import Readiness
 from tracelake.control.database.transactions import Database, Role, Watch, nobody_watches
 from tracelake.control.database.wakeups import WakeUps
 from tracelake.control.records.desk import RecordDesk
@@ -22,6 +24,7 @@ from tracelake.control.records.service import Records
 from tracelake.control.records.tails import RECORDS_STORED, Tails
 from tracelake.control.serving import HttpServer, settle
 from tracelake.logging_setup import configure_logging
+from tracelake.loops import Loop, Loops
 from tracelake.settings import Settings
 from tracelake.storage.opening import open_storage
 from tracelake_sdk.errors import SettingInvalid
@@ -45,13 +48,14 @@ class RecordsAlone:
         self.wakeups: WakeUps = WakeUps(url.get_secret_value(), lambda topic: self.tails.ring())
         issuers = {given.issuer: issuer(given.issuer, given.audience, given.public_key) for given in settings.access.issuers}
         storage = open_storage(settings, watch)
-        self.compaction: CompactionLoop = CompactionLoop(build_compactor(settings, self.database, storage, watch))
+        self.compactor: Compactor = build_compactor(settings, self.database, storage, watch)
         records = Records(self.database, lambda org: self.wakeups.send([RECORDS_STORED]), cold=ColdRecords(storage))
         self._bus_loops: BusLoops = BusLoops(settings, self.database, RecordKeeping(records).repository_of)
-        self._threads: LoopThreads = LoopThreads()
+        self.loops: Loops = Loops()
         self.services: RecordServices = RecordServices(
-            self.database, Access(self.database, issuers), Administration(self.database), Orgs(self.database, lambda tx, org: None), RecordDesk(records), self.tails
-        )
+            self.database, Access(self.database, issuers), Administration(self.database), Orgs(self.database, lambda tx, org: None), RecordDesk(records), self.tails,
+            Readiness(self.database, self.loops, SETS),
+        )  # fmt: skip
 
     def start(self) -> None:
         """Refuses a database that lacks a migration; on the very first start makes the org and its admin."""
@@ -64,15 +68,16 @@ class RecordsAlone:
             _log.info("first start: an org and its admin were made", org=access.org)
         self.wakeups.start()
         self.tails.start()
-        self.compaction.start()
-        self._threads.start(self._bus_loops.start())
+        self.loops.add([*self.wakeups.loops, self.tails.loop])
+        self.loops.start(Loop("compaction", self.compactor.run_once, pause=LOOK_SECONDS))
+        for loop in self._bus_loops.start():
+            self.loops.start(loop)
 
     def stop(self) -> None:
-        self._threads.stop()
-        self._bus_loops.stop()
-        self.compaction.stop()
         self.tails.stop()
         self.wakeups.stop()
+        self.loops.stop()  # what Spark compacts ends with this process, and is started again by the next
+        self._bus_loops.stop()
         self.database.__exit__()
 
 

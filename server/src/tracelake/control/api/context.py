@@ -10,6 +10,7 @@ from tracelake.control.access.callers import Caller, Right
 from tracelake.control.access.orgs import Orgs
 from tracelake.control.access.service import Access
 from tracelake.control.dags.granting import Granting
+from tracelake.control.database.readiness import Readiness
 from tracelake.control.database.transactions import Database
 from tracelake.control.deploys.service import Deploys
 from tracelake.control.emission.loops import RecordLoops
@@ -70,6 +71,7 @@ class Services:
     desk: RecordDesk
     tails: Tails
     record_loops: RecordLoops
+    readiness: Readiness
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class RecordServices:
     orgs: Orgs
     desk: RecordDesk
     tails: Tails
+    readiness: Readiness
 
 
 def services_of(request: Request) -> Services:

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from tracelake.control.api.context import Serving, User
 from tracelake.control.bus import store as bus
+from tracelake.control.api.loop_metrics import add_loop_metrics
 from tracelake.control.database.ids import first_id_of
 from tracelake.control.emission import store as emission
 from tracelake.control.emission.loops import RecordLoops
@@ -28,8 +29,8 @@ def healthz() -> dict[str, str]:
 
 @router.get("/readyz")
 def readyz(services: Serving) -> dict[str, str]:
-    """Answers when the state database does."""
-    services.database.check()
+    """Ready when the state database takes writes, its schema fits and no loop fails; else 503 with the reasons."""
+    services.readiness.check()
     return {"status": "ready"}
 
 
@@ -50,6 +51,7 @@ def metrics(services: Serving) -> Response:
     refused = Gauge("tracelake_emission_refused", "Records of the platform itself that its repository did not take; must be 0.", registry=registry)
     unread = Gauge("tracelake_bus_unread_seconds", "Age of the oldest message on Postgres that a subscriber has not read.", ["topic", "subscriber"], registry=registry)
     _count_told(services.record_loops, registry)
+    add_loop_metrics(registry, services.readiness.loops.statuses())
     with services.database.transaction("metrics") as tx:
         for state, number in tasks.queue_depth(tx).items():
             depth.labels(state).set(number)

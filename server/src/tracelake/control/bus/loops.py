@@ -1,29 +1,16 @@
 """What a process that keeps records runs behind the bus: the repository and the counts as subscribers, and what tells on what was stored."""
 
-import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
-import structlog
-
 from tracelake.control.bus.opening import open_bus
 from tracelake.control.bus.postgres import PostgresBus
 from tracelake.control.bus.relaying import Relaying
 from tracelake.control.database.transactions import Database
+from tracelake.loops import Loop
 from tracelake.settings import Settings
 from tracelake_sdk.bus import EVENTS, Bus
 from tracelake_sdk.records import MetadataContext
-from tracelake_sdk.subscribers import NOT_NOW, RecordCounts, RepositoryOf, Subscriber, storing
+from tracelake_sdk.subscribers import RecordCounts, RepositoryOf, Subscriber, storing
 
 _TIDY_SECONDS = 60.0
-_log = structlog.get_logger()
-
-
-@dataclass(frozen=True)
-class Loop:
-    name: str
-    run_once: Callable[[], int]
-    pause: float  # when there is nothing to do
 
 
 class BusLoops:
@@ -44,10 +31,10 @@ class BusLoops:
             return []
         # Their own offsets and their own threads: whichever fails stops none of the others.
         self._subscribers = [Subscriber(bus, EVENTS, "repository", storing(self._repository_of)), Subscriber(bus, EVENTS, "metrics", self.counts.handle)]
-        loops = [Loop(f"bus {subscriber.name}", subscriber.run_once, pause) for subscriber in self._subscribers]
-        loops.append(Loop("bus relay", Relaying(self._database, bus, self._repository_of, self._context_of).run_once, pause))
+        loops = [Loop(f"bus {subscriber.name}", subscriber.run_once, pause=pause) for subscriber in self._subscribers]
+        loops.append(Loop("bus relay", Relaying(self._database, bus, self._repository_of, self._context_of).run_once, pause=pause))
         if isinstance(bus, PostgresBus):
-            loops.append(Loop("bus tidying", bus.run_once, _TIDY_SECONDS))
+            loops.append(Loop("bus tidying", bus.run_once, pause=_TIDY_SECONDS))
         return loops
 
     def set_aside(self) -> dict[str, int]:
@@ -62,32 +49,3 @@ class BusLoops:
 
     def _context_of(self, tenant: str) -> MetadataContext:
         return MetadataContext(cluster=self._settings.records.cluster, workspace=self._settings.records.workspace, tenant=tenant)
-
-
-class LoopThreads:
-    """A thread for each loop, until they are stopped."""
-
-    def __init__(self) -> None:
-        self._stopping: threading.Event = threading.Event()
-        self._threads: list[threading.Thread] = []
-
-    def start(self, loops: Sequence[Loop]) -> None:
-        for loop in loops:
-            thread = threading.Thread(target=self._repeat, args=(loop,), name=loop.name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        for thread in self._threads:
-            thread.join(timeout=10)
-
-    def _repeat(self, loop: Loop) -> None:
-        while not self._stopping.is_set():
-            try:
-                busy = loop.run_once()
-            except NOT_NOW as error:
-                _log.warning("a loop waits", loop=loop.name, error=error.code)
-                busy = 0
-            if not busy:
-                self._stopping.wait(loop.pause)

@@ -8,7 +8,8 @@ from uuid import UUID
 import structlog
 
 from tracelake.control.commits.service import Committer
-from tracelake_sdk.errors import StorageOutcomeUnknown, StorageUnavailable, Unavailable
+from tracelake.loops import LONGEST_WAIT, Loop
+from tracelake_sdk.errors import StorageUnavailable, Unavailable
 
 _log = structlog.get_logger()
 
@@ -18,30 +19,29 @@ class Movers:
 
     def __init__(self, committer: Committer, *, threads: int, look_seconds: float, after_move: Callable[[], object]) -> None:
         self._committer: Committer = committer
-        self._look_seconds: float = look_seconds
         self._after_move: Callable[[], object] = after_move
         self._due: deque[UUID] = deque()
         self._known: set[UUID] = set()   # due or being moved
         self._again: set[UUID] = set()   # told of while being moved
         self._turned: threading.Condition = threading.Condition()
+        self._away: StorageUnavailable | Unavailable | None = None  # what kept every line since the last look from being moved
+        self._moved: bool = False        # whether one was moved since then
         self._stopping: bool = False
-        # Not the condition: whoever tells of a line wakes one that waits there, and that must be one who moves lines.
-        self._stopped: threading.Event = threading.Event()
-        self._threads: list[threading.Thread] = [threading.Thread(target=self._live, name=f"line-{number}", daemon=True) for number in range(threads)]
-        self._recovery: threading.Thread = threading.Thread(target=self._recover, name="lines", daemon=True)
+        self._recovery: Loop = Loop("lines", self._recover, pause=look_seconds)
+        self.loops: list[Loop] = [*(Loop(f"line-{number}", self.run_once) for number in range(threads)), self._recovery]
 
     def start(self) -> None:
-        for thread in (*self._threads, self._recovery):
-            thread.start()
+        for loop in self.loops:
+            loop.start()
 
     def stop(self) -> None:
+        for loop in self.loops:
+            loop.ask_to_stop()
         with self._turned:
             self._stopping = True
             self._turned.notify_all()
-        self._stopped.set()
-        for thread in (*self._threads, self._recovery):
-            if thread.is_alive():
-                thread.join(timeout=10)
+        for loop in self.loops:
+            loop.stop()
 
     def told(self, generations: Iterable[UUID]) -> None:
         with self._turned:
@@ -54,11 +54,11 @@ class Movers:
                     self._turned.notify()
 
     def run_once(self) -> None:
-        """Moves one line that is due; waits for one."""
+        """Moves one line that is due; waits a while for one."""
         with self._turned:
-            while not self._due and not self._stopping:
-                self._turned.wait()
-            if self._stopping:
+            if not self._due and not self._stopping:
+                self._turned.wait(LONGEST_WAIT)
+            if not self._due or self._stopping:
                 return
             generation = self._due.popleft()
         moved = self._without_trouble(generation, self._committer.move, generation)
@@ -76,24 +76,21 @@ class Movers:
         """Whether it was done; one line's trouble must not keep this thread from the others."""
         try:
             step(*given)
-        except (StorageUnavailable, StorageOutcomeUnknown, Unavailable) as error:
+        except (StorageUnavailable, Unavailable) as error:
             # Frozen bytes are put again by the next look, here or elsewhere: nothing is lost and nothing happens twice.
             _log.warning("a line waits", generation=str(generation), code=error.code)
+            self._away = error
             return False
-        except Exception:
-            # The next look tries it again.
-            _log.exception("a line cannot be moved", generation=str(generation))
+        except Exception as error:
+            # The next look tries it again. It is this line's own trouble, so the process stays ready for the others.
+            self._recovery.count(error, generation=str(generation))
             return False
+        self._moved = True
         return True
 
-    def _live(self) -> None:
-        while not self._stopping:
-            self.run_once()
-
     def _recover(self) -> None:
-        while not self._stopping:
-            try:
-                self.told(self._committer.commits.lines_to_move(room=1000))
-            except Unavailable as error:
-                _log.warning("a loop waits for the database", loop="lines", error=error.code)
-            self._stopped.wait(self._look_seconds)
+        """Fails while nothing can be moved, because the storage or the database refuses."""
+        away, moved, self._away, self._moved = self._away, self._moved, None, False
+        self.told(self._committer.commits.lines_to_move(room=1000))
+        if away is not None and not moved:
+            raise away

@@ -4,7 +4,9 @@ A process names the sets it needs. `pre` files may run while the old code still 
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any, LiteralString, cast
 
@@ -19,6 +21,7 @@ RECORDS = "records"  # metadata records and their kinds; with `core` alone it is
 TRACE = "trace"      # dags, registry, events, tasks, runs
 ALL_SETS = (CORE, RECORDS, TRACE)
 
+APPLIED: LiteralString = "SELECT set, name, sha256 FROM schema_migration"
 _LOCK = 0x7472616365  # one migration at a time, whoever starts it
 
 
@@ -33,6 +36,7 @@ class Migration:
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
+@cache
 def shipped(sets: tuple[str, ...] = ALL_SETS) -> list[Migration]:
     """The migrations that this release brings, in the order in which they apply."""
     root = files("tracelake.control.database").joinpath("migrations")
@@ -69,13 +73,20 @@ def migrate(owner_url: str, *, service: str = SERVICE, sets: tuple[str, ...] = A
 
 def check(service_url: str, *, sets: tuple[str, ...] = ALL_SETS) -> None:
     """Raises MigrationRefused where the database lacks a migration of this release or has another text of one, and what `_connected` raises."""
-    how = f"run `tracelaked migrate{'' if TRACE in sets else ' --for records'}` with the owner's URL"
+    how = _remedy(sets)
     with _connected(service_url, "TRACELAKE_DATABASE_URL", "tracelake-check") as connection:
         try:
             connection.execute("SET ROLE tracelake_execute")
-            applied = _applied(connection)
+            applied = connection.execute(APPLIED).fetchall()
         except (errors.UndefinedTable, errors.InsufficientPrivilege, errors.InvalidParameterValue):
             raise MigrationRefused(f"The database has no Tracelake schema yet; {how}.") from None
+    compare(applied, sets=sets)
+
+
+def compare(rows: Sequence[tuple[str, str, str]], *, sets: tuple[str, ...] = ALL_SETS) -> None:
+    """Raises MigrationRefused where what was applied lacks a migration of this release or has another text of one."""
+    how = _remedy(sets)
+    applied = {(set, name): sha256 for set, name, sha256 in rows}
     for migration in shipped(sets):
         found = applied.get((migration.set, migration.name))
         if found is None:
@@ -93,6 +104,10 @@ def _connected(url: str, setting: str, program: str) -> Connection[Any]:
         raise StartFailed(f"the database does not answer: {' '.join(str(error).split())}") from None
 
 
+def _remedy(sets: tuple[str, ...]) -> str:
+    return f"run `tracelaked migrate{'' if TRACE in sets else ' --for records'}` with the owner's URL"
+
+
 def _same(migration: Migration, sha256: str) -> None:
     if sha256 != migration.sha256:
         raise MigrationRefused(
@@ -102,7 +117,7 @@ def _same(migration: Migration, sha256: str) -> None:
 
 
 def _applied(connection: Connection[Any]) -> dict[tuple[str, str], str]:
-    rows = connection.execute("SELECT set, name, sha256 FROM schema_migration").fetchall()
+    rows = connection.execute(APPLIED).fetchall()
     return {(row[0], row[1]): row[2] for row in rows}
 
 

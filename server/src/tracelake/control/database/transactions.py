@@ -8,13 +8,13 @@ from functools import cache
 from typing import Any, Generic, LiteralString, Self, TypeVar
 
 import orjson
-from psycopg import Connection, Cursor, OperationalError
+from psycopg import Connection, Cursor, Error
 from psycopg.rows import class_row, scalar_row, tuple_row
 from psycopg.types.json import set_json_loads
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool
 
-from tracelake.control.database import array_literals
-from tracelake_sdk.errors import NotFound, Unavailable
+from tracelake.control.database import array_literals, failures
+from tracelake_sdk.errors import NotFound
 
 Row = TypeVar("Row")
 Found = TypeVar("Found")
@@ -35,6 +35,11 @@ _BECOME: dict[Role, LiteralString] = {Role.DECIDE: "SET LOCAL ROLE tracelake_dec
 
 # A condition that falls away when its value is null: a plan that fits every value would use no index for it.
 _MAY_FALL_AWAY = re.compile(r"%\(\w+\)s(::\w+(\[\])?)? IS NULL OR")
+
+
+# Seconds to go on connecting before the next request tries for itself. The pool doubles its pauses: with its own five minutes it
+# would sleep for a minute behind a database that has come back.
+_PATIENCE = 4.0
 
 
 def nobody_watches(moment: str) -> None:
@@ -120,7 +125,7 @@ class Database:
         self.url: str = url
         self._watch: Watch = watch
         self._pool: ConnectionPool[Connection[Any]] = ConnectionPool(
-            url, min_size=1, max_size=size, timeout=10, configure=_as_execute, open=False, kwargs={"application_name": "tracelake"}, name="state"
+            url, min_size=1, max_size=size, timeout=10, reconnect_timeout=_PATIENCE, configure=_as_execute, open=False, kwargs={"application_name": "tracelake"}, name="state"
         )
 
     def __enter__(self) -> Self:
@@ -145,18 +150,22 @@ class Database:
                     self._watch(f"{name}:before_commit")
                     connection.execute("COMMIT", prepare=False)
                 self._watch(f"{name}:after_commit")
-        except (PoolTimeout, OperationalError) as error:
-            # A deadlock or a broken connection: nothing happened, or the caller's idempotency key will tell.
-            raise Unavailable("The state database does not answer; try again shortly.", retry_after=1) from error
+        except Error as error:
+            failures.raise_if_away(error)
+            raise
 
     @contextmanager
-    def looking(self) -> Generator[Transaction]:
-        """For questions that need not be answered of one moment: each statement is its own, and one costs one way there and back."""
+    def looking(self, *, patience: float | None = None) -> Generator[Transaction]:
+        """For questions that need not be answered of one moment: each statement is its own, and one costs one way there and back.
+
+        `patience` is how many seconds to wait for a connection, where that is not the pool's own.
+        """
         try:
-            with self._pool.connection() as connection:
+            with self._pool.connection(patience) as connection:
                 yield Transaction(connection)
-        except (PoolTimeout, OperationalError) as error:
-            raise Unavailable("The state database does not answer; try again shortly.", retry_after=1) from error
+        except Error as error:
+            failures.raise_if_away(error)
+            raise
 
     @contextmanager
     def at_once(self, name: str) -> Generator[Transaction]:
@@ -167,9 +176,10 @@ class Database:
             self._watch(f"{name}:after_commit")
 
     def check(self) -> None:
-        """Raises Unavailable unless the database answers."""
-        with self.transaction("check") as tx:
-            tx.value("SELECT 1")
+        """Raises Unavailable unless the database answers and takes writes."""
+        with self.looking(patience=_PATIENCE) as tx:
+            if tx.value("SELECT current_setting('transaction_read_only')") == "on":
+                raise failures.read_only()
 
 
 def _as_execute(connection: Connection[Any]) -> None:

@@ -7,39 +7,42 @@ others, from a connection of its own: NOTIFY inside a transaction makes commits 
 import threading
 import uuid
 from collections.abc import Callable, Iterable
+from typing import LiteralString
 
 import psycopg
-import structlog
+
+from tracelake.control.database import failures
+from tracelake.loops import LONGEST_WAIT, Loop
 
 CHANNEL = "tracelake"
 _LONGEST_PAYLOAD = 7000  # Postgres takes 8000 bytes
-_log = structlog.get_logger()
 
 
 class WakeUps:
     """Sends topics to every process and hands those of other processes to `heard`; its own are handed over at once."""
 
     def __init__(self, url: str, heard: Callable[[str], None]) -> None:
-        self._url: str = url
         self._heard: Callable[[str], None] = heard
         self._me: str = uuid.uuid4().hex[:12]
         self._pending: set[str] = set()
         self._changed: threading.Condition = threading.Condition()
-        self._stopping: threading.Event = threading.Event()
-        self._threads: list[threading.Thread] = [
-            threading.Thread(target=self._repeat, args=[turn], name=name, daemon=True) for name, turn in (("notify", self._send), ("listen", self._listen))
-        ]
+        sending, listening = _Connection(url), _Connection(url, first="LISTEN tracelake")
+        self._connections: tuple[_Connection, ...] = (sending, listening)
+        self.loops: list[Loop] = [Loop("notify", lambda: sending.use(self._send)), Loop("listen", lambda: listening.use(self._listen))]
 
     def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
+        for loop in self.loops:
+            loop.start()
 
     def stop(self) -> None:
-        self._stopping.set()
+        for loop in self.loops:
+            loop.ask_to_stop()
         with self._changed:
             self._changed.notify_all()
-        for thread in self._threads:
-            thread.join(timeout=5)
+        for loop in self.loops:
+            loop.stop(timeout=5)
+        for connection in self._connections:
+            connection.close()
 
     def send(self, topics: Iterable[str]) -> None:
         """Call it after the commit. It never waits and never fails."""
@@ -52,22 +55,10 @@ class WakeUps:
             self._pending |= new
             self._changed.notify()
 
-    def _repeat(self, turn: Callable[[psycopg.Connection], None]) -> None:
-        while not self._stopping.is_set():
-            try:
-                with psycopg.connect(self._url, autocommit=True, application_name="tracelake-wakeups") as connection:
-                    while not self._stopping.is_set():
-                        turn(connection)
-            except psycopg.Error as error:
-                _log.warning("wake-ups are interrupted; the look every second goes on", error=type(error).__name__)
-                self._stopping.wait(1)
-
     def _send(self, connection: psycopg.Connection) -> None:
         with self._changed:
-            while not self._pending:
-                if self._stopping.is_set():
-                    return
-                self._changed.wait()
+            if not self._pending:
+                self._changed.wait(LONGEST_WAIT)
             topics, self._pending = sorted(self._pending), set()
         while topics:
             payload = self._me
@@ -76,12 +67,37 @@ class WakeUps:
             connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, payload])
 
     def _listen(self, connection: psycopg.Connection) -> None:
-        connection.execute("LISTEN tracelake")
-        while not self._stopping.is_set():
-            for notice in connection.notifies(timeout=0.25):
-                sender, *topics = notice.payload.split(" ")
-                if sender != self._me:
-                    for topic in topics:
-                        self._heard(topic)
-                if self._stopping.is_set():
-                    return
+        for notice in connection.notifies(timeout=0.25):
+            sender, *topics = notice.payload.split(" ")
+            if sender != self._me:
+                for topic in topics:
+                    self._heard(topic)
+
+
+class _Connection:
+    """A connection of its own that is opened where it is missing; one that broke is opened again by the next use."""
+
+    def __init__(self, url: str, *, first: LiteralString | None = None) -> None:
+        self._url: str = url
+        self._first: LiteralString | None = first  # what a new connection is told
+        self._open: psycopg.Connection | None = None
+
+    def use(self, step: Callable[[psycopg.Connection], None]) -> None:
+        try:
+            step(self._opened())
+        except psycopg.Error as error:
+            self.close()
+            failures.raise_if_away(error)
+            raise
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _opened(self) -> psycopg.Connection:
+        if self._open is None:
+            self._open = psycopg.connect(self._url, autocommit=True, application_name="tracelake-wakeups")
+            if self._first is not None:
+                self._open.execute(self._first)
+        return self._open

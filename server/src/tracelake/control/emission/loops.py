@@ -2,11 +2,12 @@
 
 from datetime import timedelta
 
-from tracelake.control.bus.loops import BusLoops, Loop
+from tracelake.control.bus.loops import BusLoops
 from tracelake.control.database.transactions import Database, Watch
 from tracelake.control.emission.facts import Place
 from tracelake.control.emission.service import Emission, Unhurried
 from tracelake.control.emission.storing import into_repositories, onto_bus
+from tracelake.loops import Loop
 from tracelake.settings import Settings
 from tracelake_sdk.subscribers import RecordCounts, RepositoryOf
 
@@ -32,7 +33,7 @@ class RecordLoops:
         where = into_repositories(self._repository_of) if bus is None else onto_bus(bus)
         lease = timedelta(seconds=self._settings.tasks.lease_seconds)
         emission = Unhurried(Emission(self._database, where, self.place, lease=lease, watch=self._watch))
-        return [Loop("emission", emission.run_once, self._settings.tasks.housekeeping_seconds), *behind_bus]
+        return [Loop("emission", emission.run_once, pause=self._settings.tasks.housekeeping_seconds), *behind_bus]
 
     def set_aside(self) -> dict[str, int]:
         """How many messages each subscriber set aside since this process began."""

@@ -9,18 +9,15 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from uuid import UUID
 
-import structlog
-
 from tracelake.control.database.transactions import Database
 from tracelake.control.records import store
-from tracelake_sdk.errors import Unavailable
+from tracelake.loops import LONGEST_WAIT, Loop
 from tracelake_sdk.record_errors import TooManyTails
 
 RECORDS_STORED = "records"  # the topic of the wake-up
 _LOOK_SECONDS = 1.0
 _SOON_SECONDS = 0.02  # a record is stored, and somebody's transaction still lies before it
 _SOON_LOOKS = 10
-_log = structlog.get_logger()
 
 Wake = Callable[[], None]
 
@@ -35,14 +32,15 @@ class Tails:
         self._bell: threading.Event = threading.Event()
         self._looks_soon: int = 0
         self._closed: bool = False
-        self._thread: threading.Thread = threading.Thread(target=self._repeat, name="tails", daemon=True)
+        self.loop: Loop = Loop("tails", self._look_when_rung)
 
     def start(self) -> None:
-        self._thread.start()
+        self.loop.start()
 
     def stop(self) -> None:
+        self.loop.ask_to_stop()
         self.close()
-        self._thread.join(timeout=5)
+        self.loop.stop(timeout=5)
 
     def close(self) -> None:
         """Sends every stream home: the process stops."""
@@ -100,19 +98,15 @@ class Tails:
             wake()
         return len(grown)
 
-    def _repeat(self) -> None:
-        while not self._closed:
-            self._bell.wait(self._pause())
-            self._bell.clear()
-            try:
-                if self.run_once():
-                    self._looks_soon = 0
-            except Unavailable as error:
-                _log.warning("a loop waits", loop="tails", error=error.code)
+    def _look_when_rung(self) -> None:
+        self._bell.wait(self._pause())
+        self._bell.clear()
+        if not self._closed and self.run_once():
+            self._looks_soon = 0
 
-    def _pause(self) -> float | None:
+    def _pause(self) -> float:
         if not self._open:
-            return None
+            return LONGEST_WAIT
         if self._looks_soon > 0:
             self._looks_soon -= 1
             return _SOON_SECONDS

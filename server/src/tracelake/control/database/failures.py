@@ -1,0 +1,35 @@
+"""What a failure of the database means: away for now, which passes and may be tried again, or broken."""
+
+from psycopg import Error, OperationalError
+
+from tracelake_sdk.errors import Unavailable
+
+_READ_ONLY = "The state database is read-only; make it writable again, then try again."
+_EXHAUSTED = "The state database is out of connections, memory or disk space; free some, then try again."
+_AWAY = "The state database does not answer; try again shortly."
+
+# By the beginning of the SQLSTATE. Nothing happened, or the caller's idempotency key will tell.
+_PASSING = {
+    "08": _AWAY,          # the connection broke
+    "25006": _READ_ONLY,  # a standby, or somebody set default_transaction_read_only
+    "25P03": _AWAY,       # a transaction was idle or open for too long, and its connection was closed
+    "25P04": _AWAY,
+    "40": _AWAY,          # a deadlock, or two that cannot both be first
+    "53": _EXHAUSTED,
+    "57": _AWAY,          # it shuts down, starts, or was told to end the statement
+    "58": _AWAY,          # its machine fails to read or write
+}
+
+
+def raise_if_away(error: Error) -> None:
+    """Raises Unavailable where the database is away for now; returns where the statement itself is at fault."""
+    state = error.sqlstate or ""
+    said = next((words for beginning, words in _PASSING.items() if state.startswith(beginning)), None)
+    if said is None and isinstance(error, OperationalError):
+        said = _AWAY
+    if said is not None:
+        raise Unavailable(said, retry_after=1) from error
+
+
+def read_only() -> Unavailable:
+    return Unavailable(_READ_ONLY, retry_after=1)

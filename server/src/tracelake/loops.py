@@ -1,0 +1,174 @@
+"""Loops: work that a process repeats in the background until it stops, and that no failure ends.
+
+Every thread of a process that repeats something is a `Loop`. A turn that fails is logged and counted, and the next one follows after
+a pause that doubles. Several failures in a row make the loop *failing*, which the process shows until a turn succeeds again.
+SystemExit and KeyboardInterrupt are not caught; a loop whose thread has ended without being asked to is failing too.
+"""
+
+import random
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from tracelake_sdk.errors import TracelakeError
+
+FAILING_AFTER = 3       # failed turns in a row
+LONGEST_WAIT = 5.0      # seconds that a turn may wait for work by itself, so that the age of its last success means something
+ENDED = "ended"         # the code of a loop whose thread is gone
+_FIRST_PAUSE = 0.2      # seconds behind a failure; they double
+_LONGEST_PAUSE = 5.0
+_FRAMES = 6
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class LoopStatus:
+    """How a loop is at one moment."""
+
+    name: str
+    failures: int                 # failed turns since the process started
+    code: str | None              # of the last failure, while the loop is failing; None while it is well
+    since_success_seconds: float  # since the last turn that succeeded, or since the start
+
+    @property
+    def failing(self) -> bool:
+        return self.code is not None
+
+
+class Loop:
+    """`run_once` is called again at once while it returns something true, else after `pause` seconds.
+
+    One that waits for work by itself has no pause, returns after LONGEST_WAIT at the latest, and is woken by whoever stops it.
+    """
+
+    def __init__(self, name: str, run_once: Callable[[], object], *, pause: float = 0, clock: Callable[[], float] = time.monotonic) -> None:
+        self.name: str = name
+        self.run_once: Callable[[], object] = run_once
+        self.pause: float = pause
+        self._clock: Callable[[], float] = clock
+        self._succeeded_at: float = clock()
+        self._failures: int = 0
+        self._in_a_row: int = 0
+        self._code: str = ""
+        self._stopping: threading.Event = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    @property
+    def status(self) -> LoopStatus:
+        ended = self._thread is not None and not self._thread.is_alive() and not self.stopping
+        code = ENDED if ended else self._code if self._in_a_row >= FAILING_AFTER else None
+        return LoopStatus(self.name, self._failures, code, self._clock() - self._succeeded_at)
+
+    @property
+    def alive(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self) -> None:
+        self._succeeded_at = self._clock()
+        self._thread = threading.Thread(target=self._repeat, name=self.name, daemon=True)
+        self._thread.start()
+
+    def ask_to_stop(self) -> None:
+        self._stopping.set()
+
+    def stop(self, timeout: float = 10) -> None:
+        """Waits for the turn in hand, at most that long; a loop that was not started is stopped already."""
+        self.ask_to_stop()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+
+    def take_turn(self) -> float:
+        """One turn; how many seconds to pause before the next."""
+        try:
+            busy = self.run_once()
+        except Exception as error:
+            self._fail(error)
+            return _pause_after(self._in_a_row)
+        self._succeed()
+        return 0 if busy else self.pause
+
+    def count(self, error: Exception, **facts: object) -> None:
+        """Counts and logs a failure of one item that must not keep the turn from the others."""
+        self._failures += 1
+        log_failure("an item of a loop failed", error, loop=self.name, **facts)
+
+    def _repeat(self) -> None:
+        while not self.stopping:
+            if pause := self.take_turn():
+                self._stopping.wait(pause)
+
+    def _succeed(self) -> None:
+        if self._in_a_row >= FAILING_AFTER:
+            _log.info("a loop works again", loop=self.name, failed_turns=self._in_a_row)
+        self._in_a_row = 0
+        self._succeeded_at = self._clock()
+
+    def _fail(self, error: Exception) -> None:
+        self._code = code_of(error)
+        self._failures += 1
+        self._in_a_row += 1
+        if _worth_a_line(self._in_a_row):
+            log_failure("a loop failed", error, loop=self.name, in_a_row=self._in_a_row, again_in_seconds=round(_pause_after(self._in_a_row), 1))
+
+
+class Loops:
+    """The loops of one process, wherever they were made."""
+
+    def __init__(self) -> None:
+        self._loops: list[Loop] = []
+
+    def add(self, loops: Iterable[Loop]) -> None:
+        """Shows them among the others; who made them starts and stops them."""
+        self._loops += loops
+
+    def start(self, loop: Loop) -> None:
+        self._loops.append(loop)
+        loop.start()
+
+    def stop(self, timeout: float = 10) -> None:
+        for loop in self._loops:
+            loop.ask_to_stop()
+        for loop in self._loops:
+            loop.stop(timeout)
+
+    def statuses(self) -> list[LoopStatus]:
+        return [loop.status for loop in self._loops]
+
+    def failing(self) -> list[LoopStatus]:
+        return [status for status in self.statuses() if status.failing]
+
+
+def code_of(error: Exception) -> str:
+    """The stable code of an error; `internal` of one that nobody expected."""
+    return error.code if isinstance(error, TracelakeError) else TracelakeError.code
+
+
+def log_failure(event: str, error: Exception, **facts: object) -> None:
+    """Where an error was raised and its class, and never its words: those of a database hold statements and values."""
+    if isinstance(error, TracelakeError):
+        _log.warning(event, code=error.code, **facts)
+        return
+    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+    cause = type(error.__cause__).__name__ if error.__cause__ else None
+    raised_in = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
+    _log.error(event, code=code_of(error), error=type(error).__name__, cause=cause, raised_in=raised_in, **facts)
+
+
+def _worth_a_line(failures: int) -> bool:
+    """Every failure at first, then each doubling: a long outage must not fill the disk."""
+    return failures <= FAILING_AFTER or failures & (failures - 1) == 0
+
+
+def _pause_after(failures: int) -> float:
+    doubled = min(_FIRST_PAUSE * 2 ** min(failures - 1, 20), _LONGEST_PAUSE)
+    return doubled * random.uniform(0.8, 1)  # noqa: S311 spreading load, not keeping secrets

@@ -1,0 +1,81 @@
+"""`/readyz` tells the truth while a database is read-only or away, and everything goes on by itself afterwards."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import psycopg
+import pytest
+from support.controls import Desk, running_control, served, settings_for, succeeded
+from support.databases import StateDatabase
+from support.processes import wait_until
+
+from tracelake.loops import FAILING_AFTER, Loop
+from tracelake_sdk.errors import Unavailable
+
+
+def make_read_only(database: StateDatabase, *, on: bool) -> None:
+    """As when a primary becomes a standby: who is connected loses the connection, and the next cannot write."""
+    with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        connection.execute(f"ALTER DATABASE {database.name} SET default_transaction_read_only = {'on' if on else 'off'}")  # pyright: ignore[reportArgumentType]
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+
+
+@pytest.fixture
+def quick(database: StateDatabase, tmp_path: Path) -> Iterator[Desk]:
+    """A control whose loops look often and whose leases are short."""
+    settings = settings_for(database, tmp_path / "home", tasks={"lease_seconds": 0.4, "housekeeping_seconds": 0.05, "backoff_seconds": 0})
+    with running_control(settings, database) as desk:
+        yield desk
+
+
+def readiness(url: str) -> tuple[int, list[str]]:
+    answer = httpx2.get(url + "/readyz", timeout=60)
+    return answer.status_code, [reason["what"] for reason in answer.json().get("reasons", [])]
+
+
+@pytest.mark.proves("X.10")
+def test_leases_are_reaped_again_after_the_database_was_read_only(quick: Desk):
+    with served(quick.control) as url:
+        assert readiness(url) == (200, [])
+        quick.deploy()
+        quick.ask()
+        [task] = quick.claim()
+        make_read_only(quick.database, on=True)
+        wait_until(lambda: readiness(url)[0] == 503 and "loop housekeeping" in readiness(url)[1], "the loop that cannot reap is named")
+        refused = httpx2.get(url + "/readyz", timeout=60)
+        assert refused.json()["code"] == "not_ready" and "database" in readiness(url)[1] and refused.headers["retry-after"] == "1"
+        with pytest.raises(Unavailable):
+            quick.complete(succeeded(task))
+        make_read_only(quick.database, on=False)
+        wait_until(lambda: quick.one("SELECT state FROM task") == "queued", "its lease is reaped")
+        wait_until(lambda: readiness(url) == (200, []), "it is ready again")
+        assert not quick.control.loops.failing()
+
+
+@pytest.mark.proves("X.10")
+def test_a_failing_loop_makes_the_process_not_ready_and_is_in_its_metrics(quick: Desk):
+    broken = True
+
+    def turn() -> None:
+        if broken:
+            raise ZeroDivisionError
+
+    loop = Loop("sample", turn, pause=0.05)
+    quick.control.loops.start(loop)
+    with served(quick.control) as url:
+        wait_until(lambda: readiness(url) == (503, ["loop sample"]), "it is not ready")
+        text = httpx2.get(url + "/metrics", timeout=60).text
+        assert 'tracelake_loop_failing{loop="sample"} 1.0' in text and 'tracelake_loop_failing{loop="housekeeping"} 0.0' in text
+        assert 'tracelake_loop_failures_total{loop="sample"}' in text and loop.status.failures >= FAILING_AFTER
+        assert 'tracelake_loop_last_success_seconds{loop="sample"}' in text
+        broken = False
+        wait_until(lambda: readiness(url) == (200, []), "it is ready again by itself")
+
+
+def test_a_schema_that_does_not_fit_is_not_ready(quick: Desk):
+    with served(quick.control) as url:
+        quick.query("UPDATE schema_migration SET sha256 = 'another' WHERE set = 'core' AND starts_with(name, '0001')")
+        answer = httpx2.get(url + "/readyz", timeout=60)
+        assert answer.status_code == 503 and answer.json()["reasons"][0]["code"] == "migration_refused"
