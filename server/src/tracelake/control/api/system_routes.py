@@ -6,8 +6,8 @@ from fastapi import APIRouter, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from tracelake.control.api.context import Serving, User
-from tracelake.control.bus import store as bus
 from tracelake.control.api.loop_metrics import add_loop_metrics
+from tracelake.control.bus import store as bus
 from tracelake.control.database.ids import first_id_of
 from tracelake.control.emission import store as emission
 from tracelake.control.emission.loops import RecordLoops
