@@ -177,7 +177,7 @@ def test_rows_that_do_not_fit_fail_the_task_with_file_and_count_and_no_data(land
     failed = landing.take(config)
     assert failed.error is not None
     assert (failed.error.error_class, failed.error.retry, failed.outputs) == ("bad_records", False, [])
-    assert failed.error.message.startswith(f"1 record of {name} does not fit the schema." if bad == 1 else f"{bad} records of {name} do not fit the schema.")
+    assert failed.error.message.startswith(f"1 record of {name} does not fit the schema; line " if bad == 1 else f"{bad} records of {name} do not fit the schema; line ")
     assert failed.custom["bad_records"] == {name: bad}
 
     aside = landing.take(config | {"bad_records": "set_aside"})
@@ -196,7 +196,98 @@ def test_the_good_rows_go_on_until_too_many_are_bad(landing: Landing) -> None:
     assert landing.rows(landing.take(config)) == [{"id": 1}, {"id": 2}]
     failed = landing.take(config | {"max_bad_records": 2})
     assert failed.error is not None
-    assert failed.error.message.startswith("1 record of a.csv does not fit the schema, and 2 of 1 other file. At most 2 may be set aside. ")
+    assert failed.error.message.startswith(
+        "1 record of a.csv does not fit the schema; line 2: column id is not a valid INT. 2 more in 1 other file, first b.csv. At most 2 may be set aside. "
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "text", "said"),
+    [
+        ({"schema": "id INT, n INT"}, "a.csv", "id,n\n1,1\n2\n3,3,3\n", ["line 3: it has 1 value for 2 columns", "line 4: it has 3 values for 2 columns"]),
+        ({"schema": "id INT, n INT"}, "a.csv", "n,id\n1,1\n\n1,99999999999\nx,2\n", ["line 4: column id is not a valid INT", "line 5: column n is not a valid INT"]),
+        ({"schema": "id INT, n DECIMAL(4,2)"}, "a.csv", "id,n\n1,12345.6\n2,99.999\n", ["column n is not a valid DECIMAL(4,2)", "line 2: column n is not a valid DECIMAL(4,2)"]),
+        ({"schema": "id INT, s STRING, d DATE"}, "a.csv", 'id,s,d\n1,"two\nlines",2024-13-01\n', ["line 2: column d is not a valid DATE"]),
+        ({"schema": "id INT, s STRING", "multiline": False}, "a.csv", 'id,s\n1,"two\nlines"\n', ["line 3: it has 1 value for 2 columns; a quoted value that continues on the next line needs `multiline: true`"]),
+        ({"format": "json", "schema": "id INT, n INT"}, "a.json", '{"id": 1}\n{"id": 2, "n"\n[1]\n{"n": "x"}\n', ["line 2: it is not valid JSON", "line 3: it is not a JSON object", "line 4: column n is not a valid INT"]),
+    ],
+)  # fmt: skip
+def test_a_bad_record_is_named_by_file_line_and_column(landing: Landing, config: dict[str, Any], name: str, text: str, said: list[str]) -> None:
+    landing.put(name, text)
+    failed = landing.take(config)
+    assert failed.error is not None
+    assert failed.error.error_class == "bad_records"
+    assert [each for each in said if f"; {each}" not in failed.error.message] == [], failed.error.message
+
+
+def test_the_line_of_a_bad_record_is_found_in_a_file_that_is_read_in_blocks(landing: Landing) -> None:
+    landing.spark.conf.set("spark.sql.files.maxPartitionBytes", "4096")
+    try:
+        lines = [f"{number},{number}" for number in range(5000)]
+        lines[4321] = "4321,x"
+        landing.put("a.csv", "id,n\n" + "\n".join(lines) + "\n")
+        failed = landing.take({"schema": "id INT, n INT", "multiline": False})
+    finally:
+        landing.spark.conf.unset("spark.sql.files.maxPartitionBytes")
+    assert failed.error is not None
+    assert "; line 4323: column n is not a valid INT." in failed.error.message
+
+
+def test_a_row_without_a_partition_is_a_bad_record_like_any_other(landing: Landing) -> None:
+    landing.put("a.csv", "id,day\n1,2024-01-10\n2,\n3,x\n")
+    config, output = {"schema": "id INT, day DATE"}, {"partition_by": {"column": "day"}}
+    failed = landing.take(config, output=output)
+    assert failed.error is not None
+    assert failed.error.message.startswith("2 records of a.csv do not fit the schema; line 4: column day is not a valid DATE; column day is empty, and the table is partitioned by it.")
+    aside = landing.take(config | {"bad_records": "set_aside"}, output=output)
+    assert [row["id"] for row in landing.rows(aside)] == [1]
+
+
+@pytest.mark.parametrize("schema", [{}, {"schema": "id BIGINT, note STRING, n BIGINT"}])
+def test_a_quoted_value_may_continue_on_the_next_line(landing: Landing, schema: dict[str, Any]) -> None:
+    landing.put("a.csv", 'id,note,n\n1,"first\nsecond, ""quoted""\n",2\n2,plain,3\n')
+    outcome = landing.take(schema)
+    assert landing.rows(outcome) == [{"id": 1, "note": 'first\nsecond, "quoted"\n', "n": 2}, {"id": 2, "note": "plain", "n": 3}]
+
+
+def test_a_quote_that_is_never_closed_swallows_no_rows(landing: Landing) -> None:
+    landing.put("good.csv", 'id,note\n1,"a\nb"\n2,"b"\n3,b\n4,"c\nd"\n')
+    assert len(landing.rows(landing.take())) == 4
+    landing.put("bad.csv", 'id,note\n1,"abc\n2,def\n3,ghi\n')
+    failed = landing.take()
+    assert failed.error is not None
+    assert (failed.error.error_class, failed.error.message.split(". ")[0]) == ("bad_records", "A quote in bad.csv is opened and never closed")
+    assert len(landing.rows(landing.take({"multiline": False, "path": str(landing.path / "bad.csv")}))) == 3
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.csv", "id,n,more\n1,1.005,x\n2,2.50,y\n3,,z\n1,0.1,a\n"), ("a.json", '{"id": 1, "n": 1.005}\n{"id": 2, "n": 2.50}\n{"id": 3}\n{"id": 1, "n": 0.1}\n')])
+def test_a_run_says_what_ingest_changed(landing: Landing, name: str, text: str) -> None:
+    landing.put(name, text)
+    kind = name.rsplit(".", 1)[1]
+    first = landing.take({"format": kind, "schema": "id INT, n DECIMAL(5,2)", "cursor_column": "id"}, state={"files": {}, "cursor": 1})
+    said = ["Ignored 1 column that the schema does not have: more."] if kind == "csv" else []
+    assert first.custom["summary"] == [*said, "Skipped 2 rows at or before the cursor."]
+    second = landing.take({"format": kind, "schema": "id INT, n DECIMAL(5,2)"})
+    assert [str(row["n"]) for row in landing.rows(second)] == ["0.10", "1.01", "2.50", "None"]
+    assert second.custom["summary"] == [*said, "Rounded 1 value of n to the digits of its type."]
+    assert second.custom["rounded"] == {"n": 1}
+
+
+def test_a_run_that_changes_nothing_has_nothing_to_say(landing: Landing) -> None:
+    landing.put("a.csv", "id,n\n1,1.00\n")
+    assert "summary" not in landing.take({"schema": "id INT, n DECIMAL(5,2)"}).custom
+
+
+def test_files_that_are_gone_are_forgotten(landing: Landing) -> None:
+    landing.put("a.csv", "id\n1\n")
+    landing.put("b.csv", "id\n2\n")
+    first = landing.take()
+    (landing.path / "a.csv").unlink()
+    second = landing.take(state=first.state)
+    assert second.state is not None
+    assert list(second.state["files"]) == ["b.csv"]
+    (landing.path / "b.csv").unlink()
+    assert landing.take(state=second.state).state == second.state  # an empty folder may be one that is not mounted
 
 
 @pytest.mark.parametrize("schema", ["id BIGINT, at TIMESTAMP", "id BIGINT, at DATE"])

@@ -15,6 +15,8 @@ from tracelake_sdk.events import EventKind
 from tracelake_sdk.scopes import Scope
 from tracelake_sdk.tasks import OperatorError, TriggerKind
 
+SUMMARY = "summary"  # in an outcome's `custom`: sentences for people about what the operator changed or left out; without values of rows
+
 
 class _File(Deferred):
     model_config = ConfigDict(frozen=True, extra="forbid")

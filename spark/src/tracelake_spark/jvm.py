@@ -1,9 +1,12 @@
 """The JVM behind a session, where PySpark itself offers no way: plans, classes, and what Java says of itself."""
 
+import json
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql.types import StructType
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 
 def jvm_of(spark: "SparkSession") -> Any:
@@ -41,3 +44,11 @@ def java_process(spark: "SparkSession") -> Any:
 def estimated_bytes(frame: "DataFrame") -> int:
     """What Spark expects the rows of a frame to be at most; joins are far overestimated."""
     return int(str(execution_of(frame).optimizedPlan().stats().sizeInBytes()))
+
+
+def infer_csv(spark: "SparkSession", reader: "DataFrameReader", records: "DataFrame") -> StructType:
+    """The schema that Spark infers from the records in a frame's only column."""
+    inner: Any = records
+    texts = getattr(inner._jdf, "as")(java_class(spark, "org.apache.spark.sql.Encoders").STRING())
+    outer: Any = reader
+    return StructType.fromJson(json.loads(outer._jreader.csv(texts).schema().json()))

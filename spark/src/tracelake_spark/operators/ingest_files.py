@@ -1,7 +1,7 @@
 """The operator `ingest_files`: takes the files below a path that are new or changed, and the rows in them that fit.
 
-Its state is what it has taken: `files` by name with size and time of change, the `cursor` behind which rows count as new,
-while a run is not finished the one that it has `reached`, and the `schema` that was settled when rows were taken.
+Its state is what it has taken: `files` by name with size and time of change, as long as they are there; the `cursor` behind which
+rows count as new; while a run is not finished the one that it has `reached`; and the `schema` that was settled when rows were taken.
 """
 
 import hashlib
@@ -19,20 +19,25 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from tracelake_sdk.cursors import CursorType
 from tracelake_sdk.dags import UpdateStrategy
-from tracelake_sdk.operating import BatchReady, OperatorOutcome, Order, OutputStaged
+from tracelake_sdk.operating import SUMMARY, BatchReady, OperatorOutcome, Order, OutputStaged
 from tracelake_sdk.scopes import Cursor, spell_cursor
 from tracelake_sdk.spark_operators import BadRecords, IngestFilesConfig
 from tracelake_spark.failures import OperatorFailed
+from tracelake_spark.operators.bad_records import BadRecord, Finding, explain
 from tracelake_spark.operators.source_files import SourceFile, find_files
-from tracelake_spark.operators.source_rows import BAD, FILE, SourceRows, left_out, source_rows
+from tracelake_spark.operators.source_rows import BAD, FILE, LAST_LINE, REASON, SourceRows, left_out, source_rows
 from tracelake_spark.scoping import column, cursor_number, cursor_of, cursor_type, number_of
 from tracelake_spark.staging import stage
+from tracelake_spark.storage import last_lines
 from tracelake_spark.telling import QUIET, Tell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _CURSOR: TypeAdapter[Any] = TypeAdapter(Cursor)
+_MOST_LOOKED_AT = 20  # bad records of which the line is looked up
+_MOST_SHOWN = 3
+_MOST_NAMES = 5
 _NO_COLUMN = StructType([StructField("none", StringType())])
 
 
@@ -52,8 +57,11 @@ class _State:
         kept = {"reached": self.reached, "schema": self.schema}
         return {"files": self.files, "cursor": self.cursor} | {name: value for name, value in kept.items() if value is not None}
 
-    def finished(self) -> "_State":
-        return self if self.reached is None else replace(self, cursor=self.reached, reached=None)
+    def finished(self, listed: Sequence[SourceFile]) -> "_State":
+        """At the end of a run. Files that are gone are forgotten, or the state would grow for ever; an empty folder may be one that is not mounted."""
+        names = {file.name for file in listed}
+        files = {name: mark for name, mark in self.files.items() if name in names} if names else self.files
+        return replace(self, files=files, cursor=self.cursor if self.reached is None else self.reached, reached=None)
 
 
 @dataclass
@@ -66,6 +74,7 @@ class _Counts:
     bytes: int = 0
     batches: int = 0
     bad: dict[str, int] = field(default_factory=dict)
+    rounded: dict[str, int] = field(default_factory=dict)  # by column
 
 
 def run(spark: "SparkSession", order: Order, tell: Tell = QUIET) -> OperatorOutcome:
@@ -93,10 +102,11 @@ class _Ingest:
     def run(self) -> OperatorOutcome:
         before = _State() if self._anew else _State.of(self._order.state)
         output = self._order.outputs[0]
-        files = [file for file in find_files(self._spark, self._config.path) if before.files.get(file.name) != file.mark]
+        listed = find_files(self._spark, self._config.path)
+        files = [file for file in listed if before.files.get(file.name) != file.mark]
         state, staged, rows = before, self._nothing(), None
         if files:
-            rows = source_rows(self._spark, self._config, files, output.table_schema, before.schema)
+            rows = source_rows(self._spark, self._config, files, output, before.schema)
             groups, posted = _groups(files, self._config.batch_files), {name.rsplit("-", 1)[-1] for name in self._order.posted}
             for at, (group, is_batch) in enumerate(groups):
                 content = _content(group)
@@ -109,7 +119,7 @@ class _Ingest:
                 elif staged_here.files:
                     self._announce(BatchReady(name=self._name(content), output=output.index, files=staged_here.files, state=state.wire()))
                 self._tell.progress((at + 1) / len(groups), f"{self._counts.files} of {len(files)} files")
-        after = state.finished()
+        after = state.finished(listed)
         changed = files or after != before
         return OperatorOutcome(outputs=[staged], state=after.wire() if changed else self._order.state, custom=self._custom(before, after, rows))
 
@@ -123,7 +133,7 @@ class _Ingest:
         if not readable:
             return self._nothing(), taken
         if not rows.schema.fields:  # JSON without a single field: its broken lines are counted all the same
-            self._set_aside(replace(rows, schema=_NO_COLUMN, cursor=None).frame(readable), group)
+            self._set_aside(replace(rows, schema=_NO_COLUMN, required={}), group)
             return self._nothing(), taken
         kind = cursor_type(config.cursor_column, rows.schema) if config.cursor_column else None
         frame, observation = rows.frame(readable), Observation()
@@ -131,14 +141,20 @@ class _Ingest:
         if config.cursor_column and kind:
             reached = cursor_number(config.cursor_column, kind)
             good &= F.lit(True) if state.cursor is None else reached > F.lit(_number(state.cursor, kind))
-        metrics = {"rows": F.count(F.lit(1)), "bad": F.count(column(BAD)), "taken": F.count_if(good), "reached": F.max(F.when(good, reached))}
+        metrics = {
+            "rows": F.count(F.lit(1)), "bad": F.count(column(BAD)), "taken": F.count_if(good), "reached": F.max(F.when(good, reached)),
+            "continued": F.count(column(LAST_LINE)), **{flag: F.count_if(good & column(flag)) for flag in rows.rounded.values()},
+        }  # fmt: skip
         seen = frame.observe(observation, *[metric.alias(name) for name, metric in metrics.items()])
         staged = stage(seen.where(good).select(*[column(name) for name in rows.schema.fieldNames()]), output, self._tell)
         observed = observation.get
         self._counts.rows_read += observed["rows"]
         self._counts.rows_taken += observed["taken"]
+        self._counts.rounded = {name: self._counts.rounded.get(name, 0) + observed[flag] for name, flag in rows.rounded.items()}
+        if observed["continued"]:
+            self._check_quotes(frame, group)
         if observed["bad"]:
-            self._set_aside(frame, group)
+            self._set_aside(rows, group)
         if kind and observed["reached"] is not None:
             most = max([observed["reached"], *(_number(known, kind) for known in (state.reached, state.cursor) if known is not None)])
             taken = replace(taken, reached=spell_cursor(cursor_of(most, kind)))
@@ -148,33 +164,53 @@ class _Ingest:
         output = self._order.outputs[0]
         return OutputStaged(index=output.index, files=[], scopes=list(output.scopes))
 
-    def _set_aside(self, frame: "DataFrame", group: Sequence[SourceFile]) -> None:
+    def _check_quotes(self, frame: "DataFrame", group: Sequence[SourceFile]) -> None:
+        """Spark takes a quote that is never closed for a value up to the end of the file; whatever lines it swallowed would be lost without a word."""
+        continued, files = frame.where(column(LAST_LINE).isNotNull()).select(FILE, LAST_LINE), _by_uri(group)
+
+        def in_files(rows: "DataFrame") -> list[SourceFile]:
+            return [files[_plain(unquote(row[FILE]))] for row in rows.select(FILE).distinct().collect()]
+
+        found = in_files(continued)
+        for file, last in zip(found, last_lines(self._spark, [file.uri for file in found]), strict=True):
+            if last is not None and not last.endswith('"') and file in in_files(continued.where(column(LAST_LINE) == F.lit(last))):
+                message = f"A quote in {file.name} is opened and never closed. Close it, or set `multiline: false` if no value continues on the next line."
+                raise OperatorFailed("bad_records", message, custom=self._unchanged())
+
+    def _set_aside(self, rows: SourceRows, group: Sequence[SourceFile]) -> None:
         """Counts what does not fit, and keeps it as text beside the data or fails."""
-        names = {_plain(file.uri): file.name for file in group}
-        kept = frame.where(column(BAD).isNotNull()).persist()
+        files = _by_uri(group)
+        kept = rows.frame(rows.readable(group)).where(column(BAD).isNotNull()).persist()
         try:
-            counted = {names[_plain(unquote(row[FILE]))]: row["count"] for row in kept.groupBy(FILE).count().collect()}
+            counted = {files[_plain(unquote(row[FILE]))].name: row["count"] for row in kept.groupBy(FILE).count().collect()}
             if not counted:
                 return
             self._counts.bad |= counted
             total, most = sum(self._counts.bad.values()), self._config.max_bad_records
             if self._config.bad_records is BadRecords.FAIL or (most is not None and total > most):
-                raise self._bad_records(total)
+                some = [(files[_plain(unquote(row[FILE]))], row) for row in kept.orderBy(FILE, BAD).limit(_MOST_LOOKED_AT).collect()]
+                records = [BadRecord(file.name, file.uri, row[BAD], row[REASON]) for file, row in some]
+                raise self._bad_records(total, explain(self._spark, rows, records))
             lines = kept.select(column(FILE).alias("file"), column(BAD).alias("record"))
             lines.coalesce(1).write.mode("append").json(f"{self._order.outputs[0].staging.rstrip('/')}/_bad")
         finally:
             kept.unpersist()
 
-    def _bad_records(self, total: int) -> OperatorFailed:
+    def _bad_records(self, total: int, found: Sequence[Finding]) -> OperatorFailed:
         first, *others = sorted(self._counts.bad)
         count = self._counts.bad[first]
         fits = f"1 record of {first} does not fit the schema" if count == 1 else f"{count:,} records of {first} do not fit the schema"
-        beside = f", and {total - count:,} of {len(others):,} other file{'' if len(others) == 1 else 's'}" if others else ""
+        shown = dict.fromkeys(each.sentence for each in found if each.file == first)
+        places = "".join(f"; {sentence}" for sentence in list(shown)[:_MOST_SHOWN])
+        beside = f" {total - count:,} more in {len(others):,} other file{'' if len(others) == 1 else 's'}, first {others[0]}." if others else ""
         limit = "" if self._config.max_bad_records is None else f" At most {self._config.max_bad_records:,} may be set aside."
-        return OperatorFailed(
-            "bad_records", f"{fits}{beside}.{limit} Correct them, or go on without them: `bad_records: set_aside`, up to `max_bad_records`.",
-            custom=self._custom(_State.of(self._order.state), _State.of(self._order.state), None),
-        )
+        message = f"{fits}{places}.{beside}{limit} Correct them, or go on without them: `bad_records: set_aside`, up to `max_bad_records`."
+        return OperatorFailed("bad_records", message, custom=self._unchanged())
+
+    def _unchanged(self) -> dict[str, Any]:
+        """What is noted with a failure: nothing was taken."""
+        before = _State.of(self._order.state)
+        return self._custom(before, before, None)
 
     def _name(self, content: str) -> str:
         """Names sort in the order of the batches: the one that is posted last leaves the state."""
@@ -192,15 +228,28 @@ class _Ingest:
 
     def _custom(self, before: _State, after: _State, rows: SourceRows | None) -> dict[str, Any]:
         counts = self._counts
+        rounded = {name: count for name, count in counts.rounded.items() if count}
+        unused = left_out(rows) if rows is not None else []
         told: dict[str, Any] = {
             "rows_read": counts.rows_read, "rows_taken": counts.rows_taken, "files": counts.files, "bytes": counts.bytes, "batches": counts.batches,
             "cursor_before": before.cursor, "cursor_after": after.cursor,
         }
-        if counts.bad:
-            told["bad_records"] = counts.bad
-        if rows is not None and (unused := left_out(rows)):
-            told["columns_left_out"] = unused
-        return told
+        found = {"bad_records": counts.bad, "columns_left_out": unused, "rounded": rounded, SUMMARY: self._summary(rounded, unused)}
+        return told | {name: value for name, value in found.items() if value}
+
+    def _summary(self, rounded: dict[str, int], unused: list[str]) -> list[str]:
+        """What a person who only knows the files would not expect in the table."""
+        counts, said = self._counts, list[str]()
+        if unused:
+            said.append(f"Ignored {_counted(len(unused), 'column')} that the schema does not have: {', '.join(unused[:_MOST_NAMES])}{'' if len(unused) <= _MOST_NAMES else ', …'}.")
+        for name, count in list(rounded.items())[:_MOST_NAMES]:
+            said.append(f"Rounded {_counted(count, 'value')} of {name} to the digits of its type.")
+        bad = sum(counts.bad.values())
+        if bad:
+            said.append(f"Set aside {_counted(bad, 'record')} of {_counted(len(counts.bad), 'file')} that {'does' if bad == 1 else 'do'} not fit the schema.")
+        if old := counts.rows_read - counts.rows_taken - bad:
+            said.append(f"Skipped {_counted(old, 'row')} at or before the cursor.")
+        return said
 
 
 def _groups(files: Sequence[SourceFile], size: int | None) -> list[tuple[Sequence[SourceFile], bool]]:
@@ -220,6 +269,14 @@ def _number(cursor: int | str, kind: CursorType) -> int:
     if not kind.fits(value):
         raise OperatorFailed("cursor_column_type", "The cursor column has another type than the cursor that earlier runs left behind.")
     return number_of(value)
+
+
+def _by_uri(files: Sequence[SourceFile]) -> dict[str, SourceFile]:
+    return {_plain(file.uri): file for file in files}
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _plain(uri: str) -> str:

@@ -28,18 +28,26 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from tracelake_sdk.operating import OrderOutput
 from tracelake_sdk.spark_operators import FileFormat, IngestFilesConfig
 from tracelake_spark.failures import OperatorFailed
+from tracelake_spark.jvm import infer_csv
+from tracelake_spark.operators.bad_records import type_name
 from tracelake_spark.operators.source_files import SourceFile
 from tracelake_spark.reading import exact_files, schema_of
 from tracelake_spark.scoping import column
 from tracelake_spark.storage import first_lines
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 
 BAD = "__bad_record"    # the text of a row that does not fit, else null
+REASON = "__reason"     # why it does not, where the text alone does not tell
 FILE = "__file"
+LAST_LINE = "__last_line"  # of a last value that continues over lines, else null
+_ROUNDED = "__rounded_"
+
+_MOST_DIGITS = 38
 
 Header = tuple[str, ...]
 
@@ -52,20 +60,24 @@ class SourceRows:
     config: IngestFilesConfig
     headers: Mapping[str, Header | None]   # of each CSV file by its name; None of one without a line
     schema: StructType
-    cursor: str | None
+    required: Mapping[str, str]            # columns that are never empty, each with why
+
+    @property
+    def rounded(self) -> dict[str, str]:
+        """Columns in which digits may be lost, each with the column of `frame` that says whether a row lost some."""
+        return {field.name: f"{_ROUNDED}{at}" for at, field in enumerate(self.schema.fields) if self._read_as(field.dataType) != field.dataType}
 
     def readable(self, files: Sequence[SourceFile]) -> list[SourceFile]:
         """The files that have anything in them."""
         return [file for file in files if file.size and self.headers.get(file.name, ()) is not None]
 
     def frame(self, files: Sequence[SourceFile]) -> "DataFrame":
-        """The columns of the schema, with `BAD` and `FILE`."""
-        rows = self._read(files)
-        if self.cursor is None:
-            return rows
-        # A row without a cursor is neither old nor new.
+        """The columns of the schema, with `BAD`, `REASON`, `FILE`, `LAST_LINE` and those of `rounded`."""
+        rows = self._typed(self._read(files))
+        reason = F.coalesce(*[F.when(_empty(name), F.lit(why)) for name, why in self.required.items()], F.lit(None).cast("string"))
         shown = F.to_json(F.struct(*[column(name) for name in self.schema.fieldNames()]))
-        return rows.withColumn(BAD, F.coalesce(column(BAD), F.when(column(self.cursor).isNull(), shown)))
+        known = rows.withColumn(REASON, F.when(column(BAD).isNull(), F.coalesce(column(REASON), reason)))
+        return known.withColumn(BAD, F.coalesce(column(BAD), F.when(column(REASON).isNotNull(), shown)))
 
     def _read(self, files: Sequence[SourceFile]) -> "DataFrame":
         uris = [file.uri for file in files]
@@ -73,38 +85,67 @@ class SourceRows:
         if self.config.format is FileFormat.PARQUET:
             return self._shaped(exact_files(self.spark, uris).schema(self.schema).parquet(*uris).withColumn(BAD, F.lit(None).cast("string")))
         if self.config.format is FileFormat.JSON:
-            return self._shaped(_reader(self.spark, uris).schema(StructType([*self.schema.fields, corrupt])).json(uris))
+            fields = [StructField(field.name, self._read_as(field.dataType)) for field in self.schema.fields]
+            return self._shaped(_reader(self.spark, uris).schema(StructType([*fields, corrupt])).json(uris))
         groups = _by_header(files, self.headers)
-        frames = [self._shaped(self._csv(header, [file.uri for file in group], corrupt)) for header, group in groups.items()]
+        frames = [self._shaped(self._csv(header, [file.uri for file in group], corrupt), last=header[-1]) for header, group in groups.items()]
         return reduce(lambda one, other: one.unionByName(other), frames)
 
     def _csv(self, header: Header, uris: list[str], corrupt: StructField) -> "DataFrame":
-        known = {field.name.casefold(): field for field in self.schema.fields}
+        known = {field.name.casefold(): StructField(field.name, self._read_as(field.dataType)) for field in self.schema.fields}
         # Columns that are left out are read as text, which always fits.
         fields = [known.get(name.casefold(), StructField(name, StringType())) for name in header]
         reader = _csv_options(_reader(self.spark, uris), self.config).schema(StructType([*fields, corrupt]))
         return reader.csv(uris)
 
-    def _shaped(self, rows: "DataFrame") -> "DataFrame":
+    def _shaped(self, rows: "DataFrame", last: str | None = None) -> "DataFrame":
         there = {name.casefold() for name in rows.columns}
         columns = [
-            column(field.name) if field.name.casefold() in there else F.lit(None).cast(field.dataType).alias(field.name) for field in self.schema.fields
+            column(field.name) if field.name.casefold() in there else F.lit(None).cast(self._read_as(field.dataType)).alias(field.name)
+            for field in self.schema.fields
         ]
-        return rows.select(*columns, column(BAD), F.col("_metadata.file_path").alias(FILE))
+        text = column(last).cast("string") if last is not None else F.lit(None).cast("string")
+        line = F.when(text.contains("\n"), F.element_at(F.split(F.rtrim(text, F.lit("\n")), "\n"), -1))
+        return rows.select(*columns, column(BAD), F.col("_metadata.file_path").alias(FILE), line.alias(LAST_LINE))
+
+    def _read_as(self, kind: DataType) -> DataType:
+        """Of text, a decimal with as many digits as there can be and no more of them before the point: what would be rounded away is seen."""
+        if self.config.format is FileFormat.PARQUET or not isinstance(kind, DecimalType):
+            return kind
+        return DecimalType(_MOST_DIGITS, _MOST_DIGITS - (kind.precision - kind.scale))
+
+    def _typed(self, rows: "DataFrame") -> "DataFrame":
+        """Values under their declared types, and which of them lost digits on the way."""
+        named = self.rounded
+        if not named:
+            return rows.withColumn(REASON, F.lit(None).cast("string"))
+        kinds = {field.name: field.dataType for field in self.schema.fields if field.name in named}
+        exact = {name: column(name) for name in named}
+        typed = {name: value.try_cast(kinds[name]) for name, value in exact.items()}
+        too_large = F.coalesce(
+            *[F.when(exact[name].isNotNull() & typed[name].isNull(), F.lit(f"column {name} is not a valid {type_name(kinds[name])}")) for name in named],
+            F.lit(None).cast("string"),
+        )
+        flags = {flag: F.coalesce(exact[name] != typed[name], F.lit(False)) for name, flag in named.items()}
+        return rows.withColumns({**flags, REASON: too_large, **typed})
+
+
+def _empty(name: str) -> "Column":
+    return column(name).isNull() | (column(name).cast("string") == "")
 
 
 def source_rows(
-    spark: "SparkSession", config: IngestFilesConfig, files: Sequence[SourceFile], table_schema: dict[str, Any] | None, earlier: dict[str, Any] | None
+    spark: "SparkSession", config: IngestFilesConfig, files: Sequence[SourceFile], output: OrderOutput, earlier: dict[str, Any] | None
 ) -> SourceRows:
     """Settles the schema of a run: the given one, else the table's, then what an earlier part of the work settled, then what the files show."""
     files = [file for file in files if file.size]
     if not files:
-        return SourceRows(spark, config, {}, StructType([]), None)
+        return SourceRows(spark, config, {}, StructType([]), {})
     headers = _headers(spark, config, files)
     if config.columns is not None:
         schema = _given(config.columns)
     else:
-        known = [*schema_of(table_schema).fields] if table_schema else []
+        known = [*schema_of(output.table_schema).fields] if output.table_schema else []
         _add(known, schema_of(earlier).fields if earlier else [])
         if config.format is not FileFormat.CSV or any(_unknown(header, known) for header in headers.values()):
             _add(known, _shown(spark, config, files, headers).fields)
@@ -112,7 +153,15 @@ def source_rows(
     if config.format is FileFormat.CSV and not config.header:
         headers = {name: tuple(schema.fieldNames()) for name in headers}
     _check_headers(headers, schema)
-    return SourceRows(spark, config, headers, schema, config.cursor_column)
+    required = {name: why for name, why in _required(config, output).items() if name in schema.fieldNames()}
+    return SourceRows(spark, config, headers, schema, required)
+
+
+def _required(config: IngestFilesConfig, output: OrderOutput) -> dict[str, str]:
+    """A row without a cursor is neither old nor new, and one without a partition has no place."""
+    required = {output.partition_by.column: "the table is partitioned by it"} if output.partition_by else {}
+    required |= {config.cursor_column: "it is the cursor"} if config.cursor_column else {}
+    return {name: f"column {name} is empty, and {why}" for name, why in required.items()}
 
 
 def left_out(rows: SourceRows) -> list[str]:
@@ -176,7 +225,7 @@ def _reader(spark: "SparkSession", uris: Sequence[str]) -> "DataFrameReader":
 
 def _csv_options(reader: "DataFrameReader", config: IngestFilesConfig) -> "DataFrameReader":
     # A quote inside quotes is written twice, as everywhere but in Spark; unread columns count too when a line is judged.
-    return reader.option("sep", config.delimiter).option("header", config.header).option("escape", '"').option("columnPruning", "false")
+    return reader.option("sep", config.delimiter).option("header", config.header).option("escape", '"').option("columnPruning", "false").option("multiLine", config.multiline)
 
 
 def _shown(spark: "SparkSession", config: IngestFilesConfig, files: Sequence[SourceFile], headers: Mapping[str, Header | None]) -> StructType:
@@ -189,11 +238,19 @@ def _shown(spark: "SparkSession", config: IngestFilesConfig, files: Sequence[Sou
     merged: dict[str, StructField] = {}
     for header, group in _by_header(files, headers).items():
         group_uris = [file.uri for file in group]
-        inferred = _wide(_csv_options(_reader(spark, group_uris), config).option("inferSchema", "true").csv(group_uris).schema)
+        inferred = _wide(_inferred(spark, config, header, group_uris))
         for name, field in zip(header, inferred.fields, strict=False):
             other = merged.get(name.casefold())
             merged[name.casefold()] = StructField(name, field.dataType if other is None else _wider(other.dataType, field.dataType))
     return StructType(list(merged.values()))
+
+
+def _inferred(spark: "SparkSession", config: IngestFilesConfig, header: Header, uris: list[str]) -> StructType:
+    """The types that Spark sees in the values, by their place. It is given records, not files: looking at files by itself it takes a name for a pattern."""
+    texts = _csv_options(_reader(spark, uris), config).schema(StructType([StructField(name, StringType()) for name in header])).csv(uris)
+    records = texts.select(F.to_csv(F.struct(*[column(name) for name in header]), {"sep": config.delimiter, "escape": '"'}))
+    reader = spark.read.option("sep", config.delimiter).option("escape", '"').option("inferSchema", "true")
+    return infer_csv(spark, reader, records)
 
 
 def _wider(one: DataType, other: DataType) -> DataType:

@@ -1,0 +1,152 @@
+"""Bad records: in which line of its file a record that does not fit is, and at which column it fails; never what it says."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import DataType, StructField, StructType
+
+from tracelake_sdk.spark_operators import FileFormat, IngestFilesConfig
+from tracelake_spark.reading import exact_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+_BAD = "__bad"
+_MOST_COLUMNS = 200  # of a record are tried one by one
+
+
+@dataclass(frozen=True)
+class BadRecord:
+    """One record that does not fit."""
+
+    file: str          # the name people know it by
+    uri: str
+    text: str          # as it is in the file, or what was read of it
+    reason: str | None  # known already; None: its text tells
+
+
+@dataclass(frozen=True)
+class Finding:
+    file: str
+    line: int | None   # None: not found again, because what was read is not the text of the file
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        return self.reason if self.line is None else f"line {self.line}: {self.reason}"
+
+
+class Reading(Protocol):
+    """How the files were read."""
+
+    @property
+    def config(self) -> IngestFilesConfig: ...
+
+    @property
+    def schema(self) -> StructType: ...
+
+    @property
+    def headers(self) -> Mapping[str, Sequence[str] | None]:
+        """Of CSV files, by their names."""
+        ...
+
+
+def explain(spark: "SparkSession", reading: Reading, records: Sequence[BadRecord]) -> list[Finding]:
+    """Where some bad records are and what is wrong with each, in the order of files and lines."""
+    lines = _line_numbers(spark, records)
+    found = [
+        Finding(record.file, lines.get((record.uri, _first_line(record.text))), record.reason or _reason(spark, reading, record)) for record in records
+    ]
+    return sorted(found, key=lambda each: (each.file, each.line is None, each.line or 0))
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.splitlines()), "")
+
+
+def _line_numbers(spark: "SparkSession", records: Sequence[BadRecord]) -> dict[tuple[str, str], int]:
+    """By file and first line of the record: the first line of the file that reads like it."""
+    wanted: dict[str, set[str]] = {}
+    for record in records:
+        if record.reason is None:
+            wanted.setdefault(record.uri, set()).add(_first_line(record.text))
+    return {(uri, text): number for uri, texts in wanted.items() for text, number in _lines_of(spark, uri, texts).items()}
+
+
+def _lines_of(spark: "SparkSession", uri: str, texts: set[str]) -> dict[str, int]:
+    """A file is read in blocks side by side, so a line's number is its place in its block behind the lines of the blocks before."""
+    lines = exact_files(spark, [uri]).text(uri).select("value", F.monotonically_increasing_id().alias("id"), F.col("_metadata.file_block_start").alias("block"))
+    blocks = lines.groupBy("block").agg(F.min("id").alias("first"), F.count("*").alias("lines")).orderBy("block").collect()
+    hits = lines.where(F.col("value").isin(sorted(texts))).groupBy("value").agg(F.min_by(F.struct("block", "id"), F.struct("block", "id")).alias("at")).collect()
+    return {hit["value"]: _number(hit["at"]["block"], hit["at"]["id"], blocks) for hit in hits}
+
+
+def _number(block: int, id: int, blocks: list[Any]) -> int:
+    before = sum(each["lines"] for each in blocks if each["block"] < block)
+    first = next(each["first"] for each in blocks if each["block"] == block)
+    return int(before + id - first + 1)
+
+
+def _reason(spark: "SparkSession", reading: Reading, record: BadRecord) -> str:
+    if reading.config.format is FileFormat.JSON:
+        return _reason_of_json(spark, reading.schema, record.text)
+    return _reason_of_csv(spark, reading, reading.headers.get(record.file) or (), record.text)
+
+
+def _reason_of_csv(spark: "SparkSession", reading: Reading, header: Sequence[str], text: str) -> str:
+    delimiter = reading.config.delimiter
+    values = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
+    if len(values) != len(header):
+        hint = "; a quoted value that continues on the next line needs `multiline: true`" if text.count('"') % 2 and not reading.config.multiline else ""
+        return f"it has {_counted(len(values), 'value')} for {_counted(len(header), 'column')}{hint}"
+    known = {field.name.casefold(): field for field in reading.schema.fields}
+    options = _OPTIONS | {"sep": delimiter, "escape": '"'}
+    here = [(known[name.casefold()], value) for name, value in zip(header, values, strict=True) if name.casefold() in known]
+    return _first_misfit(spark, [(field, F.from_csv(F.lit(_quoted(value, delimiter)), _one(field), options)) for field, value in here])
+
+
+def _quoted(value: str, delimiter: str) -> str:
+    """Only where it must be: an empty value in quotes is another one than none."""
+    return '"' + value.replace('"', '""') + '"' if any(mark in value for mark in ('"', delimiter, "\n", "\r")) else value
+
+
+def _reason_of_json(spark: "SparkSession", schema: StructType, text: str) -> str:
+    try:
+        record = json.loads(text)
+    except ValueError:
+        return "it is not valid JSON"
+    if not isinstance(record, dict):
+        return "it is not a JSON object"
+    tried = [(field, F.from_json(F.lit(json.dumps({field.name: record[field.name]})), _one(field), _OPTIONS)) for field in schema.fields if field.name in record]
+    return _first_misfit(spark, tried)
+
+
+_OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD}
+
+
+def _one(field: StructField) -> str:
+    return f"`{field.name.replace('`', '``')}` {field.dataType.simpleString()}, `{_BAD}` STRING"
+
+
+def _first_misfit(spark: "SparkSession", tried: "list[tuple[StructField, Column]]") -> str:
+    tried = tried[:_MOST_COLUMNS]
+    if tried:
+        row = spark.range(1).select(*[parsed.getField(_BAD).isNotNull().alias(f"c{at}") for at, (_, parsed) in enumerate(tried)]).head()
+        for (field, _), misfit in zip(tried, row or (), strict=False):
+            if misfit:
+                return f"column {field.name} is not a valid {type_name(field.dataType)}"
+    return "it does not fit the schema"
+
+
+def type_name(kind: DataType) -> str:
+    """A type as people write it in a `schema`."""
+    return kind.simpleString().upper()
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
