@@ -266,16 +266,16 @@ def test_a_run_says_what_ingest_changed(landing: Landing, name: str, text: str) 
     kind = name.rsplit(".", 1)[1]
     first = landing.take({"format": kind, "schema": "id INT, n DECIMAL(5,2)", "cursor_column": "id"}, state={"files": {}, "cursor": 1})
     said = ["Ignored 1 column that the schema does not have: more."] if kind == "csv" else []
-    assert first.custom["summary"] == [*said, "Skipped 2 rows at or before the cursor."]
+    assert first.summary == [*said, "Skipped 2 rows at or before the cursor."]
     second = landing.take({"format": kind, "schema": "id INT, n DECIMAL(5,2)"})
     assert [str(row["n"]) for row in landing.rows(second)] == ["0.10", "1.01", "2.50", "None"]
-    assert second.custom["summary"] == [*said, "Rounded 1 value of n to the digits of its type."]
+    assert second.summary == [*said, "Rounded 1 value of n to the digits of its type."]
     assert second.custom["rounded"] == {"n": 1}
 
 
 def test_a_run_that_changes_nothing_has_nothing_to_say(landing: Landing) -> None:
     landing.put("a.csv", "id,n\n1,1.00\n")
-    assert "summary" not in landing.take({"schema": "id INT, n DECIMAL(5,2)"}).custom
+    assert landing.take({"schema": "id INT, n DECIMAL(5,2)"}).summary == []
 
 
 def test_files_that_are_gone_are_forgotten(landing: Landing) -> None:

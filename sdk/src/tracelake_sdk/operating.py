@@ -13,9 +13,7 @@ from tracelake_sdk.dags import PartitionSpec
 from tracelake_sdk.deferred import Deferred
 from tracelake_sdk.events import EventKind
 from tracelake_sdk.scopes import Scope
-from tracelake_sdk.tasks import OperatorError, TriggerKind
-
-SUMMARY = "summary"  # in an outcome's `custom`: sentences for people about what the operator changed or left out; without values of rows
+from tracelake_sdk.tasks import OperatorError, Summary, TriggerKind
 
 
 class _File(Deferred):
@@ -87,3 +85,4 @@ class OperatorOutcome(_File):
     outputs: list[OutputStaged] = Field(default_factory=list)
     state: dict[str, Any] | None = None
     custom: dict[str, Any] = Field(default_factory=dict)
+    summary: Summary = Field(default_factory=list)

@@ -5,7 +5,7 @@ Fence and tokens travel beside the payload in the claim's answer, never inside i
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import ConfigDict, Field
@@ -233,6 +233,10 @@ class OperatorError(_Wire):
     retry: bool = True
 
 
+# For people: what an attempt changed or left out of what it was given. Counts and names, never values of rows.
+Summary = Annotated[list[Annotated[str, Field(min_length=1, max_length=500)]], Field(max_length=50)]
+
+
 class Completion(_Wire):
     """One attempt's report."""
 
@@ -242,6 +246,7 @@ class Completion(_Wire):
     events: list[EventDraft] = Field(default_factory=list, max_length=MAX_EVENTS)
     state: dict[str, Any] | None = None  # the operator's new state; None leaves it as it is
     custom: dict[str, Any] = Field(default_factory=dict)
+    summary: Summary = Field(default_factory=list)
     base: int | None = None              # the place that the outputs were measured against
     outputs: list[OutputMeasured] = Field(default_factory=list, max_length=100)
     posted: list[UUID] = Field(default_factory=list, max_length=MAX_EVENTS)  # every batch that was posted for this task
@@ -357,6 +362,7 @@ class Attempt(Deferred):
     outcome: AttemptOutcome | None
     error_class: str | None
     error_message: str | None
+    summary: list[str] = Field(default_factory=list)
 
 
 class Task(Deferred):

@@ -258,3 +258,10 @@ def test_every_attempt_has_exactly_one_run_row(desk: Desk):
             desk.complete(succeeded(task, events=told(1)), now=now)
     rows = desk.query("SELECT run_id, status FROM run_history ORDER BY attempt")
     assert rows == [(f"{task.fence.task_id}:{n}", status) for n, status in ((1, "FAILED"), (2, "FAILED"), (3, "FAILED"), (4, "SUCCESS"))]
+
+
+def test_what_an_attempt_says_of_its_work_is_kept_with_it(desk: Desk):
+    task = one_running(desk)
+    desk.complete(succeeded(task).model_copy(update={"summary": ["Left out 2 rows."]}))
+    shown = desk.services.asking.task(desk.admin, task.fence.task_id)
+    assert [attempt.summary for attempt in shown.attempts] == [["Left out 2 rows."]]

@@ -74,6 +74,9 @@ def show_task(id: UUID, *, as_json: bool) -> None:
             for attempt in task.attempts
         ],
     )
+    for attempt in task.attempts[-1:]:
+        for sentence in attempt.summary:
+            say(sentence)
 
 
 def cancel_task(id: UUID, *, dry_run: bool, as_json: bool) -> None:
@@ -165,6 +168,8 @@ def _print_run(client: Client, task: Task) -> None:
         told = len(list(client.iterate_events(producer=task.id)))
         say(f"It took {counted(task.attempt, 'attempt')} and told {counted(told, 'event')}.")
         for attempt in task.attempts[-1:]:
+            for sentence in attempt.summary:
+                say(sentence)
             if attempt.error_class:
                 say(f"{attempt.error_class}: {attempt.error_message}")
     say(f"  {again('task', 'show', str(task.id))}")

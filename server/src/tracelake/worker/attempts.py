@@ -75,6 +75,7 @@ class AttemptRun:
         self._deadline: float = equipment.clock() + task.payload.job.timeout_seconds
         self._poster: BatchPoster | None = None
         self._measurement: Measurement | None = None
+        self._said: list[str] = []  # by the operator, for people
         self._progress_at: float = float("-inf")
         self._pause: float = _FIRST_WAIT / 2
         self._log: Any = _log.bind(task_id=str(task.fence.task_id), attempt=task.fence.attempt)
@@ -170,9 +171,10 @@ class AttemptRun:
 
     def _succeeded(self, outcome: OperatorOutcome) -> Completion:
         measured = self._measure()
+        self._said = outcome.summary
         return Completion(
             fence=self._fence, outcome=Outcome.SUCCEEDED, state=outcome.state, custom=outcome.custom, base=self._task.payload.base,
-            outputs=measured.outputs, posted=self._posted(),
+            outputs=measured.outputs, posted=self._posted(), summary=[*self._said, *measured.summary],
         )  # fmt: skip
 
     def _measure(self) -> Measurement:
@@ -236,7 +238,8 @@ class AttemptRun:
         self._measurement = self._measurement.moved(answer.moved)
         self._measurement = self._measure().missing(answer.measure)
         measured = self._measure()
-        return report.model_copy(update={"outputs": measured.outputs, "base": report.base if answer.base is None else answer.base})
+        base = report.base if answer.base is None else answer.base
+        return report.model_copy(update={"outputs": measured.outputs, "base": base, "summary": [*self._said, *measured.summary]})
 
     def _waited(self, report: Completion) -> Completion | None:
         self._on_wait()

@@ -56,6 +56,12 @@ class Measurement:
         return [self.found[output.index] for output in self.asked]
 
     @property
+    def summary(self) -> list[str]:
+        """What measuring left out of the outputs, for people."""
+        left_out = ((found.duplicates, ", ".join(output.unique_key)) for output in self.asked if (found := self.found[output.index]).duplicates)
+        return [f"Left out {rows:,} row{'' if rows == 1 else 's'} whose {key} is in the table already or comes twice." for rows, key in left_out]
+
+    @property
     def complete(self) -> bool:
         """Whether nothing is due."""
         return not self.due

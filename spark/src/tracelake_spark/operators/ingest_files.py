@@ -19,7 +19,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from tracelake_sdk.cursors import CursorType
 from tracelake_sdk.dags import UpdateStrategy
-from tracelake_sdk.operating import SUMMARY, BatchReady, OperatorOutcome, Order, OutputStaged
+from tracelake_sdk.operating import BatchReady, OperatorOutcome, Order, OutputStaged
 from tracelake_sdk.scopes import Cursor, spell_cursor
 from tracelake_sdk.spark_operators import BadRecords, IngestFilesConfig
 from tracelake_spark.failures import OperatorFailed
@@ -121,7 +121,9 @@ class _Ingest:
                 self._tell.progress((at + 1) / len(groups), f"{self._counts.files} of {len(files)} files")
         after = state.finished(listed)
         changed = files or after != before
-        return OperatorOutcome(outputs=[staged], state=after.wire() if changed else self._order.state, custom=self._custom(before, after, rows))
+        return OperatorOutcome(
+            outputs=[staged], state=after.wire() if changed else self._order.state, custom=self._custom(before, after, rows), summary=self._summary(rows)
+        )
 
     def _take(self, rows: SourceRows, group: Sequence[SourceFile], state: _State) -> tuple[OutputStaged, _State]:
         """Stages the rows of some files, and says what the operator remembers once they are taken."""
@@ -150,7 +152,9 @@ class _Ingest:
         observed = observation.get
         self._counts.rows_read += observed["rows"]
         self._counts.rows_taken += observed["taken"]
-        self._counts.rounded = {name: self._counts.rounded.get(name, 0) + observed[flag] for name, flag in rows.rounded.items()}
+        for name, flag in rows.rounded.items():
+            if observed[flag]:
+                self._counts.rounded[name] = self._counts.rounded.get(name, 0) + observed[flag]
         if observed["continued"]:
             self._check_quotes(frame, group)
         if observed["bad"]:
@@ -228,21 +232,20 @@ class _Ingest:
 
     def _custom(self, before: _State, after: _State, rows: SourceRows | None) -> dict[str, Any]:
         counts = self._counts
-        rounded = {name: count for name, count in counts.rounded.items() if count}
-        unused = left_out(rows) if rows is not None else []
         told: dict[str, Any] = {
             "rows_read": counts.rows_read, "rows_taken": counts.rows_taken, "files": counts.files, "bytes": counts.bytes, "batches": counts.batches,
             "cursor_before": before.cursor, "cursor_after": after.cursor,
         }
-        found = {"bad_records": counts.bad, "columns_left_out": unused, "rounded": rounded, SUMMARY: self._summary(rounded, unused)}
+        found = {"bad_records": counts.bad, "columns_left_out": left_out(rows) if rows is not None else [], "rounded": counts.rounded}
         return told | {name: value for name, value in found.items() if value}
 
-    def _summary(self, rounded: dict[str, int], unused: list[str]) -> list[str]:
+    def _summary(self, rows: SourceRows | None) -> list[str]:
         """What a person who only knows the files would not expect in the table."""
         counts, said = self._counts, list[str]()
+        unused = left_out(rows) if rows is not None else []
         if unused:
             said.append(f"Ignored {_counted(len(unused), 'column')} that the schema does not have: {', '.join(unused[:_MOST_NAMES])}{'' if len(unused) <= _MOST_NAMES else ', …'}.")
-        for name, count in list(rounded.items())[:_MOST_NAMES]:
+        for name, count in list(counts.rounded.items())[:_MOST_NAMES]:
             said.append(f"Rounded {_counted(count, 'value')} of {name} to the digits of its type.")
         bad = sum(counts.bad.values())
         if bad:

@@ -241,7 +241,7 @@ class _Case:
     def ended(self) -> EndedAttempt:
         if self.task is None or self.verdict.ending is None:
             raise AssertionError("only a case with an ending ends an attempt")
-        return EndedAttempt(self.task, self.report.fence.attempt, self.verdict.ending, self.body, self.answer())
+        return EndedAttempt(self.task, self.report.fence.attempt, self.verdict.ending, self.body, self.answer(), self.report.summary)
 
     def _succeeds(self) -> bool:
         return self.verdict.ending is not None and self.verdict.ending.state is TaskState.COMPLETED

@@ -1,5 +1,6 @@
 """Rows of the task tables, as stores hand them out and take them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -171,6 +172,7 @@ class EndedAttempt:
     ending: Ending
     body_sha256: bytes | None = None
     answer: CompletionAnswer | None = None
+    summary: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,7 @@ class AttemptView:
     outcome: str | None
     error_class: str | None
     error_message: str | None
+    summary: list[str]
 
 
 @dataclass(frozen=True)

@@ -148,11 +148,12 @@ WHERE task.id = moved.id
 -- name: end_attempts
 UPDATE task_attempt
 SET ended_at = coalesce(%(now)s::timestamptz, now()),
-    outcome = done.outcome, error_class = done.error_class, error_message = done.error_message, body_sha256 = done.body_sha256, result = done.result
+    outcome = done.outcome, error_class = done.error_class, error_message = done.error_message, body_sha256 = done.body_sha256, result = done.result,
+    summary = done.summary
 FROM unnest(
     %(tasks)s::uuid[], %(attempts)s::integer[], %(outcomes)s::attempt_outcome[], %(error_classes)s::text[], %(error_messages)s::text[],
-    %(bodies)s::bytea[], %(results)s::jsonb[]
-) AS done (task_id, attempt, outcome, error_class, error_message, body_sha256, result)
+    %(bodies)s::bytea[], %(results)s::jsonb[], %(summaries)s::jsonb[]
+) AS done (task_id, attempt, outcome, error_class, error_message, body_sha256, result, summary)
 WHERE task_attempt.task_id = done.task_id AND task_attempt.attempt = done.attempt
 
 -- name: heartbeat
@@ -234,7 +235,7 @@ WHERE task.org_id = %(org)s
 ORDER BY task.id DESC LIMIT %(limit)s
 
 -- name: attempts_of_task
-SELECT attempt, worker, started_at, last_heartbeat_at, timed_out_at, ended_at, outcome, error_class, error_message
+SELECT attempt, worker, started_at, last_heartbeat_at, timed_out_at, ended_at, outcome, error_class, error_message, summary
 FROM task_attempt WHERE task_id = %(task)s ORDER BY attempt
 
 -- name: for_payload
