@@ -1269,6 +1269,7 @@ CREATE TABLE public.task_attempt (
     scopes jsonb,
     rebases integer DEFAULT 0 NOT NULL,
     swept_at timestamp with time zone,
+    summary jsonb DEFAULT '[]'::jsonb NOT NULL,
     CONSTRAINT ended_means_an_outcome CHECK (((ended_at IS NULL) = (outcome IS NULL))),
     CONSTRAINT taken_means_answered CHECK (((body_sha256 IS NULL) = (result IS NULL)))
 );
