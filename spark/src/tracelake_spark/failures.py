@@ -1,7 +1,8 @@
-"""Failures of operators: what became of a task, said without a row of data and without a word of SQL."""
+"""Failures of operators: what became of a task, said without a value of any row."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
@@ -19,7 +20,11 @@ _NAMES = frozenset({
     "referenceNames", "relationName", "requiredType", "routineName", "sourceType", "targetType", "tableName", "actualNum", "expectedNum", "paramIndex",
 })
 _NAME = re.compile(r"[\w`\"., <>()\[\]-]{1,300}")
+_URI = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*:/[^\s'\"`,;)\]]+")
 _MEMORY = "java.lang.OutOfMemoryError"
+# Classes of SQLSTATE that blame the statement or the data: unsupported, cardinality, data, constraint, syntax and names, limits, raised by the statement.
+_LASTING = frozenset({"0A", "21", "22", "23", "42", "54", "P0"})
+_PASSING = frozenset({"PATH_NOT_FOUND"})  # a file that was there when the work began
 
 
 class OperatorFailed(Exception):
@@ -54,9 +59,8 @@ def operator_error(spark: "SparkSession", error: BaseException) -> OperatorError
     try:
         if ran_out_of_memory(error):
             return OperatorError(error_class="out_of_memory", message="Spark ran out of memory; give the worker's Spark host more, or the task less to do at once.")
-        if said := spark_sentence(spark, error):
-            condition, sentence = said
-            return OperatorError(error_class=condition, message=sentence)
+        if said := spark_condition(spark, error):
+            return OperatorError(error_class=said.name, message=said.sentence(), retry=not said.is_lasting)
     except (Py4JError, OSError):  # Java cannot be asked any more
         return spark_died()
     if isinstance(error, Py4JNetworkError):
@@ -69,20 +73,70 @@ def spark_died() -> OperatorError:
     return OperatorError(error_class="spark_died", message="Spark's Java process ended while the task ran; the next attempt gets a new one.")
 
 
-def spark_sentence(spark: "SparkSession", error: BaseException) -> tuple[str, str] | None:
-    """The innermost condition that Spark names, and its sentence with names and types filled in, the rest as `…`."""
+@dataclass(frozen=True)
+class SparkPlace:
+    """A part of a statement that Spark blames."""
+
+    line: int
+    column: int          # from 1
+    fragment: str = ""
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class SparkCondition:
+    """What Spark itself says of a failure."""
+
+    name: str
+    sql_state: str
+    template: str
+    parameters: dict[str, str]
+    blamed: SparkPlace | None
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether the same work over the same data fails again."""
+        return self.sql_state[:2] in _LASTING and self.name not in _PASSING
+
+    def place(self, statement: str | None = None) -> str:
+        """Where in a statement; with the expression that failed while it ran, if it is of this statement."""
+        if self.blamed is None or statement not in (None, self.blamed.statement):
+            return ""
+        where = f", line {self.blamed.line}, column {self.blamed.column}"
+        return where if statement is None else f"{where}, in `{' '.join(self.blamed.fragment.split())[:300]}`"
+
+    def sentence(self) -> str:
+        """With names and types; the rest, which may be a value of a row, as `…`."""
+        return self._filled(_name_or_gap)
+
+    def whole_sentence(self) -> str:
+        """With every word of Spark's: for what failed before a row was read. Places in storage are left out."""
+        return self._filled(lambda _parameter, value: _URI.sub("…", value))
+
+    def _filled(self, shown: Callable[[str, str], str]) -> str:
+        return " ".join(re.sub(r"<(\w+)>", lambda found: shown(found[1], self.parameters.get(found[1], "")), self.template).split())[:1500]
+
+
+def spark_condition(spark: "SparkSession", error: BaseException) -> SparkCondition | None:
+    """The innermost condition that Spark names."""
     throwable = java_class(spark, "java.lang.Class").forName("org.apache.spark.SparkThrowable")
-    told: tuple[str, dict[str, str]] | None = None
-    for java in java_failures(error):
-        if throwable.isInstance(java) and java.getCondition() is not None:
-            told = java.getCondition(), dict(java.getMessageParameters())
-    if told is None:
+    named = [java for java in java_failures(error) if throwable.isInstance(java) and java.getCondition() is not None]
+    if not named:
         return None
-    condition, parameters = told
-    template: str = java_class(spark, "org.apache.spark.SparkThrowableHelper").errorReader().getMessageTemplate(condition)
-    return condition, " ".join(re.sub(r"<(\w+)>", lambda found: _shown(found[1], parameters), template).split())[:2000]
+    java = named[-1]
+    template: str = java_class(spark, "org.apache.spark.SparkThrowableHelper").errorReader().getMessageTemplate(java.getCondition())
+    return SparkCondition(java.getCondition(), java.getSqlState() or "", template, dict(java.getMessageParameters()), _blamed(spark, java))
 
 
-def _shown(parameter: str, parameters: dict[str, str]) -> str:
-    value = parameters.get(parameter, "")
+def _blamed(spark: "SparkSession", java: Any) -> SparkPlace | None:
+    for context in java.getQueryContext():
+        if context.contextType().toString() == "SQL" and context.line().isDefined() and context.startPosition().isDefined() and context.sqlText().isDefined():
+            return SparkPlace(context.line().get(), context.startPosition().get() + 1, context.fragment(), context.sqlText().get())
+    # The parser says where it stopped, and no more.
+    if java_class(spark, "java.lang.Class").forName("org.apache.spark.sql.AnalysisException").isInstance(java) and java.line().isDefined() and java.startPosition().isDefined():
+        return SparkPlace(java.line().get(), java.startPosition().get() + 1)
+    return None
+
+
+def _name_or_gap(parameter: str, value: str) -> str:
     return value if parameter in _NAMES and _NAME.fullmatch(value) else "…"

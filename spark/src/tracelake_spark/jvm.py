@@ -14,6 +14,12 @@ def jvm_of(spark: "SparkSession") -> Any:
     return inner._jvm
 
 
+def gateway_of(spark: "SparkSession") -> Any:
+    """The connection to the JVM; a process has one at a time."""
+    inner: Any = spark.sparkContext
+    return inner._gateway
+
+
 def java_class(spark: "SparkSession", name: str) -> Any:
     """A class by its whole name: one question to Java, where `jvm.org.apache…` asks at every dot."""
     return getattr(jvm_of(spark), name)
@@ -30,6 +36,25 @@ def session_state(spark: "SparkSession") -> Any:
     return inner._jsparkSession.sessionState()
 
 
+def parsed_plan(spark: "SparkSession", statement: str) -> Any:
+    """What a statement says, by Spark's own parser; nothing is looked up and nothing runs."""
+    return session_state(spark).sqlParser().parsePlan(statement)
+
+
+def analyzed_plan(spark: "SparkSession", plan: Any) -> Any:
+    """A parsed plan with its names resolved and its types checked; nothing runs but what Spark evaluates to know a plan: constants of VALUES, of range() and the like."""
+    skip = java_class(spark, "org.apache.spark.sql.execution.CommandExecutionMode").SKIP()
+    return session_state(spark).executePlan(plan, skip).analyzed()
+
+
+def frame_of(spark: "SparkSession", plan: Any) -> "DataFrame":
+    """The frame of an analyzed plan. A plan that holds a command would run it here."""
+    from pyspark.sql import DataFrame  # noqa: PLC0415
+
+    inner: Any = spark
+    return DataFrame(java_class(spark, "org.apache.spark.sql.classic.Dataset").ofRows(inner._jsparkSession, plan), spark)
+
+
 def execution_of(frame: "DataFrame") -> Any:
     inner: Any = frame
     return inner._jdf.queryExecution()
@@ -37,8 +62,7 @@ def execution_of(frame: "DataFrame") -> Any:
 
 def java_process(spark: "SparkSession") -> Any:
     """The JVM as a child of this process, a Popen."""
-    inner: Any = spark.sparkContext
-    return inner._gateway.proc
+    return gateway_of(spark).proc
 
 
 def estimated_bytes(frame: "DataFrame") -> int:

@@ -29,5 +29,5 @@ def _value(name: str, variables: Mapping[str, str]) -> str:
         return variables[name]
     except KeyError:
         message = f"The config names the variable {name!r}, which this worker's settings lack; declare it under `vars` in its tracelake.yaml."
-        # Another worker may have it, and this one after its next start.
-        raise OperatorFailed("variable_missing", message, retry=True) from None
+        # Settings change by a restart, not between two attempts.
+        raise OperatorFailed("variable_missing", message, retry=False) from None

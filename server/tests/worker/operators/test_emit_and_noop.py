@@ -66,4 +66,4 @@ def test_the_worker_runs_exactly_the_dispatchers_operators_that_a_dag_file_may_n
 def test_an_unknown_operator_is_left_to_another_worker():
     with pytest.raises(OperatorFailed) as caught:
         operator_for(payload("newer", {}), OPERATOR_FUNCTIONS)
-    assert (caught.value.error_class, caught.value.retry) == ("operator_unknown", True)
+    assert (caught.value.error_class, caught.value.retry) == ("operator_unknown", False)
