@@ -150,11 +150,20 @@ def test_a_task_finds_nothing_of_the_one_before(host: HostProcess) -> None:
         assert "TABLE_OR_VIEW_NOT_FOUND" in error.message
 
 
-def test_a_failing_query_leaves_no_word_of_itself_in_the_log(host: HostProcess) -> None:
-    host.run("failing", "SELECT cast(concat('a secret', id) AS INT) AS n FROM range(3)")
-    error = host.done("failing").error
+@pytest.mark.parametrize(
+    ("name", "query", "error_class"),
+    [
+        ("failing", "SELECT cast(concat('a secret', id) AS INT) AS n FROM range(3)", "sql_failed"),
+        ("unreadable", "SELECT 'a secret' FRM range(3) WHERE", "sql_invalid"),
+        ("unknown-column", "SELECT a_secret FROM range(3)", "sql_invalid"),
+        ("refused", "INSERT OVERWRITE DIRECTORY '/a/secret' USING csv SELECT 1", "sql_refused"),
+    ],
+)
+def test_a_query_that_fails_leaves_no_word_of_itself_in_the_log(host: HostProcess, name: str, query: str, error_class: str) -> None:
+    host.run(name, query)
+    error = host.done(name).error
     assert error is not None
-    assert error.error_class == "sql_failed"
+    assert (error.error_class, error.retry) == (error_class, False)
     assert host.errors.read_text() == ""
 
 

@@ -18,4 +18,4 @@ def test_a_filled_value_is_not_filled_again():
 def test_a_missing_variable_is_named():
     with pytest.raises(OperatorFailed, match="'day'") as caught:
         fill({"a": ["${day}"]}, {"root": "/lake"})
-    assert (caught.value.error_class, caught.value.retry) == ("variable_missing", True)
+    assert (caught.value.error_class, caught.value.retry) == ("variable_missing", False)
