@@ -55,7 +55,6 @@ def shop(database: StateDatabase, tmp_path: Path) -> Iterator[Processes]:
         yield processes
 
 
-@pytest.mark.proves("T3.7")
 def test_sql_that_overwrites_a_folder_is_refused_at_the_first_attempt_and_the_folder_stays(shop: Processes, tmp_path: Path):
     precious, landing = tmp_path / "precious", tmp_path / "landing" / "orders"
     for folder in (precious, landing):
