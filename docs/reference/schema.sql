@@ -1608,6 +1608,8 @@ CREATE INDEX data_version_of_table ON public.data_version USING btree (dataset_v
 
 CREATE INDEX dataset_event_of_dataset ON public.dataset_event USING btree (dataset_id, id);
 
+CREATE INDEX dataset_event_of_producer ON public.dataset_event USING btree (producer_task_id);
+
 CREATE INDEX dataset_snapshot_of_dataset ON public.dataset_snapshot USING btree (dataset_id);
 
 CREATE INDEX delta_commit_to_put ON public.delta_commit USING btree (generation_id, first_place) WHERE (recorded_at IS NULL);
@@ -1657,6 +1659,8 @@ CREATE INDEX role_member_of_user ON public.role_member USING btree (user_id);
 CREATE INDEX run_history_in_order ON public.run_history USING btree (xid, seq);
 
 CREATE INDEX run_history_of_generation ON public.run_history USING btree (generation_id, seq);
+
+CREATE INDEX scope_state_by_place ON public.scope_state USING btree (dataset_version_id, place);
 
 CREATE INDEX task_attempt_of_claim ON public.task_attempt USING btree (claim_sha256);
 

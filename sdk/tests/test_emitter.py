@@ -429,3 +429,29 @@ def test_a_disk_that_cannot_be_written_while_something_is_set_aside_is_waited_fo
     assert repository.rows() == [1]
     assert len(set_aside(tmp_path)) == 1
     emitter.close(LONG)
+
+
+def test_closing_says_what_was_refused_and_where_to_look(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    emitter = Emitter(MemoryRepository(), tmp_path)
+    for record in (_record(1), _poisoned(), _poisoned()):
+        emitter.emit(record, CONTEXT)
+    assert emitter.flush(LONG)
+    closed = emitter.close()
+    assert (closed.stored, closed.refused, closed.waiting) == (1, 2, 0)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"2 records were refused and set aside in {tmp_path / 'refused'}; `tracelake record refused --spool {tmp_path}` lists them with the reasons."
+    ]
+    assert emitter.close() == closed
+    assert len(caplog.records) == 1  # once
+
+
+def test_closing_returns_how_many_records_were_not_delivered(tmp_path: Path) -> None:
+    repository = Faulty()
+
+    def away(records: Sequence[MetadataRecord]) -> None:
+        raise RepositoryUnavailable
+
+    repository.before = away
+    emitter = Emitter(repository, tmp_path)
+    emitter.emit(_record(1), CONTEXT)
+    assert emitter.close(1.0).waiting == 1

@@ -110,30 +110,54 @@ def test_a_refused_file_names_the_place_and_a_missing_one_is_wrong_usage(shell: 
     assert "UTF-8" in shell("deploy", str(tmp_path / "latin.yaml"), code=2)
 
 
-def test_a_run_is_followed_to_its_end(desk: Desk, shell: Shell) -> None:
+def test_a_run_is_followed_until_everything_that_it_caused_is_final(desk: Desk, shell: Shell) -> None:
     desk.deploy(EMIT)
     with shell.begun("run", "sample/start", "--cursors", "1..3", "--wait") as process:
         claimed = claimed_one(desk)
         assert claimed.payload.trigger.payload == {"cursors": [1, 2, 3], "rewrite": False}
         desk.complete(told(claimed, 1, 2, 3))
-        out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (0, "")
-    assert f"Task {claimed.fence.task_id} of sample/start is completed.\nIt took 1 attempt and told 3 events.\n" in out
+        for _ in range(3):
+            assert process.poll() is None
+            desk.complete(succeeded(claimed_one(desk)))
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert f"Task {claimed.fence.task_id} of sample/start is completed.\nFinished in 1 attempt; emitted 3 events.\n" in out
+    assert "It caused 3 more tasks; all completed:\nsample/start   completed\n└─ sample/end  3 completed\n" in out
     assert out.splitlines()[-1].endswith(f" task show {claimed.fence.task_id}")
+
+
+def test_only_the_task_is_followed_where_that_is_asked_for(desk: Desk, shell: Shell) -> None:
+    desk.deploy(EMIT)
+    with shell.begun("run", "sample/start", "--cursor", "1", "--wait", "--only") as process:
+        desk.complete(told(claimed_one(desk), 1))
+        out, _ = process.communicate(timeout=60)
+    assert (process.returncode, "It caused" in out) == (0, False)
+    assert "add --wait" in shell("run", "sample/start", "--cursor", "1", "--only", code=2)
+    assert "add --wait" in shell("run", "sample/start", "--cursor", "1", "--timeout", "5", code=2)
+
+
+def test_what_is_not_over_in_time_goes_on_and_is_exit_code_3(desk: Desk, shell: Shell) -> None:
+    desk.deploy(EMIT)
+    with shell.begun("run", "sample/start", "--cursor", "1", "--wait", "--timeout", "0.5") as process:
+        desk.complete(told(claimed_one(desk), 1))
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "Not everything was final when --timeout ended; it is still running.\n" in out
+    assert "queued" in out
 
 
 def test_a_run_that_a_pause_holds_says_so_and_how_it_goes_on(desk: Desk, shell: Shell) -> None:
     desk.deploy(EMIT)
-    shell("pause", "sample/start")
+    shell("pause", "sample/end")
     with shell.begun("run", "sample/start", "--cursor", "1", "--wait") as process:
+        desk.complete(told(claimed_one(desk), 1))
         assert process.stderr is not None
         said = process.stderr.readline()
-        assert said.startswith("Task ")
-        assert said.endswith(" waits, because sample/start is paused (Paused by admin.). This lets it go on:\n")
+        assert said == "A task of sample/end waits because sample/end is paused (Paused by admin.). To continue:\n"
         resume = process.stderr.readline().strip()
-        assert resume.endswith(" resume sample/start")
+        assert resume.endswith(" resume sample/end")
         subprocess.run(resume, shell=True, check=True, env=shell.environment, capture_output=True)
-        desk.complete(told(claimed_one(desk), 1))
+        desk.complete(succeeded(claimed_one(desk)))
         process.communicate(timeout=60)
     assert process.returncode == 0
 
@@ -143,11 +167,14 @@ def test_a_run_that_nobody_follows_any_more_is_said_to_go_on(tmp_path: Path) -> 
         "id": str(uuid4()), "dag": "sample", "job": "start", "state": "running", "waits": None, "trigger_kind": "request", "trigger_id": str(uuid4()), "scope": None,
         "attempt": 1, "failures": 0, "created_at": "2026-01-01T00:00:00Z", "finished_at": None, "due_at": None, "cancel_asked_at": None,
     }  # fmt: skip
+    counts = {"queued": 0, "waiting": {}, "running": 1, "committing": 0, "completed": 0, "failed": 0, "canceled": 0, "more": False}
+    cascade = {"task": task, "jobs": [{"dag": "sample", "job": "start", "after": None, "tasks": counts}], "failed": []}
     followed = threading.Event()
 
     def answer(asked: Asked) -> Said:
         if asked.method == "GET":
             followed.set()
+            return Said(200, cascade)
         return Said(200, task)
 
     with serving(answer) as server, Shell(tmp_path, server.url).begun("run", "sample/start", "--cursor", "1", "--wait", token="t") as process:
@@ -155,24 +182,31 @@ def test_a_run_that_nobody_follows_any_more_is_said_to_go_on(tmp_path: Path) -> 
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert err.startswith(f"Nobody follows task {task['id']} any more; it is running and goes on by itself:\n  ")
+    assert f"Stopped following task {task['id']}; it is still running:\n  " in err
     assert err.endswith(f" task show {task['id']}\n")
 
 
-def test_a_run_that_fails_is_exit_code_1(desk: Desk, shell: Shell) -> None:
+def test_a_run_of_which_something_fails_is_exit_code_1(desk: Desk, shell: Shell) -> None:
     desk.deploy(EMIT, max_attempts=1)
     with shell.begun("run", "sample/start", "--cursor", "1", "--wait", "-o", "json") as process:
         claimed = claimed_one(desk)
         desk.complete(failed(claimed))
-        out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (1, "")
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
     task = json.loads(out)
     assert (task["state"], task["attempts"][0]["error_class"]) == ("failed", "broken")
+    shell("resume", "sample/start")  # which a failure has paused, because it keeps an order
+    with shell.begun("run", "sample/start", "--cursor", "2", "--wait") as process:
+        desk.complete(told(claimed_one(desk), 2))
+        desk.complete(failed(claimed_one(desk)))
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "It caused 1 more task; not all completed:\nsample/start   completed\n└─ sample/end  failed\nsample/end broken: It broke.\n" in out
 
 
 def test_a_run_with_a_known_key_is_the_same_task_and_a_dry_run_is_none(desk: Desk, shell: Shell) -> None:
     desk.deploy(EMIT)
-    assert "one task of sample/start that tells 2 cursors. Nothing was changed." in shell("run", "sample/start", "--cursors", "5,6", "--dry-run")
+    assert "one task of sample/start that emits 2 cursors. Nothing was changed." in shell("run", "sample/start", "--cursors", "5,6", "--dry-run")
     assert shell.json("run", "sample/start", "--cursor", "5", "--dry-run")["dry_run"] is True
     assert desk.one("SELECT count(*) FROM task") == 0
     words = ("run", "sample/start", "--idempotency-key", "k", "--request", '{"cursors": [5]}')

@@ -1,70 +1,89 @@
-"""The quickstart and the pages of concepts do what they say: their examples are run in their order, on a system that `tracelake up` started."""
+"""The README, the quickstart and the pages of concepts do what they say: their examples are run in their order, as a script would."""
 
-import signal
 import subprocess
-import time
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.pages import ROOT, Example, Reader, examples
+from support.pages import ROOT, UP, Command, Example, Reader, examples
+from support.sizes import size
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(1200)]
 
-QUICKSTART = examples("quickstart.md")
-START = "Start a system"
+README, QUICKSTART = examples("../README.md"), examples("quickstart.md")
 # Each begins where the quickstart has ended.
 CONCEPTS = ("events-and-tasks", "datasets-and-versions", "the-line", "rules-and-the-gate", "scopes")
 
 
-@pytest.fixture(scope="module")
-def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    """Somebody who has made the project of the quickstart and started a system in it."""
-    place = tmp_path_factory.mktemp("quickstart")
+@contextmanager
+def someone(place: Path) -> Generator[Reader]:
+    """With an empty folder and a home of their own; their system is stopped by Ctrl-C."""
     reader = Reader(place / "home", place)
-    for example in QUICKSTART:
-        if example.heading == "Make a project":
-            reader.follows(example)
-    assert reader.folder == place / "my-lake"
-    log = place / "up.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(["tracelake", "up"], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=reader.environment, cwd=reader.folder)
     try:
-        deadline = time.monotonic() + 180
-        while "Ctrl-C stops it." not in log.read_text():
-            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-            time.sleep(0.1)
-        assert f", settings {reader.folder / 'tracelake.yaml'})" in log.read_text()
         yield reader
-        process.send_signal(signal.SIGINT)
-        assert process.wait(120) == 0
-        assert log.read_text().endswith("Tracelake has stopped.\n")
+        reader.presses_ctrl_c()
     finally:
-        if process.poll() is None:
-            process.terminate()
-            process.wait(120)
+        reader.leaves()
+
+
+@contextmanager
+def loaded_machine(processes: int) -> Generator[None]:
+    """Other programs that take all the time they get."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture(scope="module")
-def quickstart(reader: Reader) -> Reader:
-    """Somebody who has followed the quickstart to its end."""
-    followed = [example for example in QUICKSTART if example.heading != "Make a project"]
-    assert next(example.heading for example in followed) == START
-    for example in followed:
-        reader.follows(example)
-    return reader
+def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    """Somebody who has followed the quickstart to its end, without waiting in between."""
+    with someone(tmp_path_factory.mktemp("quickstart")) as reader:
+        for example in QUICKSTART:
+            reader.follows(example)
+        yield reader
 
 
 @pytest.mark.proves("X.2")
 @pytest.mark.proves("X.1")
 def test_the_quickstart_can_be_followed_word_for_word(quickstart: Reader) -> None:
+    assert quickstart.folder.name == "my-lake"
+    assert f", settings {quickstart.folder / 'tracelake.yaml'})" in quickstart.log.read_text()
     assert "FAILED" not in quickstart.runs(["tracelake", "doctor"])
+
+
+@pytest.mark.proves("X.2")
+def test_the_commands_of_the_readme_can_be_run_one_after_the_other(tmp_path: Path) -> None:
+    assert any(example.shows for example in README)
+    with someone(tmp_path) as reader:
+        for example in README:
+            reader.follows(example)
+
+
+@pytest.mark.proof
+@pytest.mark.proves("X.2")
+@pytest.mark.timeout(7200)
+def test_both_pages_hold_again_and_again_on_a_loaded_machine(tmp_path: Path) -> None:
+    with loaded_machine(4):
+        for number in range(size(1, 10)):
+            for name, page in (("readme", README), ("quickstart", QUICKSTART)):
+                place = tmp_path / f"{name}-{number}"
+                place.mkdir()
+                with someone(place) as reader:
+                    for example in page:
+                        reader.follows(example)
 
 
 @pytest.mark.parametrize("page", CONCEPTS)
 def test_a_page_of_concepts_can_be_followed_word_for_word(quickstart: Reader, page: str) -> None:
     found: list[Example] = examples(f"concepts/{page}.md")
     assert any(example.shows for example in found)
+    quickstart.patient = True
     for example in found:
         quickstart.follows(example)
 
@@ -72,6 +91,11 @@ def test_a_page_of_concepts_can_be_followed_word_for_word(quickstart: Reader, pa
 def test_the_dag_of_a_page_is_the_example() -> None:
     saved = [example.saves for example in examples("concepts/events-and-tasks.md") if example.saves is not None]
     assert saved == [("ranges.yaml", (ROOT / "examples/ranges/dag.yaml").read_text())]
+
+
+def test_both_pages_start_a_system() -> None:
+    for page in (README, QUICKSTART):
+        assert [command for example in page for command in example.commands].count(Command(UP)) == 1
 
 
 def test_what_a_page_shows_and_does_not_come_is_noticed(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 A block without a language is a list of commands; `# ends with 1` says that one of them fails. A block `text` right behind it is what
 the last of them shows: its lines in their order, blanks of any number being one, and `…` for anything. A block `python` is a program; a
-block `yaml` that begins with `# save as NAME` is a file. What stands in a block `sh` is for people alone.
+block `yaml` that begins with `# save as NAME` is a file. `tracelake up` is started in the background, until it says that it is up. What stands in
+any other block `sh` is for people alone. Commands follow each other at once, as in a script.
 """
 
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -21,6 +23,9 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
 _SAVE_AS = re.compile(r"# save as (\S+)\n")
 _ENDS_WITH = re.compile(r"\s*# ends with (\d+)$")
+UP = "tracelake up"
+_IS_UP = "Ctrl-C stops it."
+_COMMENT = re.compile(r"\s+#.*$")
 _LOOKS = ("status", "events", "log", "explain", "query", "dataset list", "dataset show", "promotion list", "promotion show", "task list", "rule list")
 _LONGEST = 240.0
 
@@ -62,23 +67,26 @@ def examples(page: str) -> list[Example]:
             found.append(Example(heading, program=body))
         elif language == "yaml" and (name := _SAVE_AS.match(body)):
             found.append(Example(heading, saves=(name[1], body[name.end():])))
-        elif not language:
+        elif not language or (language == "sh" and body.strip() == UP):
             found.append(Example(heading, tuple(_command(line) for line in body.splitlines() if line.strip())))
     return found
 
 
 def _command(line: str) -> Command:
     ends = _ENDS_WITH.search(line)
-    return Command(line[: ends.start()], int(ends[1])) if ends else Command(line)
+    return Command(line[: ends.start()], int(ends[1])) if ends else Command(_COMMENT.sub("", line))
 
 
 class Reader:
-    """Somebody who follows pages in one folder, with a home of their own."""
+    """Somebody who follows pages in one folder, with a home of their own. A `patient` one looks again until a page's words have come true."""
 
-    def __init__(self, home: Path, folder: Path) -> None:
+    def __init__(self, home: Path, folder: Path, *, patient: bool = False) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TRACELAKE")}
         self.folder = folder
+        self.patient = patient
         self.environment = kept | {"TRACELAKE_HOME": str(home), "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"}
+        self.log = folder / "up.log"
+        self._system: subprocess.Popen[bytes] | None = None
 
     def follows(self, example: Example) -> None:
         if example.program is not None:
@@ -90,24 +98,53 @@ class Reader:
             return
         shown = ""
         for command in example.commands:
-            if command.words.startswith("cd "):
-                self.folder = (self.folder / shlex.split(command.words)[1]).resolve()
+            if command.words == UP:
+                self.starts_a_system()
             else:
                 shown = self.types(command)
         self._waits_for(shown, example)
 
     def types(self, command: Command) -> str:
-        return self.runs(["bash", "-c", command.words], command.ends_with)
+        """In the folder where the last command has left it."""
+        left_in = self.log.with_name("left-in")
+        shown = self.runs(["bash", "-c", f"{command.words}\ncode=$?; pwd > {shlex.quote(str(left_in))}; exit $code"], command.ends_with)
+        self.folder = Path(left_in.read_text().strip())
+        return shown
 
     def runs(self, program: list[str], ends_with: int = 0) -> str:
         answer = subprocess.run(program, capture_output=True, text=True, check=False, timeout=_LONGEST, cwd=self.folder, stdin=subprocess.DEVNULL, env=self.environment)
-        assert (answer.returncode, answer.stderr) == (ends_with, ""), f"{program[-1]}\n{answer.stdout}{answer.stderr}"
+        # On stderr is only how far a run is.
+        assert answer.returncode == ends_with and "Traceback" not in answer.stderr and "error [" not in answer.stderr, f"{program[-1]}\n{answer.stdout}{answer.stderr}"
         return answer.stdout
 
-    def _waits_for(self, shown: str, example: Example) -> None:
-        """What follows by itself takes its time: a command that only looks is repeated until it shows what the page shows."""
+    def starts_a_system(self) -> None:
+        """As in a terminal of its own; returns when it says that it is up."""
+        with self.log.open("wb") as output:
+            self._system = subprocess.Popen(
+                ["tracelake", "up"], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=self.environment, cwd=self.folder
+            )
         deadline = time.monotonic() + _LONGEST
-        while not _is_shown(example.shows, shown) and example.commands[-1].only_looks and time.monotonic() < deadline:
+        while _IS_UP not in self.log.read_text():
+            assert self._system.poll() is None and time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.1)
+
+    def presses_ctrl_c(self) -> None:
+        """In that terminal."""
+        assert self._system is not None
+        self._system.send_signal(signal.SIGINT)
+        assert self._system.wait(120) == 0
+        assert self.log.read_text().endswith("Tracelake has stopped.\n")
+
+    def leaves(self) -> None:
+        """Whatever still runs is ended."""
+        if self._system is not None and self._system.poll() is None:
+            self._system.terminate()
+            self._system.wait(120)
+
+    def _waits_for(self, shown: str, example: Example) -> None:
+        """What follows by itself takes its time: a command that only looks is repeated by those who are patient."""
+        deadline = time.monotonic() + _LONGEST
+        while self.patient and not _is_shown(example.shows, shown) and example.commands[-1].only_looks and time.monotonic() < deadline:
             time.sleep(0.3)
             shown = self.types(example.commands[-1])
         self._shows(shown, example)

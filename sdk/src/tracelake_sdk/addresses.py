@@ -1,7 +1,9 @@
 """Where a Tracelake system is found, and the token for it."""
 
 import ipaddress
+import logging
 import os
+import time
 from collections.abc import Callable
 
 import httpx2
@@ -9,11 +11,14 @@ import httpx2
 from tracelake_sdk.errors import NotRunning, SettingInvalid, Unauthenticated
 from tracelake_sdk.home import HomeFiles, default_home
 
+_LOOK_SECONDS = 0.1
+_log = logging.getLogger(__name__)
 
-def find_system(api_url: str | None = None, token: str | None = None) -> tuple[str, str]:
-    """Address and token, as `Client` says; raises NotRunning, Unauthenticated or SettingInvalid."""
+
+def find_system(api_url: str | None = None, token: str | None = None, *, patience: float = 0) -> tuple[str, str]:
+    """Address and token, as `Client` says; raises NotRunning, Unauthenticated or SettingInvalid. A system that is starting has `patience` seconds."""
     files = HomeFiles(default_home())
-    found = address_of(api_url or os.environ.get("TRACELAKE_API_URL") or _kept(files, HomeFiles.api_url) or _nowhere(files))
+    found = address_of(api_url or os.environ.get("TRACELAKE_API_URL") or _started(files, patience) or _nowhere(files))
     kept = _kept(files, HomeFiles.admin_token) if is_this_machine(found) else None
     token = (token or os.environ.get("TRACELAKE_TOKEN") or kept or "").strip()
     if not token:
@@ -21,6 +26,17 @@ def find_system(api_url: str | None = None, token: str | None = None) -> tuple[s
     if not token.isascii() or not token.isprintable():
         raise SettingInvalid("TRACELAKE_TOKEN: a token is one line of plain characters")
     return found, token
+
+
+def _started(files: HomeFiles, patience: float) -> str | None:
+    """The address of the system in this home, once it has started."""
+    deadline, said = time.monotonic() + patience, False
+    while (found := _kept(files, HomeFiles.api_url)) is None and time.monotonic() < deadline and files.is_held():
+        if not said:
+            _log.warning("A Tracelake system is starting in %s; waiting for it.", files.home)
+            said = True
+        time.sleep(_LOOK_SECONDS)
+    return found
 
 
 def _nowhere(files: HomeFiles) -> str:

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import tracelake_sdk.dag_errors  # noqa: F401  # pyright: ignore[reportUnusedImport] every class that the service may raise must be known here
 from tracelake_sdk.addresses import find_system
+from tracelake_sdk.cascades import Cascade
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.datasets import Dataset, Explanation, Snapshot, Version
 from tracelake_sdk.errors import NotRunning, OutcomeUnknown, TracelakeError, Unavailable
@@ -50,11 +51,12 @@ class Client:
     """Everything a user may ask of one Tracelake system.
 
     The address is `api_url`, else TRACELAKE_API_URL, else that of the embedded system in TRACELAKE_HOME; the token is
-    `token`, else TRACELAKE_TOKEN, else the first admin's of that home, which is sent to this machine alone.
+    `token`, else TRACELAKE_TOKEN, else the first admin's of that home, which is sent to this machine alone. An embedded system that is
+    starting has `patience` seconds to do so.
     """
 
-    def __init__(self, api_url: str | None = None, token: str | None = None, *, timeout: float = 30.0) -> None:
-        found, token = find_system(api_url, token)
+    def __init__(self, api_url: str | None = None, token: str | None = None, *, timeout: float = 30.0, patience: float = 180.0) -> None:
+        found, token = find_system(api_url, token, patience=patience)
         self.api_url: str = found
         self._http: httpx2.Client = connect(found, token, timeout=timeout)
 
@@ -110,22 +112,17 @@ class Client:
         """A queued task is canceled at once, a running one is asked to stop; a final one is refused."""
         return self._post(Task, f"/v1/tasks/{_part(id)}/cancel")
 
+    def caused(self, id: UUID | str) -> Cascade:
+        """The task and everything that it caused, as of now."""
+        return self._get(Cascade, f"/v1/tasks/{_part(id)}/caused")
+
     def follow(self, id: UUID | str, *, every: float = 0.2, patience: float = 30.0) -> Iterator[Task]:
         """The task now and whenever it was looked at again, up to its final state; a system that restarts has `patience` seconds to answer."""
-        heard = time.monotonic()
-        while True:
-            try:
-                task = self.task(id)
-            except (NotRunning, Unavailable):
-                if time.monotonic() - heard > patience:
-                    raise
-                time.sleep(every)
-                continue
-            heard = time.monotonic()
-            yield task
-            if task.state in FINAL:
-                return
-            time.sleep(every)
+        return _follow(lambda: self.task(id), lambda task: task.state in FINAL, every, patience)
+
+    def follow_cascade(self, id: UUID | str, *, every: float = 0.2, patience: float = 30.0) -> Iterator[Cascade]:
+        """The task with everything that it caused, until nothing more happens by itself."""
+        return _follow(lambda: self.caused(id), lambda cascade: cascade.over, every, patience)
 
     # Lists, newest first
     def tasks(
@@ -391,3 +388,22 @@ def _part(name: UUID | str) -> str:
 
 def _place(dag: str, job: str | None) -> str:
     return f"/v1/dags/{_part(dag)}" if job is None else f"/v1/dags/{_part(dag)}/jobs/{_part(job)}"
+
+
+def _follow(look: Callable[[], Answer], over: Callable[[Answer], bool], every: float, patience: float) -> Iterator[Answer]:
+    heard = time.monotonic()
+    while True:
+        began = time.monotonic()
+        try:
+            seen = look()
+        except (NotRunning, Unavailable):
+            if time.monotonic() - heard > patience:
+                raise
+            time.sleep(every)
+            continue
+        heard = time.monotonic()
+        yield seen
+        if over(seen):
+            return
+        # A look that takes long, because there is much to look at, is taken less often.
+        time.sleep(max(every, 4 * (heard - began)))

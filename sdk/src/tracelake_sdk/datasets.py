@@ -45,6 +45,7 @@ class Dataset(Deferred):
     promoted_at: datetime | None
     columns: list[Column]
     snapshots: list[Snapshot] = Field(default_factory=list)
+    location: str | None = None      # the URI of its Delta table, for admins and those who may deploy its DAG
 
 
 class PinnedVersion(Deferred):
@@ -75,6 +76,7 @@ class Version(Deferred):
     """A promoted state of a dataset; one Delta version of its table, and the reverse."""
 
     version: int
+    delta_version: int   # the version of the Delta table that it is
     snapshot_ref: str
     schema_hash: str
     row_count: int
@@ -86,7 +88,8 @@ class Version(Deferred):
 class Reason(Deferred):
     """One thing to know about a dataset, and what to do about it where something can be done."""
 
-    code: str       # fresh | behind | blocked | failed | retrying | canceled | paused | stopped | waiting | working | empty
+    # fresh | serving (readers see a version that is behind an input) | behind | blocked | failed | retrying | canceled | paused | stopped | waiting | working | empty
+    code: str
     sentence: str
     remedy: str | None = None
 

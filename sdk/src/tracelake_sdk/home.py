@@ -1,5 +1,6 @@
 """The home of an embedded system: where it lives, and how a client finds its address and its token there."""
 
+import fcntl
 import json
 import os
 from dataclasses import dataclass
@@ -26,6 +27,25 @@ class HomeFiles:
     def credentials(self) -> Path:
         """The tokens of the first admin, the worker and the query process: `{"admin_token": …, …}`, readable by its owner alone."""
         return self.home / "credentials.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by `tracelaked up` for as long as it lives, also while it starts and stops."""
+        return self.home / "lock"
+
+    def is_held(self) -> bool:
+        """Whether a system starts, runs or stops here."""
+        try:
+            descriptor = os.open(self.lock, os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
 
     def api_url(self) -> str | None:
         return _value(self.running, "api_url")

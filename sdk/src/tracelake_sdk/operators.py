@@ -82,6 +82,12 @@ class NoopRequest(_Config):
     pass
 
 
+class RewriteRequest(_Config):
+    """Make the whole table of a job that replaces again, from what its inputs are now; also where nothing of them has moved."""
+
+    rewrite: Literal[True] = True
+
+
 @dataclass(frozen=True)
 class Count:
     """How many there may be; `most` None means any number."""

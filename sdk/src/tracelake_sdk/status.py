@@ -15,12 +15,18 @@ class TaskCounts(Deferred):
     canceled: int
     more: bool  # there are older tasks that are not counted here
 
+    @property
+    def open(self) -> int:
+        """Those that are not final."""
+        return self.queued + sum(self.waiting.values()) + self.running + self.committing
+
 
 class JobStatus(Deferred):
     name: str
     operator: str
     runtime: str
     inputs: list[str]  # jobs of this DAG, or datasets
+    update_strategy: str | None = None  # None: it writes no rows
     paused: bool
     pause_reason: str | None
     tasks: TaskCounts

@@ -383,3 +383,9 @@ class Task(Deferred):
     due_at: datetime | None
     cancel_asked_at: datetime | None
     attempts: list[Attempt] = Field(default_factory=list)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the gate refused what its last attempt made."""
+        return self.state is TaskState.FAILED and bool(self.attempts) and self.attempts[-1].error_class == "blocked"
+

@@ -318,7 +318,7 @@ def test_a_redeploy_waits_for_what_is_being_told_and_sees_its_tasks(desk: Desk):
         with desk.control.database.transaction("test") as tx:
             dags.lock_routing_shared(tx, [dag])
             waits = begun_and_waiting(desk, tx, pool, lambda: redeploy(desk, limited(1)))
-            job = dags.get_job(tx, org=desk.admin.org_id, dag="sample", job="start")
+            job = dags.find_job(tx, org=desk.admin.org_id, dag="sample", job="start")
             make_tasks(tx, desk.admin.org_id, [Wanted(new_id(), job, TriggerKind.REQUEST, new_id(), request={}) for _ in range(2)])
         assert waits.result(timeout=30).version == 2
     assert waiting(desk) == [("queued", None, True), ("queued", "turn", True)]

@@ -150,3 +150,17 @@ def test_the_doctor_sees_a_running_system(tmp_path: Path) -> None:
             assert checks["migrations"].ok is False  # the stand-in migrates nothing
         finally:
             process.terminate()
+
+
+@pytest.mark.parametrize("home", ["a-file/home", "a-file"])
+def test_doctor_says_in_one_line_that_a_home_cannot_be_used(home: str, tmp_path: Path) -> None:
+    (tmp_path / "a-file").touch()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TRACELAKE")}
+    answer = subprocess.run(
+        [sys.executable, "-m", "tracelake.main", "doctor", "-o", "json"], env=kept | {"TRACELAKE_HOME": str(tmp_path / home)}, capture_output=True, text=True, check=False
+    )
+    assert (answer.returncode, answer.stderr) == (1, "")
+    checks = {check["name"]: check for check in json.loads(answer.stdout)}
+    assert checks["home"]["ok"] is False
+    assert checks["home"]["detail"].startswith(f"{tmp_path / home} cannot be used: ")
+    assert checks["system"]["ok"] is None

@@ -58,6 +58,19 @@ def floor(tmp_path: Path) -> Iterator[Floor]:
         yield Floor(control, tmp_path, ending)
 
 
+def test_ctrl_c_gives_a_running_task_back_once_and_claims_nothing_more(floor: Floor):
+    floor.control.requeues = True
+    started = floor.folder / "started"
+    floor.control.queue(floor.task({"touch": str(started), "wait_for": str(floor.folder / "never")}))
+    worker = floor.start(TRACELAKE__WORKER__SLOTS="2")
+    until(lambda: started.exists() and floor.control.polls > 0)
+    worker.send_signal(signal.SIGINT)
+    assert worker.wait(60) == 0
+    assert floor.control.outcomes == [("given_back", None)]
+    assert len(floor.control.queued) == 1
+    wait_gone(processes_with(str(floor.folder)))
+
+
 def test_a_worker_process_measures_what_a_program_wrote(floor: Floor):
     task = floor.task({"rows": [[1, "a"], [2, None], [2, "b"]], "leftover": True})
     rule = RuleToMeasure(id=task.task_id, revision=1, scope=RuleScope.BATCH, tree=NotNull(column="value"))

@@ -12,6 +12,7 @@ from tracelake_sdk.cli.targets import Target
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.status import DagStatus, Deployed, JobStatus
+from tracelake_sdk.suggestions import did_you_mean
 
 
 def deploy(file: str, *, dry_run: bool, as_json: bool) -> None:
@@ -91,7 +92,8 @@ def job_of(dag: DagStatus, name: str) -> JobStatus:
     for job in dag.jobs:
         if job.name == name:
             return job
-    raise NotFound(f"There is no job {dag.name}/{name} in this org; `tracelake status {dag.name}` lists its jobs.")
+    advice = did_you_mean(f"{dag.name}/{name}", [f"{dag.name}/{job.name}" for job in dag.jobs], f"`tracelake status {dag.name}` lists its jobs.")
+    raise NotFound(f"There is no job {dag.name}/{name} in this org; {advice}")
 
 
 def _resumed(after: DagStatus, target: Target) -> str:

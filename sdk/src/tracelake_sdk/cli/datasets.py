@@ -46,6 +46,8 @@ def show_dataset(name: str, *, limit: int, as_json: bool) -> None:
     say(f"{dataset.name or dataset.uuid}  {dataset.layer}, made by {dataset.dag}/{dataset.job}, owned by {dataset.owner} ({dataset.domain})")
     if dataset.description:
         say(dataset.description)
+    if dataset.location:
+        say(f"Delta table at {dataset.location}")
     for snapshot in dataset.snapshots:
         say(f"{snapshot.name} is its version {snapshot.version}, pinned by {snapshot.actor}")
     say()
@@ -64,7 +66,7 @@ def show_version(name: str, number: int, *, as_json: bool) -> None:
     if as_json:
         print_json(version)
         return
-    say(f"{name} version {version.version}: {version.row_count:,} rows, promoted {instant(version.promoted_at)}, {version.snapshot_ref}")
+    say(f"{name} version {version.version}: {version.row_count:,} rows, promoted {instant(version.promoted_at)}, Delta version {version.delta_version}")
     for part in version.parts:
         scopes = ", ".join(scope_words(scope) for scope in part.scopes)
         say(f"  {part.job} wrote {scopes} in run {part.run_id}")
@@ -144,9 +146,9 @@ def _print_versions(versions: list[Version]) -> None:
     if not versions:
         say("It has no version yet.")
         return
-    columns = [Column("version", right=True), Column("rows", right=True), Column("promoted"), Column("by run"), Column("why", folds=True)]
+    columns = [Column("version", right=True), Column("rows", right=True), Column("promoted"), Column("Delta version", right=True), Column("by run"), Column("why", folds=True)]
     rows: list[list[Cell]] = [
-        [str(version.version), f"{version.row_count:,}", instant(version.promoted_at), version.promoted_by, version.parts[-1].reason if version.parts else ""]
+        [str(version.version), f"{version.row_count:,}", instant(version.promoted_at), str(version.delta_version), version.promoted_by, version.parts[-1].reason if version.parts else ""]
         for version in versions
     ]
     print_table(columns, rows)

@@ -23,7 +23,7 @@ _USAGE = 2
 app = typer.Typer(
     help="Tracelake: pipelines as DAGs, every event and every run accounted for.",
     epilog="Address and token are found in TRACELAKE_HOME, or given by TRACELAKE_API_URL and TRACELAKE_TOKEN."
-    " Exit codes: 0 done, 1 failed, 2 wrong usage, 4 blocked by the gate.",
+    " Exit codes: 0 done, 1 failed, 2 wrong usage, 3 still running at --timeout, 4 blocked by the gate.",
     no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
 )  # fmt: skip
 tasks_app = typer.Typer(help="Tasks: list them, look at one, cancel one.", no_args_is_help=True, rich_markup_mode=None)
@@ -105,28 +105,36 @@ def deploy(
 
 @app.command()
 def run(
-    job: Annotated[str, typer.Argument(metavar="DAG/JOB", help="A source job.")],
-    cursor: Annotated[list[str] | None, typer.Option("--cursor", metavar="CURSOR", help="A cursor to tell: a number or a time. May be repeated.")] = None,
+    job: Annotated[str, typer.Argument(metavar="DAG/JOB", help="A source job; with --rewrite, also one that replaces its table.")],
+    cursor: Annotated[list[str] | None, typer.Option("--cursor", metavar="CURSOR", help="A cursor to emit: a number or a time. May be repeated.")] = None,
     cursors: Annotated[
         str | None, typer.Option("--cursors", metavar="CURSORS", help="Several: 1..100 (both ends), or 2024-01-01T00:00:00Z,2024-01-02T00:00:00Z.")
     ] = None,
-    rewrite: Annotated[bool, typer.Option("--rewrite", help="Tell them as rewritten.")] = False,
+    rewrite: Annotated[
+        bool, typer.Option("--rewrite", help="With cursors: emit them as rewritten. Without: make the whole table of a job that replaces again, from the current inputs.")
+    ] = False,
     request: Annotated[str | None, typer.Option("--request", metavar="JSON", help="The whole request instead, as the job's operator takes it.")] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Follow the task until it is final; a failed or canceled one is exit code 1, one that the gate blocked 4.")
+        bool, typer.Option("--wait", help="Wait until the task and everything that it causes is final. Exit code 1: a task failed; 4: the gate blocked one.")
     ] = False,
+    only: Annotated[bool, typer.Option("--only", help="With --wait: wait for the task alone.")] = False,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="With --wait: stop waiting after this time, with exit code 3. What runs goes on.")
+    ] = None,
     key: Annotated[
         str | None, typer.Option("--idempotency-key", metavar="KEY", help="The same key with the same request is the same task. Made up if left out.")
     ] = None,
     dry_run: DryRun = False,
     output: Output = Shown,
 ) -> None:
-    """Ask a source job for a run, which is one task."""
-    from tracelake_sdk.cli import targets, tasks
+    """Ask a job for a run, which is one task."""
+    from tracelake_sdk.cli import running, targets
 
     dag, name = targets.parse_job(job)
+    if not wait and (only or timeout is not None):
+        raise typer.BadParameter("it says what --wait waits for; add --wait", param_hint="--only" if only else "--timeout")
     wanted = targets.request_of([*(cursor or []), *([cursors] if cursors is not None else [])], rewrite=rewrite, request=request)
-    tasks.run(dag, name, wanted, key=key, wait=wait, dry_run=dry_run, as_json=output is OutputFormat.JSON)
+    running.run(dag, name, wanted, key=key, waiting=running.Waiting(wait, only, timeout), dry_run=dry_run, as_json=output is OutputFormat.JSON)
 
 
 @app.command()

@@ -33,7 +33,10 @@ def up() -> None:
     """Become `tracelaked up`."""
     program = str(server_program())
     sys.stdout.flush()
-    os.execv(program, [program, "up"])  # noqa: S606  it replaces this process, so that signals and exit code are its own
+    try:
+        os.execv(program, [program, "up"])  # noqa: S606  it replaces this process, so that signals and exit code are its own
+    except OSError as error:
+        raise ServerMissing(f"{program} cannot be run ({error.strerror}); reinstall the package `tracelake`.") from None
 
 
 def doctor(*, as_json: bool) -> None:
@@ -58,6 +61,8 @@ def _machine() -> list[Check]:
         return [Check(name="server", ok=None, detail="the package `tracelake` is not installed", remedy="install it to run a system on this machine")]
     try:
         answer = subprocess.run([program, "doctor", "-o", "json"], capture_output=True, text=True, check=False, timeout=_SECONDS)
+    except OSError as error:
+        return [Check(name="server", ok=False, detail=f"{program} cannot be run ({error.strerror})", remedy="reinstall the package `tracelake`")]
     except subprocess.TimeoutExpired:
         return [Check(name="server", ok=False, detail=f"`tracelaked doctor` did not answer in {_SECONDS} seconds", remedy="run it by hand")]
     try:
@@ -70,7 +75,7 @@ def _machine() -> list[Check]:
 def _service() -> list[Check]:
     """Whether the service answers this very client, and whom it takes it for."""
     try:
-        client = Client()
+        client = Client(patience=0)
     except NotRunning as error:
         return [Check(name="api", ok=None, detail=error.detail, remedy=""), _not_asked("token")]
     except TracelakeError as error:

@@ -66,9 +66,7 @@ def request_of(cursors: list[str], *, rewrite: bool, request: str | None) -> dic
             raise typer.BadParameter("it already is the whole request; leave --cursor, --cursors and --rewrite out", param_hint="--request")
         return _parsed(request)
     if not cursors:
-        if rewrite:
-            raise typer.BadParameter("it says how cursors are told; name them with --cursor or --cursors", param_hint="--rewrite")
-        return {}
+        return {"rewrite": True} if rewrite else {}
     try:
         return EmitRequest.model_validate({"cursors": parse_cursors(cursors), "rewrite": rewrite}).model_dump(mode="json")
     except ValidationError as error:

@@ -1,31 +1,20 @@
-"""`task list`, `task show`, `task cancel` and `run`: tasks and their attempts."""
+"""`task list`, `task show` and `task cancel`: tasks and their attempts."""
 
-from typing import Any
 from uuid import UUID
 
-import typer
-from rich.console import Console
 from rich.text import Text
 
-from tracelake_sdk.cli.dags import job_of
-from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.paging import Asked, print_page
-from tracelake_sdk.cli.printing import Cell, Column, counted, duration, instant, print_json, print_table, say, scope_words, state
-from tracelake_sdk.client import FINAL, Client
+from tracelake_sdk.cli.printing import Cell, Column, duration, instant, print_json, print_table, say, scope_words, state
+from tracelake_sdk.client import Client
 from tracelake_sdk.errors import AlreadyFinal
-from tracelake_sdk.operators import OPERATORS, EmitRequest
-from tracelake_sdk.run_requests import check_request
-from tracelake_sdk.status import DagStatus
 from tracelake_sdk.tasks import Task, TaskState, Waits
-
-_FAILED = 1
-_BLOCKED = 4  # by the gate: the operator did its work, and the data may not be seen
 
 
 def list_tasks(asked: Asked, *, state: str | None, as_json: bool) -> None:
     with Client() as client:
         page = client.tasks(**asked.filters, state=TaskState(state) if state else None, limit=asked.limit, token=asked.token)
-        print_page(client, page, _COLUMNS, _row, asked, as_json=as_json, nothing="There is no such task.")
+        print_page(client, page, _COLUMNS, _row, asked, as_json=as_json, nothing="No tasks match.")
 
 
 _COLUMNS = [
@@ -34,7 +23,7 @@ _COLUMNS = [
 
 
 def _row(task: Task) -> list[Cell]:
-    return [str(task.id), f"{task.dag}/{task.job}", _state_words(task), scope_words(task.scope), str(task.attempt), instant(task.created_at), instant(task.finished_at)]
+    return [str(task.id), f"{task.dag}/{task.job}", state_words(task), scope_words(task.scope), str(task.attempt), instant(task.created_at), instant(task.finished_at)]
 
 
 def show_task(id: UUID, *, as_json: bool) -> None:
@@ -46,7 +35,7 @@ def show_task(id: UUID, *, as_json: bool) -> None:
     facts: list[tuple[str, Cell]] = [
         ("task", str(task.id)),
         ("job", f"{task.dag}/{task.job}"),
-        ("state", _state_words(task)),
+        ("state", state_words(task)),
         ("scope", scope_words(task.scope)),
         ("made by", f"{task.trigger_kind} {task.trigger_id}"),
         ("created", instant(task.created_at)),
@@ -104,78 +93,7 @@ def _would_cancel(task: Task) -> tuple[bool, str]:
             return True, f"A cancel would ask the running task {task.id} to stop. Nothing was changed."
 
 
-def run(dag: str, job: str, request: dict[str, Any], *, key: str | None, wait: bool, dry_run: bool, as_json: bool) -> None:
-    with Client() as client:
-        if dry_run:
-            sentence = _would_run(client, dag, job, request)
-            if as_json:
-                print_json({"dry_run": True, "changes": True, "says": sentence})
-            else:
-                say(sentence)
-            return
-        task = client.run(dag, job, request, idempotency_key=key)
-        if wait:
-            task = _followed(client, task)
-        if as_json:
-            print_json(task)
-        else:
-            _print_run(client, task)
-    if task.state in (TaskState.FAILED, TaskState.CANCELED):
-        raise typer.Exit(_BLOCKED if task.attempts and task.attempts[-1].error_class == "blocked" else _FAILED)
-
-
-def _would_run(client: Client, dag: str, job: str, request: dict[str, Any]) -> str:
-    status = client.dag(dag)
-    found = job_of(status, job)
-    operator = OPERATORS.get((found.runtime, found.operator))
-    checked = check_request(f"{dag}/{job}", operator, request, is_source=not found.inputs)
-    told = f" that tells {counted(len(set(checked.cursors)), 'cursor')}" if isinstance(checked, EmitRequest) else ""
-    held = f", which would wait: {f'{dag}/{job}' if found.paused else dag} is paused" if found.paused or status.paused else ""
-    return f"A run would make one task of {dag}/{job}{told}{held}. Nothing was changed."
-
-
-def _followed(client: Client, task: Task) -> Task:
-    # On stderr, so that what is printed in the end stands alone; on anything but a terminal nothing is shown.
-    screen = Console(stderr=True, markup=False, highlight=False)
-    warned = False
-    try:
-        with screen.status(_progress(task)) as shown:
-            for seen in client.follow(task.id):
-                task = seen
-                shown.update(_progress(task))
-                if task.waits is Waits.PAUSED and not warned:
-                    say(_held(client.dag(task.dag), task), to=screen)  # also without a terminal: it would wait for ever, and silently
-                    warned = True
-    except KeyboardInterrupt:
-        say(f"Nobody follows task {task.id} any more; it is {task.state.value} and goes on by itself:\n  {again('task', 'show', str(task.id))}", to=screen)
-        raise
-    return task
-
-
-def _held(dag: DagStatus, task: Task) -> str:
-    job = job_of(dag, task.job)
-    held, why = (f"{dag.name}/{job.name}", f" ({job.pause_reason})" if job.pause_reason else "") if job.paused else (dag.name, "")
-    return f"Task {task.id} waits, because {held} is paused{why}. This lets it go on:\n  {again('resume', held)}"
-
-
-def _progress(task: Task) -> Text:
-    return Text.assemble(f"task {task.id} is ", _state_words(task), f" (attempt {task.attempt})" if task.attempt else "")
-
-
-def _print_run(client: Client, task: Task) -> None:
-    say(Text.assemble(f"Task {task.id} of {task.dag}/{task.job} is ", _state_words(task), "."))
-    if task.state in FINAL:
-        told = len(list(client.iterate_events(producer=task.id)))
-        say(f"It took {counted(task.attempt, 'attempt')} and told {counted(told, 'event')}.")
-        for attempt in task.attempts[-1:]:
-            for sentence in attempt.summary:
-                say(sentence)
-            if attempt.error_class:
-                say(f"{attempt.error_class}: {attempt.error_message}")
-    say(f"  {again('task', 'show', str(task.id))}")
-
-
-def _state_words(task: Task) -> Text:
+def state_words(task: Task) -> Text:
     """The state, and what a queued task waits for."""
     shown = state(task.state.value)
     if task.waits is not None:

@@ -1,6 +1,7 @@
 """An emitter in front of any repository: `emit` writes to disk and returns, and a thread of its own delivers."""
 
 import atexit
+import logging
 import os
 import threading
 import weakref
@@ -16,6 +17,7 @@ from tracelake_sdk.records import MetadataContext, MetadataRecord
 from tracelake_sdk.repository.contract import MetadataRepository
 
 _AT_EXIT = 2.0
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -77,17 +79,24 @@ class Emitter:
         spool, total = courier.spool, total + courier.total
         return EmitterStatus(spool.emitted - spool.done, spool.waiting_bytes, total.stored, total.same, total.refused, courier.problem)
 
-    def close(self, timeout: float = 5.0) -> None:
-        """Delivers what can be delivered while the repository answers; the rest stays in the folder."""
+    def close(self, timeout: float = 5.0) -> EmitterStatus:
+        """Delivers what can be delivered while the repository answers; the rest stays in the folder. What was refused is also logged as a warning."""
         with self._opening:
             courier, self._courier = self._courier, None
         if courier is None:
-            return
+            return self.status()
         courier.wait_for(courier.spool.emitted, timeout, until_problem=True)
         courier.stop(timeout)
         with self._opening:
             self._before += courier.total
         atexit.unregister(self.close)
+        waiting, waiting_bytes = courier.spool.emitted - courier.spool.done, courier.spool.waiting_bytes
+        if refused := courier.total.refused:
+            _log.warning(
+                "%d record%s refused and set aside in %s; `tracelake record refused --spool %s` lists them with the reasons.",
+                refused, " was" if refused == 1 else "s were", self._folder / "refused", self._folder,
+            )  # fmt: skip
+        return EmitterStatus(waiting, waiting_bytes, self._before.stored, self._before.same, self._before.refused, courier.problem)
 
     def __enter__(self) -> "Emitter":
         return self

@@ -169,7 +169,7 @@ class Control:
             cancels=Cancels(database, self._wake, finisher),
             pauses=Pauses(database, self._wake),
             asking=Asking(database),
-            explaining=Explaining(database),
+            explaining=Explaining(database, self.storage.uri),
             guard=Guard(database),
             pins=Pins(database, timedelta(seconds=settings.query.lease_seconds)),
             receipts=Receipts(database),

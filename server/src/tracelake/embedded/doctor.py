@@ -106,14 +106,31 @@ def _java() -> Check:
 
 
 def _home(home: Path) -> Check:
-    there = next(folder for folder in (home.absolute(), *home.absolute().parents) if folder.exists())
-    if not os.access(there, os.W_OK | os.X_OK):
-        return Check("home", False, f"{home} cannot be written by this user", "set TRACELAKE_HOME to a folder that can")
+    if (why := _why_not_usable(home)) is not None:
+        return Check("home", False, f"{home} cannot be used: {why}", "set TRACELAKE_HOME to a folder that this user may read and write")
+    there = _nearest_folder(home)
     free = shutil.disk_usage(there).free
     return _judged("home", free >= _FREE_BYTES, f"{home} with {free / 1e9:.1f} GB free", "free 1 GB or more, or set TRACELAKE_HOME to another disk")
 
 
+def _nearest_folder(home: Path) -> Path:
+    """The home, or what is there of its parents; raises OSError."""
+    return next(folder for folder in (home.absolute(), *home.absolute().parents) if folder.exists())
+
+
+def _why_not_usable(home: Path) -> str | None:
+    try:
+        there = _nearest_folder(home)
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    if not there.is_dir():
+        return f"{there} is not a folder"
+    return None if os.access(there, os.R_OK | os.W_OK | os.X_OK) else f"this user may not write {there}"
+
+
 def _system(home: Path) -> Check:
+    if _why_not_usable(home) is not None:
+        return Check("system", None, "its home cannot be used")
     try:
         supervisor = SystemState(home / "state.json").supervisor()
     except TracelakeError as error:
@@ -145,6 +162,8 @@ def _databases(settings: Settings) -> tuple[_Database, _Database]:
 
 
 def _running_postgres(home: Path) -> EmbeddedPostgres | None:
+    if _why_not_usable(home) is not None:
+        return None  # an earlier check has said why
     try:
         identity = SystemState(home / "state.json").processes().get("postgres")
         return EmbeddedPostgres(home / "postgres", find_binaries()) if identity and identity.alive else None

@@ -55,9 +55,13 @@ def _texts(folder: Traversable, name: Path) -> list[tuple[Path, str]]:
 
 
 def _refuse_what_is_there(place: Path, contents: dict[Path, str]) -> None:
-    if place.exists() and not place.is_dir():
+    try:
+        is_file, there = place.exists() and not place.is_dir(), [str(name) for name in contents if (place / name).exists()]
+    except OSError as error:
+        raise _unusable(place, error) from None
+    if is_file:
         raise ProjectRefused(f"{place} is a file; name a folder.")
-    if there := [str(name) for name in contents if (place / name).exists()]:
+    if there:
         raise ProjectRefused(f"{place} has {', '.join(there)} already, and nothing is written over it; name another folder.")
 
 
@@ -69,4 +73,8 @@ def _write(place: Path, contents: dict[Path, str]) -> None:
             with file.open("x") as opened:  # never over one that came in between
                 opened.write(text)
     except OSError as error:
-        raise ProjectRefused(f"{error.filename or place}: {os.strerror(error.errno or 0)}; name a folder that you may write to.") from None
+        raise _unusable(place, error) from None
+
+
+def _unusable(place: Path, error: OSError) -> ProjectRefused:
+    return ProjectRefused(f"{error.filename or place}: {os.strerror(error.errno or 0)}; name a folder that you may write to.")

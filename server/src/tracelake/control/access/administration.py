@@ -22,8 +22,10 @@ from tracelake_sdk import access as words
 from tracelake_sdk.access import AuditEntry, NewToken, Token, TokenKind, User
 from tracelake_sdk.errors import AccessConflict, IdempotencyConflict, Invalid, LastAdmin, NotFound, TokenShownOnce
 from tracelake_sdk.pages import Page
+from tracelake_sdk.suggestions import did_you_mean
 
 LOCAL_ISSUER = "tracelake"  # of users who come with tokens of this org, and with no JWT
+_COMPARED = 1000           # users whose names a mistyped one is compared with
 _MADE = "token"             # the kind under which sameness is remembered
 
 
@@ -230,7 +232,7 @@ def role_ids(tx: Transaction, caller: Caller, names: Collection[str]) -> dict[st
     found = store.role_ids(tx, org=caller.org_id, names=sorted(set(names)))
     for name in names:
         if name not in found:
-            raise NotFound(f"There is no role {name[:64]!r} in this org; `tracelake admin role list` lists them.")
+            raise NotFound(f"There is no role {name[:64]!r} in this org; {did_you_mean(name, [role.name for role in store.roles(tx, org=caller.org_id)], '`tracelake admin role list` lists them.')}")
     return found
 
 
@@ -242,7 +244,8 @@ def ensure_reserved_roles(tx: Transaction, org: UUID) -> None:
 def _get_user(tx: Transaction, caller: Caller, name: str) -> UserRow:
     found = store.users(tx, org=caller.org_id, name=name)
     if not found:
-        raise NotFound(f"There is no user {name[:128]!r} in this org; `tracelake admin user list` lists them.")
+        names = [user.name for user in store.users(tx, org=caller.org_id, limit=_COMPARED)]
+        raise NotFound(f"There is no user {name[:128]!r} in this org; {did_you_mean(name, names, '`tracelake admin user list` lists them.')}")
     return found[0]
 
 

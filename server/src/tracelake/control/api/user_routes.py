@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tracelake.control.api.context import Serving, User
 from tracelake.control.api.paging import Key, Limit, Token, id_of, number_of
+from tracelake_sdk.cascades import Cascade
 from tracelake_sdk.events import DatasetEvent
 from tracelake_sdk.pages import Page
 from tracelake_sdk.runs import Run, RunDetail, RunStatus
@@ -101,6 +102,12 @@ def tasks(
 @router.get("/tasks/{task_id}")
 def task(services: Serving, user: User, task_id: UUID) -> Task:
     return services.asking.task(user, task_id)
+
+
+@router.get("/tasks/{task_id}/caused")
+def caused(services: Serving, user: User, task_id: UUID) -> Cascade:
+    """The task and everything that it caused: the tasks of its batches and events, and theirs, by job and state."""
+    return services.asking.caused(user, task_id)
 
 
 @router.post("/tasks/{task_id}/cancel")

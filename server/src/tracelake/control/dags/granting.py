@@ -6,7 +6,7 @@ from uuid import UUID
 from tracelake.control.access import store as access
 from tracelake.control.access.administration import role_ids
 from tracelake.control.access.callers import Caller, Right
-from tracelake.control.dags import store
+from tracelake.control.dags import rights, store
 from tracelake.control.database.transactions import Database, Role, Transaction
 from tracelake_sdk.access import DagRight, Grant
 from tracelake_sdk.errors import Invalid, NotFound
@@ -38,7 +38,7 @@ class Granting:
         caller.require(Right.ADMINISTER)
         with self.database.transaction("grant", role=Role.DEFINE) as tx:
             access.lock_access(tx, caller.org_id)
-            found = store.get_dag(tx, org=caller.org_id, name=dag)
+            found = rights.get_dag(tx, caller, dag)
             id = role_ids(tx, caller, [role])[role]
             there = any(grant.role == role and grant.right is right for grant in _grants(tx, caller, found.id))
             if not there and not dry_run:
@@ -52,7 +52,7 @@ class Granting:
         holder.check()
         with self.database.transaction("revoke_grant", role=Role.DEFINE) as tx:
             access.lock_access(tx, caller.org_id)
-            found = store.get_dag(tx, org=caller.org_id, name=dag)
+            found = rights.get_dag(tx, caller, dag)
             held = [grant for grant in _grants(tx, caller, found.id) if grant.right is right and Holder(grant.role, grant.user, grant.service) == holder]
             if not held:
                 raise NotFound(f"The {holder} does not hold the right `{right}` on DAG {dag}; `tracelake admin grant list {dag}` lists who does.")
@@ -66,7 +66,7 @@ class Granting:
     def list_grants(self, caller: Caller, dag: str | None = None) -> list[Grant]:
         caller.require(Right.ADMINISTER)
         with self.database.transaction("list_grants") as tx:
-            return _grants(tx, caller, store.get_dag(tx, org=caller.org_id, name=dag).id if dag else None)
+            return _grants(tx, caller, rights.get_dag(tx, caller, dag).id if dag else None)
 
 
 def grant_to_creator(tx: Transaction, caller: Caller, dag: UUID) -> None:

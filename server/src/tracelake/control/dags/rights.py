@@ -3,20 +3,57 @@
 Admins have both on every DAG. What a service holds counts as far as its token's scopes go.
 """
 
+from collections.abc import Collection
 from uuid import UUID
 
 from tracelake.control.access.callers import Caller
 from tracelake.control.dags import store
+from tracelake.control.dags.store import Dag, Job
 from tracelake.control.database.transactions import Transaction
 from tracelake_sdk.access import DagRight
 from tracelake_sdk.errors import Forbidden, NotFound
+from tracelake_sdk.suggestions import did_you_mean
 
 _ALL = frozenset(DagRight)
+_LONGEST_NAME = 128
+_MISSING = "There is no such DAG in this org; `tracelake status` lists them."
 
 
 def all_visible(tx: Transaction, caller: Caller) -> list[UUID] | None:
     """Every DAG whose jobs and tasks the caller may look at; None: all of the org."""
     return None if caller.sees_all else list(_held(tx, caller, None))
+
+
+def deployable(tx: Transaction, caller: Caller, dags: Collection[UUID]) -> set[UUID]:
+    """Which of these DAGs the caller may deploy."""
+    if caller.is_admin or not dags:
+        return set(dags)
+    return {dag for dag, held in _held(tx, caller, list(dags)).items() if DagRight.DEPLOY in held}
+
+
+def get_dag(tx: Transaction, caller: Caller, name: str) -> Dag:
+    """One that the caller may look at; raises NotFound with the nearest name of one."""
+    found = store.find_dag(tx, org=caller.org_id, name=name)
+    if found is None or not (caller.sees_all or _held(tx, caller, [found.id])):
+        seen = all_visible(tx, caller)
+        names = [dag.name for dag in store.list_dags(tx, org=caller.org_id, name=None) if seen is None or dag.id in seen]
+        raise NotFound(f"There is no DAG {name[:_LONGEST_NAME]!r} in this org; {did_you_mean(name, names, '`tracelake status` lists them.')}")
+    return found
+
+
+def get_job(tx: Transaction, caller: Caller, dag: str, job: str) -> Job:
+    """A job of the active version of a DAG that the caller may look at; raises NotFound with the nearest name of one."""
+    id = get_dag(tx, caller, dag).id
+    found = store.find_job(tx, org=caller.org_id, dag=dag, job=job)
+    if found is None:
+        raise NotFound(no_job(tx, id, dag, job))
+    return found
+
+
+def no_job(tx: Transaction, id: UUID, dag: str, job: str | None) -> str:
+    """The sentence for a job that a visible DAG does not have."""
+    names = [f"{dag}/{pause.name}" for pause in store.pauses_of_dag(tx, id)]
+    return f"There is no job {dag}/{job} in this org; {did_you_mean(f'{dag}/{job}', names, f'`tracelake status {dag}` lists its jobs.')}"
 
 
 def require_visible(tx: Transaction, caller: Caller, dag: UUID, *, missing: str) -> None:
@@ -25,7 +62,7 @@ def require_visible(tx: Transaction, caller: Caller, dag: UUID, *, missing: str)
         raise NotFound(missing)
 
 
-def require(tx: Transaction, caller: Caller, dag: UUID, right: DagRight, *, missing: str) -> None:
+def require(tx: Transaction, caller: Caller, dag: UUID, right: DagRight, *, missing: str = _MISSING) -> None:
     """Raises NotFound where the caller may not even look at it, else Forbidden."""
     held = _ALL if caller.is_admin else _held(tx, caller, [dag]).get(dag, frozenset[DagRight]())
     if right in held:

@@ -163,18 +163,6 @@ def find_dag(tx: Transaction, *, org: UUID, name: str) -> Dag | None:
     return tx.find(Dag, sql["find_dag"], org=org, name=name)
 
 
-def get_dag(tx: Transaction, *, org: UUID, name: str) -> Dag:
-    return tx.get(Dag, sql["find_dag"], no_dag(name), org=org, name=name)
-
-
-def no_dag(name: str) -> str:
-    return f"There is no DAG {name!r} in this org; `tracelake status` lists them."
-
-
-def no_job(dag: str, job: str | None) -> str:
-    return f"There is no job {dag}/{job} in this org; `tracelake status {dag}` lists its jobs."
-
-
 def list_dags(tx: Transaction, *, org: UUID, name: str | None) -> list[Dag]:
     return tx.all(Dag, sql["list_dags"], org=org, name=name)
 
@@ -323,8 +311,8 @@ def ask_subscribers_of_datasets(tx: Transaction, datasets: list[UUID]) -> Asked[
     return tx.ask(Subscriber, sql["subscribers_of_datasets"], datasets=datasets)
 
 
-def get_job(tx: Transaction, *, org: UUID, dag: str, job: str) -> Job:
-    return tx.get(Job, sql["find_job"], no_job(dag, job), org=org, dag=dag, job=job)
+def find_job(tx: Transaction, *, org: UUID, dag: str, job: str) -> Job | None:
+    return tx.find(Job, sql["find_job"], org=org, dag=dag, job=job)
 
 
 def pauses_of_dag(tx: Transaction, dag: UUID) -> list[JobPause]:

@@ -67,7 +67,7 @@ def _authorize(tx: Transaction, caller: Caller, dag: Dag | None, name: str) -> N
         caller.require(Right.CREATE)
         return
     try:
-        rights.require(tx, caller, dag.id, DagRight.DEPLOY, missing=dags.no_dag(name))
+        rights.require(tx, caller, dag.id, DagRight.DEPLOY)
     except NotFound:
         # Names are shared by the whole org, so that one is taken cannot be kept from whoever wants it.
         raise Forbidden(f"There is a DAG {name!r} in this org on which you have no right; choose another name, or ask an admin.") from None

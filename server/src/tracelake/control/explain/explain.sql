@@ -1,5 +1,5 @@
 -- name: datasets
-SELECT dataset.id, name.name, dataset.layer, said.domain, said.owner, said.description, said.active, dag.name AS dag, job_key.name AS job,
+SELECT dataset.id, name.name, dataset.layer, said.domain, said.owner, said.description, said.active, dag.id AS dag_id, dag.name AS dag, job_key.name AS job,
        dataset.output_index, dataset.has_files, pointer.dataset_version_id, current.version, current.row_count, current.promoted_at, current.table_schema
 FROM dataset
 JOIN job_key ON job_key.id = dataset.job_key_id
@@ -95,13 +95,17 @@ ORDER BY run.seq DESC LIMIT 1
 
 -- name: inputs_now
 -- What the table's job reads, and how far that is.
-SELECT input.index, dataset.id AS dataset_id, name.name, dataset.has_files, input.trigger, current.version
+SELECT input.index, dataset.id AS dataset_id, name.name, dataset.has_files, input.trigger, pointer.dataset_version_id, current.version,
+       producing.spec -> 'outputs' -> dataset.output_index -> 'partition_by' AS partition_by,
+       job.spec -> 'outputs' -> made.output_index -> 'partition_by' AS output_partition_by, job.spec ->> 'update_strategy' AS update_strategy
 FROM dataset_version AS version
+JOIN dataset AS made ON made.id = version.dataset_id
 JOIN current_job AS job ON job.generation_id = version.generation_id
 JOIN job_input AS input ON input.job_id = job.id
 JOIN dataset ON dataset.id = input.dataset_id
 JOIN job_key AS producer ON producer.id = dataset.job_key_id
 JOIN dag ON dag.id = producer.dag_id
+LEFT JOIN job AS producing ON producing.dag_version_id = dag.active_version_id AND producing.job_key_id = producer.id
 LEFT JOIN dataset_name AS name ON name.dataset_id = dataset.id
 LEFT JOIN pointer ON pointer.dag_version_id = dag.active_version_id AND pointer.dataset_id = dataset.id
 LEFT JOIN LATERAL (
@@ -109,6 +113,30 @@ LEFT JOIN LATERAL (
 ) AS current ON true
 WHERE version.id = %(dataset_version)s
 ORDER BY input.index
+
+-- name: scopes_behind
+-- Current scopes of a table that were made before what is current of one input. Where both are cut alike, a scope is behind only if its own part of the
+-- input has moved. The oldest scopes are looked at first and only so many of them, so that the answer costs the same for a table of millions.
+WITH examined AS (
+    SELECT state.scope, state.span, pin.version, pin.dataset_version_id
+    FROM scope_state AS state
+    JOIN dataset_version AS version ON version.id = state.dataset_version_id
+    JOIN change ON change.generation_id = version.generation_id AND change.place = state.place
+    JOIN task_input AS pin ON pin.task_id = change.task_id AND pin.attempt = change.attempt AND pin.dataset_id = %(input)s
+    WHERE state.dataset_version_id = %(dataset_version)s AND pin.version < %(current)s
+    ORDER BY state.place LIMIT %(examined)s
+), behind AS (
+    SELECT examined.scope, examined.version FROM examined
+    WHERE NOT %(cut_alike)s OR examined.dataset_version_id <> %(input_version)s OR EXISTS (
+        SELECT 1 FROM scope_state AS moved
+        WHERE moved.dataset_version_id = %(input_version)s AND moved.span && examined.span
+          AND moved.place > (SELECT max(place) FROM data_version_member WHERE dataset_id = %(input)s AND version = examined.version)
+          AND moved.place <= (SELECT max(place) FROM data_version_member WHERE dataset_id = %(input)s AND version = %(current)s)
+    )
+)
+SELECT scope, version, count(*) OVER () AS number, (SELECT count(*) FROM examined) >= %(examined)s AS more,
+       (SELECT count(*) FROM scope_state WHERE dataset_version_id = %(dataset_version)s) AS total
+FROM behind ORDER BY version, scope::text LIMIT %(listed)s
 
 -- name: standing_still
 -- What a table is made from, at any distance, that brings nothing new: its job or DAG is paused, or its newest candidate was blocked.

@@ -1,12 +1,16 @@
 """Reasons: why a dataset is fresh, blocked, behind or empty, in sentences with their remedies. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
 
-from tracelake.control.explain.store import CandidateRow, DatasetRow, InputNow, LineRow, PartRow, RunRow, StandingStill, WorkRow
-from tracelake_sdk.dags import Activation
+from tracelake.control.explain.store import BehindRow, CandidateRow, DatasetRow, InputNow, LineRow, PartRow, RunRow, StandingStill, WorkRow
+from tracelake.control.versions.spans import scope_of
+from tracelake_sdk.dags import Activation, UpdateStrategy
 from tracelake_sdk.datasets import PinnedVersion, Reason
 from tracelake_sdk.runs import RunStatus
+from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, spell_cursor
 from tracelake_sdk.tasks import TaskState, Waits
 
 _WAITS = {
@@ -29,6 +33,7 @@ class Known:
     candidate: CandidateRow | None    # the newest
     run: RunRow | None                # the newest
     inputs: Sequence[InputNow]
+    behind: Mapping[UUID, Sequence[BehindRow]]  # by input: the first scopes that were made before what is current of it
     still: Sequence[StandingStill]    # what it is made from, at any distance
     last: PartRow | None              # the last part of the current version
     read: Sequence[PinnedVersion]     # by that part
@@ -47,7 +52,7 @@ def _stopped(known: Known) -> Iterator[Reason]:
     if line.dag_paused_at:
         yield Reason(code="paused", sentence=f"The DAG {known.dataset.dag} is paused.", remedy=f"`tracelake resume {known.dataset.dag}`")
     if line.paused_at:
-        yield Reason(code="paused", sentence=f"The job {job} is paused: {line.pause_reason}", remedy=f"Mend the cause, then `tracelake resume {job}`.")
+        yield Reason(code="paused", sentence=f"The job {job} is paused: {line.pause_reason}", remedy=f"Fix the cause, then `tracelake resume {job}`.")
 
 
 def _refused(known: Known) -> Iterator[Reason]:
@@ -55,7 +60,7 @@ def _refused(known: Known) -> Iterator[Reason]:
         yield Reason(
             code="blocked",
             sentence=f"The newest candidate, run {known.candidate.run_id}, was blocked at {known.candidate.stage}: {known.candidate.reason}",
-            remedy="Mend the data or the rule; only a new run is judged anew.",
+            remedy="Fix the data or the rule, then run again.",
         )
     elif known.run is not None and known.run.status == RunStatus.FAILED.value:
         yield _failed(known.run)
@@ -86,15 +91,43 @@ def _on_its_way(known: Known) -> Iterator[Reason]:
 
 
 def _behind(known: Known) -> Iterator[Reason]:
-    read = {pin.dataset_uuid: pin.version for pin in known.read}
     for input in known.inputs:
         name = input.name or str(input.dataset_id)
         if input.has_files and input.version is None:
             yield Reason(code="waiting", sentence=f"Its input {name} has no version yet.", remedy=f"`tracelake explain {name}`")
-        elif input.version is not None and read.get(input.dataset_id, input.version) < input.version:
-            sentence = f"It was made from version {read[input.dataset_id]} of {name}, which is at version {input.version} now."
-            heard = None if input.trigger else "That input does not start its job (`trigger: false`); the next run reads it."
-            yield Reason(code="behind", sentence=sentence, remedy=heard)
+        elif rows := known.behind.get(input.dataset_id):
+            yield Reason(code="behind", sentence=_made_before(rows, name, input), remedy=_take_in(known, input, name))
+
+
+def _made_before(rows: Sequence[BehindRow], name: str, input: InputNow) -> str:
+    """Freshness is judged scope by scope: which are behind, how many of how many, and the first of them."""
+    first = rows[0]
+    if first.total == 1:
+        return f"It was made from version {first.version} of {name}, which is at version {input.version} now."
+    listed = ", ".join(f"{_scope_words(row.scope)} (from version {row.version})" for row in rows)
+    more = ", …" if first.number > len(rows) else ""
+    number = f"At least {first.number:,}" if first.more else f"{first.number:,}"
+    return f"{number} of its {first.total:,} scopes {'was' if first.number == 1 else 'were'} made before version {input.version} of {name}: {listed}{more}."
+
+
+def _take_in(known: Known, input: InputNow, name: str) -> str | None:
+    job = f"{known.dataset.dag}/{known.dataset.job}"
+    rewrite = f"`tracelake run {job} --rewrite` takes it in." if input.update_strategy == UpdateStrategy.REPLACE.value else "The next run of the job reads it."
+    if not input.trigger:
+        return f"A new version of {name} does not start the job (`trigger: false`). {rewrite}"
+    return None if known.work else rewrite
+
+
+def _scope_words(scope: dict[str, Any]) -> str:
+    match scope_of(scope):
+        case FullScope():
+            return "everything"
+        case PartitionScope(key=key):
+            return f"partition {key}"
+        case CursorScope(value=value):
+            return str(spell_cursor(value))
+        case RangeScope(start=start, end=end):
+            return f"[{spell_cursor(start)}, {spell_cursor(end)})"
 
 
 def _held_up(known: Known) -> Iterator[Reason]:
@@ -107,7 +140,7 @@ def _held_up(known: Known) -> Iterator[Reason]:
 def _state(known: Known) -> Iterator[Reason]:
     dataset = known.dataset
     if not dataset.has_files:
-        yield Reason(code="fresh", sentence="It is told in events and ranges only; it has no rows and no versions.")
+        yield Reason(code="fresh", sentence="It consists of events and ranges only; it has no rows and no versions.")
     elif dataset.version is None:
         source = known.line is not None and known.line.activation == Activation.SOURCE.value
         remedy = f"`tracelake run {dataset.dag}/{dataset.job}`" if source else None
@@ -117,4 +150,5 @@ def _state(known: Known) -> Iterator[Reason]:
         pins = ", ".join(f"{pin.name or pin.dataset_uuid} version {pin.version}" for pin in known.read)
         made = f" from {pins}" if pins else ""
         why = f" {known.last.reason}" if known.last else ""
-        yield Reason(code="fresh", sentence=f"Readers see version {dataset.version} ({dataset.row_count:,} rows), made{by}{made}.{why}")
+        code = "serving" if any(known.behind.get(input.dataset_id) for input in known.inputs) else "fresh"
+        yield Reason(code=code, sentence=f"Readers see version {dataset.version} ({dataset.row_count:,} rows), made{by}{made}.{why}")

@@ -1,28 +1,36 @@
 """Explaining: datasets, versions with their reasons, and why a dataset is as it is."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
 from tracelake.control.access.callers import Caller, Right
+from tracelake.control.dags import rights
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.explain import store
 from tracelake.control.explain.reasons import Known, reasons
 from tracelake.control.explain.runs import run_detail
-from tracelake.control.explain.store import DatasetRow, PartRow, Searched, VersionRow
+from tracelake.control.explain.store import BehindRow, DatasetRow, InputNow, PartRow, Searched, VersionRow
 from tracelake.control.registry import reading
 from tracelake.control.registry import store as registry
+from tracelake.control.versions.scope_mapping import cut_alike
 from tracelake.control.versions.spans import scope_of
-from tracelake_sdk.dags import Layer
+from tracelake.storage.paths import table_location
+from tracelake_sdk.dags import Layer, PartitionSpec
 from tracelake_sdk.datasets import Column, Dataset, Explanation, PinnedVersion, Snapshot, Version, VersionPart
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.pages import Page
 from tracelake_sdk.runs import RunDetail
 
+_EXAMINED = 10_000  # scopes of a table, the oldest first, that may be behind an input
+_LISTED = 5         # of those that are
+
 
 @dataclass(frozen=True)
 class Explaining:
     database: Database
+    uri: Callable[[str], str]  # of a path in the lake
 
     def datasets(
         self,
@@ -41,14 +49,14 @@ class Explaining:
         searched = Searched(search.split() if search and search.strip() else None, layer.value if layer else None, domain, owner, dag)
         with self.database.transaction("datasets") as tx:
             rows = store.datasets(tx, org=caller.org_id, ids=reading.all_visible(tx, caller), after=after, limit=limit + 1, searched=searched)
-            items = _datasets(tx, caller, rows[:limit])
+            items = self._datasets(tx, caller, rows[:limit])
         return Page(items=items, next=str(rows[limit - 1].id) if len(rows) > limit else None)
 
     def dataset(self, caller: Caller, name: str) -> Dataset:
         """By its name or its uuid."""
         caller.require(Right.READ)
         with self.database.transaction("dataset") as tx:
-            return _datasets(tx, caller, [_find(tx, caller, name)])[0]
+            return self._datasets(tx, caller, [_find(tx, caller, name)])[0]
 
     def versions(self, caller: Caller, name: str, *, before: int | None, limit: int) -> Page[Version]:
         caller.require(Right.READ)
@@ -80,6 +88,7 @@ class Explaining:
             last = store.parts(tx, dataset=row.id, versions=[row.version]) if row.version else []
             read = _pins(tx, last[-1:])[last[-1].run_id] if last else []
             inputs = store.inputs_now(tx, table) if table else []
+            behind = {input.dataset_id: _behind(tx, table, input) for input in inputs} if table and row.version else {}
             still = store.standing_still(tx, table) if table else []
             named = {pin.dataset_uuid for pin in read} | {input.dataset_id for input in inputs} | {above.dataset_id for above in still}
             seen = reading.visible(tx, caller, named)
@@ -90,26 +99,42 @@ class Explaining:
                 candidate=store.newest_candidate(tx, row.id),
                 run=store.newest_run(tx, row.id),
                 inputs=[input for input in inputs if input.dataset_id in seen],
+                behind=behind,
                 still=[above for above in still if above.dataset_id in seen],
                 last=last[-1] if last else None,
                 read=[pin for pin in read if pin.dataset_uuid in seen],
             )
-            return Explanation(dataset=_datasets(tx, caller, [row])[0], reasons=reasons(known))
+            return Explanation(dataset=self._datasets(tx, caller, [row])[0], reasons=reasons(known))
+
+    def _datasets(self, tx: Transaction, caller: Caller, rows: list[DatasetRow]) -> list[Dataset]:
+        pinned: dict[UUID, list[Snapshot]] = defaultdict(list)
+        for row in registry.snapshots(tx, org=caller.org_id, datasets=[row.id for row in rows]):
+            snapshot = Snapshot(name=row.name, dataset_uuid=row.dataset_id, dataset=row.dataset, version=row.version, actor=row.actor, at=row.at)
+            pinned[row.dataset_id].append(snapshot)
+        # Where files are is for those who make them: whoever else reads the table does so through a query.
+        makes = rights.deployable(tx, caller, {row.dag_id for row in rows})
+        return [_dataset(row, pinned[row.id], self._location(caller, row) if row.dag_id in makes else None) for row in rows]
+
+    def _location(self, caller: Caller, row: DatasetRow) -> str | None:
+        if row.dataset_version_id is None or not row.has_files:
+            return None
+        return self.uri(table_location(caller.org_id, row.id, row.dataset_version_id))
+
+
+def _behind(tx: Transaction, table: UUID, input: InputNow) -> list[BehindRow]:
+    """The first scopes that were made before what is current of this input."""
+    if input.version is None:
+        return []
+    reads, writes = (PartitionSpec.model_validate(cut) if cut else None for cut in (input.partition_by, input.output_partition_by))
+    alike = cut_alike(reads, writes, trigger=input.trigger)
+    return store.scopes_behind(tx, dataset_version=table, input=input, cut_alike=alike, examined=_EXAMINED, listed=_LISTED)
 
 
 def _find(tx: Transaction, caller: Caller, name: str) -> DatasetRow:
     return store.datasets(tx, org=caller.org_id, ids=[reading.find(tx, caller, name)], limit=1)[0]
 
 
-def _datasets(tx: Transaction, caller: Caller, rows: list[DatasetRow]) -> list[Dataset]:
-    pinned: dict[UUID, list[Snapshot]] = defaultdict(list)
-    for row in registry.snapshots(tx, org=caller.org_id, datasets=[row.id for row in rows]):
-        snapshot = Snapshot(name=row.name, dataset_uuid=row.dataset_id, dataset=row.dataset, version=row.version, actor=row.actor, at=row.at)
-        pinned[row.dataset_id].append(snapshot)
-    return [_dataset(row, pinned[row.id]) for row in rows]
-
-
-def _dataset(row: DatasetRow, snapshots: list[Snapshot]) -> Dataset:
+def _dataset(row: DatasetRow, snapshots: list[Snapshot], location: str | None) -> Dataset:
     return Dataset(
         uuid=row.id,
         name=row.name,
@@ -127,6 +152,7 @@ def _dataset(row: DatasetRow, snapshots: list[Snapshot]) -> Dataset:
         promoted_at=row.promoted_at,
         columns=[Column(name=field["name"], type=_type(field["type"])) for field in (row.table_schema or {"fields": []})["fields"]],
         snapshots=snapshots,
+        location=location,
     )
 
 
@@ -153,6 +179,7 @@ def _versions(tx: Transaction, caller: Caller, dataset: UUID, rows: list[Version
         Version(
             version=row.version,
             snapshot_ref=row.snapshot_ref,
+            delta_version=row.delta_version,
             schema_hash=row.schema_hash,
             row_count=row.row_count,
             promoted_at=row.promoted_at,

@@ -20,6 +20,7 @@ class DatasetRow:
     owner: str
     description: str
     active: bool
+    dag_id: UUID
     dag: str
     job: str
     output_index: int
@@ -138,7 +139,22 @@ class InputNow:
     name: str | None
     has_files: bool
     trigger: bool
+    dataset_version_id: UUID | None
     version: int | None
+    partition_by: dict[str, Any] | None
+    output_partition_by: dict[str, Any] | None
+    update_strategy: str | None
+
+
+@dataclass(frozen=True)
+class BehindRow:
+    """One current scope that is behind an input, with how many there are."""
+
+    scope: dict[str, Any]
+    version: int  # of the input that it was made from
+    number: int   # of scopes that are behind
+    more: bool    # there may be more: not all were looked at
+    total: int    # of current scopes
 
 
 @dataclass(frozen=True)
@@ -211,6 +227,22 @@ def newest_run(tx: Transaction, dataset: UUID) -> RunRow | None:
 
 def inputs_now(tx: Transaction, dataset_version: UUID) -> list[InputNow]:
     return tx.all(InputNow, sql["inputs_now"], dataset_version=dataset_version)
+
+
+def scopes_behind(
+    tx: Transaction, *, dataset_version: UUID, input: InputNow, cut_alike: bool, examined: int, listed: int
+) -> list[BehindRow]:
+    return tx.all(
+        BehindRow,
+        sql["scopes_behind"],
+        dataset_version=dataset_version,
+        input=input.dataset_id,
+        input_version=input.dataset_version_id,
+        current=input.version,
+        cut_alike=cut_alike,
+        examined=examined,
+        listed=listed,
+    )
 
 
 def standing_still(tx: Transaction, dataset_version: UUID) -> list[StandingStill]:

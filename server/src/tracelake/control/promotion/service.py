@@ -217,7 +217,7 @@ def _dataset(tx: Transaction, caller: Caller, named: str) -> DatasetRow:
     id = reading.uuid_of(named)
     found = store.find_dataset(tx, org=caller.org_id, id=id, name=None if id else named)
     if found is None:
-        raise NotFound(f"There is no dataset {named[:128]!r} in this org; name a published one, or give a uuid.")
+        raise NotFound(f"There is no dataset {named[:128]!r} in this org; {reading.advice(tx, caller, named)}")
     return found
 
 

@@ -60,7 +60,6 @@ def _current(row: Resolved) -> QueryPin:
 
 def _advice(tx: Transaction, caller: Caller, name: str) -> str:
     # Auditors know of every dataset and read none: to name one would send them into the same answer.
-    near = None
-    if caller.is_admin or not caller.sees_all:
-        near = reading.nearest(name, registry.all_names(tx, org=caller.org_id, datasets=reading.all_visible(tx, caller)))
-    return f"did you mean {near}?" if near else "`tracelake dataset list` lists those there are."
+    if caller.sees_all and not caller.is_admin:
+        return "`tracelake dataset list` lists those there are."
+    return reading.advice(tx, caller, name)

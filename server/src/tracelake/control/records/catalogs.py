@@ -9,6 +9,7 @@ from tracelake.control.records import store
 from tracelake_sdk.builtin_kinds import builtin_kinds
 from tracelake_sdk.kinds import Kind
 from tracelake_sdk.record_errors import KindUnknown
+from tracelake_sdk.suggestions import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Catalog:
         """Raises KindUnknown."""
         versions = self.versions.get(name)
         if not versions or not 1 <= (version or 1) <= len(versions):
-            raise KindUnknown(f"No kind {name}{f' version {version}' if version else ''} is registered; see `tracelake kind list`.")
+            advice = "see `tracelake kind list`." if versions else did_you_mean(name, self.versions, "see `tracelake kind list`.")
+            raise KindUnknown(f"No kind {name}{f' version {version}' if version else ''} is registered; {advice}")
         return versions[(version or len(versions)) - 1]
 
 

@@ -5,7 +5,6 @@ events, runs) is for the same callers and for auditors, who see it of every data
 not know of does not exist for it.
 """
 
-import difflib
 from collections.abc import Collection
 from uuid import UUID
 
@@ -13,6 +12,7 @@ from tracelake.control.access.callers import Caller
 from tracelake.control.database.transactions import Transaction
 from tracelake.control.registry import store
 from tracelake_sdk.errors import NotFound
+from tracelake_sdk.suggestions import did_you_mean
 
 _LONGEST_NAME = 128
 
@@ -48,7 +48,7 @@ def find(tx: Transaction, caller: Caller, called: str) -> UUID:
     id = uuid_of(called)
     found = store.called(tx, org=caller.org_id, name=None if id else called, id=id)
     if found is None or found not in visible(tx, caller, [found]):
-        raise NotFound(f"There is no dataset {called[:_LONGEST_NAME]!r} in this org; {_advice(tx, caller, called)}")
+        raise NotFound(f"There is no dataset {called[:_LONGEST_NAME]!r} in this org; {advice(tx, caller, called)}")
     return found
 
 
@@ -60,14 +60,9 @@ def uuid_of(text: str) -> UUID | None:
         return None
 
 
-def nearest(name: str, names: Collection[str]) -> str | None:
-    near = difflib.get_close_matches(name[:_LONGEST_NAME], sorted(names), n=1, cutoff=0.6)
-    return near[0] if near else None
-
-
-def _advice(tx: Transaction, caller: Caller, called: str) -> str:
-    near = nearest(called, store.all_names(tx, org=caller.org_id, datasets=all_visible(tx, caller)))
-    return f"did you mean {near}?" if near else "`tracelake dataset list` lists them."
+def advice(tx: Transaction, caller: Caller, called: str) -> str:
+    """What somebody who named a dataset that does not exist for it can do: the nearest name that it may know of, or the list."""
+    return did_you_mean(called, store.all_names(tx, org=caller.org_id, datasets=all_visible(tx, caller)), "`tracelake dataset list` lists them.")
 
 
 def _readable(tx: Transaction, caller: Caller, datasets: list[UUID] | None) -> list[UUID]:

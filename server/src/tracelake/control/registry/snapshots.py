@@ -10,6 +10,7 @@ from tracelake.control.registry.reading import all_visible, find, readable, visi
 from tracelake.control.registry.store import SnapshotRow
 from tracelake_sdk.datasets import Snapshot
 from tracelake_sdk.errors import Forbidden, Invalid, NameTaken, NotFound
+from tracelake_sdk.suggestions import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,10 @@ class Snapshots:
             store.lock_org(tx, caller.org_id)
             found = store.snapshots(tx, org=caller.org_id, name=name)
             if not found or found[0].dataset_id not in visible(tx, caller, [found[0].dataset_id]):
-                raise NotFound(f"There is no snapshot {name[:128]!r} in this org; `tracelake dataset snapshots` lists them.")
+                known = store.snapshots(tx, org=caller.org_id)
+                seen = visible(tx, caller, {row.dataset_id for row in known})
+                advice = did_you_mean(name, [row.name for row in known if row.dataset_id in seen], "`tracelake dataset snapshots` lists them.")
+                raise NotFound(f"There is no snapshot {name[:128]!r} in this org; {advice}")
             mine = (caller.user_id, caller.token_id) == (found[0].user_id, found[0].token_id)
             if not (mine or caller.is_admin):
                 raise Forbidden(f"{found[0].actor} gave this name; that user or an admin of org {caller.org} may take it away.")

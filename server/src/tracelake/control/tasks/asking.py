@@ -17,6 +17,8 @@ from tracelake.control.events import store as events
 from tracelake.control.registry import reading
 from tracelake.control.run_history import store as run_history
 from tracelake.control.tasks import store
+from tracelake.control.tasks.rows import CausedRow
+from tracelake_sdk.cascades import Cascade, CausedJob
 from tracelake_sdk.events import DatasetEvent
 from tracelake_sdk.pages import Page
 from tracelake_sdk.runs import Run, RunStatus
@@ -24,7 +26,9 @@ from tracelake_sdk.status import DagStatus, JobStatus, TaskCounts
 from tracelake_sdk.tasks import Task, TaskState, Waits
 
 Item = TypeVar("Item")
-_NEWEST = 10_000  # tasks a job that a status counts
+_NEWEST = 10_000      # tasks a job that a status counts
+_FAILED_SHOWN = 20    # of the tasks that a run caused and that failed
+_FAILED_STATES = (TaskState.FAILED.value, TaskState.CANCELED.value)
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,23 @@ class Asking:
     def task(self, caller: Caller, id: UUID) -> Task:
         caller.require(Right.READ)
         with self.database.transaction("get_task") as tx:
-            row = store.get_task(tx, org=caller.org_id, task=id)
-            [place] = store.places(tx, org=caller.org_id, tasks=[id])
-            rights.require_visible(tx, caller, place.dag_id, missing=store.no_task(id))
-            attempts = store.attempts_of_task(tx, id)
+            return self._task(tx, caller, id)
+
+    def caused(self, caller: Caller, id: UUID) -> Cascade:
+        """The task and everything behind it, in the DAGs that the caller may see."""
+        caller.require(Right.READ)
+        with self.database.transaction("caused") as tx:
+            rows = store.caused(tx, org=caller.org_id, task=id, dags=rights.all_visible(tx, caller), most=_FAILED_SHOWN)
+            failed = [some for row in rows if row.state in _FAILED_STATES for some in row.some]
+            return Cascade(
+                task=self._task(tx, caller, id), jobs=_caused_jobs(rows), failed=[self._task(tx, caller, one) for one in failed[:_FAILED_SHOWN]]
+            )
+
+    def _task(self, tx: Transaction, caller: Caller, id: UUID) -> Task:
+        row = store.get_task(tx, org=caller.org_id, task=id)
+        [place] = store.places(tx, org=caller.org_id, tasks=[id])
+        rights.require_visible(tx, caller, place.dag_id, missing=store.no_task(id))
+        attempts = store.attempts_of_task(tx, id)
         return Task.model_validate(asdict(row) | {"attempts": [asdict(attempt) for attempt in attempts]})
 
     def tasks(self, caller: Caller, *, dag: str | None, job: str | None, state: TaskState | None, limit: int, before: UUID | None) -> Page[Task]:
@@ -70,8 +87,7 @@ class Asking:
         caller.require(Right.READ)
         with self.database.transaction("status") as tx:
             if dag:
-                found = [dags.get_dag(tx, org=caller.org_id, name=dag)]
-                rights.require_visible(tx, caller, found[0].id, missing=dags.no_dag(dag))
+                found = [rights.get_dag(tx, caller, dag)]
             else:
                 seen = rights.all_visible(tx, caller)
                 found = [one for one in dags.list_dags(tx, org=caller.org_id, name=None) if seen is None or one.id in seen]
@@ -94,6 +110,7 @@ class Asking:
                     operator=jobs[pause.generation_id].spec["operator"],
                     runtime=jobs[pause.generation_id].spec["runtime"],
                     inputs=[_source_of(reads) for reads in jobs[pause.generation_id].spec["inputs"]],
+                    update_strategy=jobs[pause.generation_id].spec.get("update_strategy"),
                     paused=pause.paused_at is not None,
                     pause_reason=pause.pause_reason,
                     tasks=_counts(counted[pause.generation_id]),
@@ -107,11 +124,23 @@ def _source_of(reads: dict[str, dict[str, str]]) -> str:
     return reads["from"].get("job") or reads["from"]["dataset"]
 
 
-def _counts(named: dict[str, int]) -> TaskCounts:
+def _caused_jobs(rows: list[CausedRow]) -> list[CausedJob]:
+    """In the order of the rows, which is by distance from the run."""
+    counted: dict[tuple[str, str], dict[str, int]] = {}
+    after: dict[tuple[str, str], str | None] = {}
+    for row in rows:
+        job = (row.dag, row.job)
+        counted.setdefault(job, {})[f"waits_{row.waits}" if row.waits else row.state] = row.number
+        after[job] = after.get(job) or row.after
+    return [CausedJob(dag=dag, job=job, after=after[dag, job], tasks=_counts(counted[dag, job], newest=None)) for dag, job in counted]
+
+
+def _counts(named: dict[str, int], *, newest: int | None = _NEWEST) -> TaskCounts:
+    """`newest`: how many were counted at most; None: all of them."""
     waiting = {waits.value: named.get(f"waits_{waits.value}", 0) for waits in Waits}
     states = {state.value: named.get(state.value, 0) for state in TaskState}
     total = sum(waiting.values()) + sum(states.values())
-    return TaskCounts.model_validate(states | {"waiting": {name: number for name, number in waiting.items() if number}, "more": total >= _NEWEST})
+    return TaskCounts.model_validate(states | {"waiting": {name: number for name, number in waiting.items() if number}, "more": newest is not None and total >= newest})
 
 
 def _page(items: list[Item], limit: int, token: Callable[[Item], str]) -> Page[Item]:

@@ -130,7 +130,7 @@ class Claims:
                     unreadable = barred(tx, facts, maker.jobs, maker.inputs)
                     kept = [one.fact for one in unreadable]
                     unchanged = [
-                        fact for fact in facts if fact.id in handed and fact not in kept and maker.handing_out.is_unchanged(fact, handed[fact.id])
+                        fact for fact in facts if fact.id in handed and fact not in kept and maker.is_unchanged(fact, handed[fact.id])
                     ]
                     kept += unchanged
                     self._start_attempts(tx, request.worker, claim_sha256, tokens, facts, maker, kept, now)

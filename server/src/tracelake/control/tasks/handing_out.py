@@ -19,7 +19,7 @@ from tracelake.control.tasks.fingerprints import Pin, fingerprint
 from tracelake.control.tasks.judgement import Announced, AttemptRow
 from tracelake.control.tasks.rows import Given, PostedBatch, TaskFacts
 from tracelake.control.versions import store as versions
-from tracelake.control.versions.scope_mapping import wanted, widened
+from tracelake.control.versions.scope_mapping import cut_alike, wanted, widened
 from tracelake.control.versions.spans import scope_of, stored
 from tracelake.control.versions.store import CurrentVersion, TableState
 from tracelake.storage.paths import staging_folder, table_location
@@ -179,12 +179,12 @@ class HandingOut:
         return self._files[key]
 
     def _restriction(self, fact: TaskFacts, input: Input, handing: Handing) -> tuple[Scope, ...] | None:
-        """The rows of the output's own scopes, where the input is cut in the same way: by the same kind, and heard of or of the same column."""
+        """The rows of the output's own scopes, where the input is cut alike."""
         reads, told = _partition_by(input.partition_by), handing.announced.get(0)
         writes = _partition_by(self._jobs[fact.generation_id].spec["outputs"][0].get("partition_by"))
-        if told is None or told.everything or reads is None or writes is None or reads.cursor is not writes.cursor:
+        if told is None or told.everything or not cut_alike(reads, writes, trigger=input.trigger):
             return None
-        return told.scopes if input.trigger or reads.column == writes.column else None
+        return told.scopes
 
     def _output(self, fact: TaskFacts, job: Job, output: Output, handing: Handing) -> Wire:
         told, state = handing.announced[output.output_index], self._states.get(output.dataset_version_id)

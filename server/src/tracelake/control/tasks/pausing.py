@@ -57,12 +57,12 @@ class Pauses:
 
 def _choose(tx: Transaction, caller: Caller, dag: str, job: str | None) -> tuple[UUID, list[JobPause]]:
     """The DAG and the jobs meant, under the DAG's exclusive routing lock."""
-    found = dags.get_dag(tx, org=caller.org_id, name=dag)
-    rights.require(tx, caller, found.id, DagRight.TRIGGER, missing=dags.no_dag(dag))
+    found = rights.get_dag(tx, caller, dag)
+    rights.require(tx, caller, found.id, DagRight.TRIGGER)
     dags.lock_routing(tx, [found.id])
     jobs = [pause for pause in dags.pauses_of_dag(tx, found.id) if job in (None, pause.name)]
     if not jobs:
-        raise NotFound(dags.no_job(dag, job))
+        raise NotFound(rights.no_job(tx, found.id, dag, job))
     return found.id, jobs
 
 

@@ -18,6 +18,7 @@ from tracelake.control.operator_state.store import StateRow
 from tracelake.control.tasks import store
 from tracelake.control.tasks.handing_out import Handing, HandingOut, unpinned, unstaged
 from tracelake.control.tasks.rows import TaskFacts, TriggerEvent
+from tracelake_sdk.events import EventKind
 from tracelake_sdk.operators import OPERATORS
 from tracelake_sdk.tasks import MAX_EVENTS, PAYLOAD_VERSION, TaskState, TriggerKind
 
@@ -51,6 +52,15 @@ class PayloadMaker:
         if generation not in self._stateful:
             return None
         return self._states[generation].revision if generation in self._states else 0
+
+    def is_unchanged(self, fact: TaskFacts, handing: Handing) -> bool:
+        """Whether what the task would write is there already.
+
+        Never behind a rewrite of a dataset without rows: it has no versions that could show what has changed, and somebody said that it has.
+        """
+        event = self._events.get(fact.trigger_id)
+        rewritten = event is not None and event.kind == EventKind.REWRITTEN.value and not event.of_a_table
+        return not rewritten and self.handing_out.is_unchanged(fact, handing)
 
     def payload(self, fact: TaskFacts, *, claimed: bool, handing: Handing | None = None) -> Wire:
         given = self.handing_out.wire(fact, handing) if handing else {}

@@ -18,7 +18,7 @@ from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.tasks import store
 from tracelake.control.tasks.accepting import Wanted, make_tasks
 from tracelake_sdk.access import DagRight
-from tracelake_sdk.dags import Activation
+from tracelake_sdk.dags import Activation, UpdateStrategy
 from tracelake_sdk.errors import IdempotencyConflict, Invalid
 from tracelake_sdk.operators import OPERATORS, EmitConfig, EmitRequest
 from tracelake_sdk.run_requests import check_request
@@ -36,12 +36,12 @@ class Requests:
         """The id of the task; the same key with the same request returns the first one's."""
         caller.require(Right.OPERATE)
         with self.database.transaction("accept") as tx:
-            found = dags.get_job(tx, org=caller.org_id, dag=dag, job=job)
-            rights.require(tx, caller, found.dag_id, DagRight.TRIGGER, missing=dags.no_job(dag, job))
+            found = rights.get_job(tx, caller, dag, job)
+            rights.require(tx, caller, found.dag_id, DagRight.TRIGGER)
             dags.lock_routing_shared(tx, [found.dag_id])
             if found.turns is not None:
                 store.lock_lines(tx, [found.generation_id])
-            found = dags.get_job(tx, org=caller.org_id, dag=dag, job=job)  # again, under the locks
+            found = rights.get_job(tx, caller, dag, job)  # again, under the locks
             checked = _checked(found, request)
             task = new_id()
             first = _first_with_key(tx, caller, idempotency_key, found, checked, task)
@@ -55,7 +55,8 @@ class Requests:
 def _checked(job: Job, request: dict[str, Any]) -> dict[str, Any]:
     """The request in the form that the job's operator takes, or the reason why not."""
     operator = OPERATORS[job.spec["runtime"], job.spec["operator"]]
-    checked = check_request(job.key, operator, request, is_source=job.spec["activation"] == Activation.SOURCE.value)
+    is_source, replaces = job.spec["activation"] == Activation.SOURCE.value, job.spec.get("update_strategy") == UpdateStrategy.REPLACE.value
+    checked = check_request(job.key, operator, request, is_source=is_source, replaces=replaces)
     if isinstance(checked, EmitRequest):
         _check_cursors(job, checked)
     return checked.model_dump(mode="json")

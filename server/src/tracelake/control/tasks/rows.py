@@ -161,6 +161,7 @@ class TriggerEvent:
     kind: str
     event_time: datetime | None
     payload: dict[str, Any]
+    of_a_table: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +192,20 @@ class TaskRow:
     finished_at: datetime | None
     due_at: datetime | None
     cancel_asked_at: datetime | None
+
+
+@dataclass(frozen=True)
+class CausedRow:
+    """Tasks that a run caused: those of one job in one state."""
+
+    dag: str
+    job: str
+    depth: int
+    after: str | None  # the job whose tasks caused them
+    state: str
+    waits: str | None
+    number: int
+    some: list[UUID]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from tracelake.control.tasks.judgement import AttemptRow, LockedTask
 from tracelake.control.tasks.rows import (
     AttemptView,
     Candidate,
+    CausedRow,
     ChangeToRecord,
     ClosedAttempt,
     Count,
@@ -250,6 +251,11 @@ def page(
 
 def attempts_of_task(tx: Transaction, task: UUID) -> list[AttemptView]:
     return tx.all(AttemptView, sql["attempts_of_task"], task=task)
+
+
+def caused(tx: Transaction, *, org: UUID, task: UUID, dags: list[UUID] | None, most: int) -> list[CausedRow]:
+    """The task itself and everything behind it, in these DAGs (None: in all), at most so many ids of each."""
+    return tx.all(CausedRow, sql["caused"], org=org, task=task, dags=dags, most=most)
 
 
 def for_payload(tx: Transaction, *, org: UUID, task: UUID) -> TaskFacts:

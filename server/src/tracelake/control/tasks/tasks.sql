@@ -115,7 +115,9 @@ WHERE task.id = ANY(%(tasks)s::uuid[]) AND EXISTS (
 )
 
 -- name: events_of_triggers
-SELECT id, kind, event_time, payload FROM dataset_event WHERE id = ANY(%(events)s::uuid[])
+SELECT event.id, event.kind, event.event_time, event.payload, dataset.has_files AS of_a_table
+FROM dataset_event AS event JOIN dataset ON dataset.id = event.dataset_id
+WHERE event.id = ANY(%(events)s::uuid[])
 
 -- name: places
 -- What must be known to lock: read unlocked, checked again after.
@@ -237,6 +239,37 @@ ORDER BY task.id DESC LIMIT %(limit)s
 -- name: attempts_of_task
 SELECT attempt, worker, started_at, last_heartbeat_at, timed_out_at, ended_at, outcome, error_class, error_message, summary
 FROM task_attempt WHERE task_id = %(task)s ORDER BY attempt
+
+-- name: caused
+-- A task and every task behind it, by job: those of its batches and of its events, and theirs. One statement, so that nothing is between two looks:
+-- a task becomes final in the transaction that makes the tasks of its events.
+WITH RECURSIVE caused AS (
+    SELECT task.id, task.generation_id, NULL::uuid AS cause, 0 AS depth FROM task WHERE task.id = %(task)s AND task.org_id = %(org)s
+    UNION ALL
+    SELECT next.id, next.generation_id, caused.generation_id, caused.depth + 1
+    FROM caused
+    CROSS JOIN LATERAL (
+        SELECT ledger.task_id FROM dataset_event AS event JOIN event_ledger AS ledger ON ledger.event_id = event.id
+        WHERE event.producer_task_id = caused.id AND ledger.task_id IS NOT NULL
+        UNION ALL
+        SELECT batch.task_id FROM batch WHERE batch.producer_task_id = caused.id
+    ) AS made
+    JOIN task AS next ON next.id = made.task_id
+    WHERE %(dags)s::uuid[] IS NULL OR next.dag_id = ANY(%(dags)s::uuid[])
+)
+SELECT dag.name AS dag, job_key.name AS job, min(caused.depth) AS depth,
+       (array_agg(above_dag.name || '/' || above.name ORDER BY caused.depth) FILTER (WHERE caused.cause <> caused.generation_id))[1] AS after,
+       task.state, task.waits, count(*) AS number, (array_agg(task.id ORDER BY task.id))[1:%(most)s] AS some
+FROM caused
+JOIN task ON task.id = caused.id
+JOIN generation ON generation.id = caused.generation_id
+JOIN job_key ON job_key.id = generation.job_key_id
+JOIN dag ON dag.id = job_key.dag_id
+LEFT JOIN generation AS cause ON cause.id = caused.cause
+LEFT JOIN job_key AS above ON above.id = cause.job_key_id
+LEFT JOIN dag AS above_dag ON above_dag.id = above.dag_id
+GROUP BY dag.name, job_key.name, task.state, task.waits
+ORDER BY depth, dag, job
 
 -- name: for_payload
 SELECT id, org_id, generation_id, pool_id, attempt, state, trigger_kind, trigger_id, scope, request, lease_expires_at

@@ -34,6 +34,11 @@ def wanted(strategy: ExecutionStrategy | None, partition_by: PartitionSpec | Non
     return Wanted(everything=False, scopes=(event_scope,))
 
 
+def cut_alike(reads: PartitionSpec | None, writes: PartitionSpec | None, *, trigger: bool) -> bool:
+    """Whether a scope of an output is made from the same scope of this input alone: both are cut by the same kind, and it is heard of or of the same column."""
+    return reads is not None and writes is not None and reads.cursor is writes.cursor and (trigger or reads.column == writes.column)
+
+
 def widened(wanted_scopes: Iterable[Scope], current_scopes: Iterable[Scope]) -> tuple[Scope, ...]:
     """The wanted scopes, joined with each other and with every current one that they touch, until nothing overlaps; in order."""
     asked, current = tuple(wanted_scopes), tuple(current_scopes)

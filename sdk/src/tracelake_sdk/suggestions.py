@@ -1,0 +1,17 @@
+"""Suggestions: the name that somebody who mistyped one most likely meant."""
+
+import difflib
+from collections.abc import Collection
+
+_LONGEST_NAME = 128  # what is longer is not compared: it is no name
+
+
+def nearest(name: str, names: Collection[str]) -> str | None:
+    near = difflib.get_close_matches(name[:_LONGEST_NAME].lower(), sorted(names), n=1, cutoff=0.6)
+    return near[0] if near else None
+
+
+def did_you_mean(name: str, names: Collection[str], otherwise: str) -> str:
+    """The end of a sentence that says that a name was not found. `names`: only those that the reader may know of."""
+    near = nearest(name, names)
+    return f"did you mean {near}?" if near else otherwise
