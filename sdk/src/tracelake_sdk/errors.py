@@ -206,6 +206,10 @@ class NotReady(TracelakeError, code="not_ready", status=503):
     """A process is up but cannot do all of its work now; `reasons` names what fails, and it becomes ready by itself."""
 
 
+class LoopFailed(TracelakeError, code="loop_failed", status=500):
+    """A background loop of this process fails again and again, so the process ends in order to be started again; its log says where."""
+
+
 class NotRunning(TracelakeError, code="not_running", status=503):
     """No Tracelake system answers; start one with `tracelake up` or set TRACELAKE_API_URL."""
 

@@ -4,7 +4,8 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, MutableMapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, TextIO, cast
 
 import structlog
 
@@ -14,6 +15,25 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _SECRET_NAMES = frozenset({"token", "secret", "password", "authorization", "lease_token", "claim_id", "sql"})
 _SECRET_ENDINGS = ("_token", "_secret", "_password")
 _MASK = "***"
+
+
+class LossyText:
+    """A log that loses lines where its disk is full, instead of failing whoever writes them."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file: TextIO = file
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._file.close()
 
 
 def configure_logging() -> None:
@@ -30,7 +50,7 @@ def configure_logging() -> None:
     structlog.configure(
         processors=[*before, *after],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level]),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", LossyText(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     # What libraries log comes out in the same form.

@@ -9,13 +9,15 @@ import random
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import structlog
 
-from tracelake_sdk.errors import TracelakeError
+from tracelake_sdk.errors import NotReady, TracelakeError
 
 FAILING_AFTER = 3       # failed turns in a row
 LONGEST_WAIT = 5.0      # seconds that a turn may wait for work by itself, so that the age of its last success means something
@@ -26,6 +28,7 @@ _FRAMES = 6
 
 _log = structlog.get_logger()
 
+Reason = dict[str, str]  # `what` fails, with its `code`
 
 @dataclass(frozen=True)
 class LoopStatus:
@@ -45,12 +48,24 @@ class Loop:
     """`run_once` is called again at once while it returns something true, else after `pause` seconds.
 
     One that waits for work by itself has no pause, returns after LONGEST_WAIT at the latest, and is woken by whoever stops it.
+    `ends_on` names the errors that end the loop because no later turn can succeed; whoever names one must show it.
     """
 
-    def __init__(self, name: str, run_once: Callable[[], object], *, pause: float = 0, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        name: str,
+        run_once: Callable[[], object],
+        *,
+        pause: float = 0,
+        ends_on: tuple[type[Exception], ...] = (),
+        clock: Callable[[], float] = time.monotonic,
+        log: Any = _log,
+    ) -> None:
         self.name: str = name
         self.run_once: Callable[[], object] = run_once
         self.pause: float = pause
+        self._log: Any = log
+        self._ends_on: tuple[type[Exception], ...] = ends_on
         self._clock: Callable[[], float] = clock
         self._succeeded_at: float = clock()
         self._failures: int = 0
@@ -91,6 +106,8 @@ class Loop:
         """One turn; how many seconds to pause before the next."""
         try:
             busy = self.run_once()
+        except self._ends_on:
+            raise
         except Exception as error:
             self._fail(error)
             return _pause_after(self._in_a_row)
@@ -100,16 +117,17 @@ class Loop:
     def count(self, error: Exception, **facts: object) -> None:
         """Counts and logs a failure of one item that must not keep the turn from the others."""
         self._failures += 1
-        log_failure("an item of a loop failed", error, loop=self.name, **facts)
+        log_failure("an item of a loop failed", error, log=self._log, loop=self.name, **facts)
 
     def _repeat(self) -> None:
-        while not self.stopping:
-            if pause := self.take_turn():
-                self._stopping.wait(pause)
+        with suppress(*self._ends_on):
+            while not self.stopping:
+                if pause := self.take_turn():
+                    self._stopping.wait(pause)
 
     def _succeed(self) -> None:
         if self._in_a_row >= FAILING_AFTER:
-            _log.info("a loop works again", loop=self.name, failed_turns=self._in_a_row)
+            self._log.info("a loop works again", loop=self.name, failed_turns=self._in_a_row)
         self._in_a_row = 0
         self._succeeded_at = self._clock()
 
@@ -118,7 +136,7 @@ class Loop:
         self._failures += 1
         self._in_a_row += 1
         if _worth_a_line(self._in_a_row):
-            log_failure("a loop failed", error, loop=self.name, in_a_row=self._in_a_row, again_in_seconds=round(_pause_after(self._in_a_row), 1))
+            log_failure("a loop failed", error, log=self._log, loop=self.name, in_a_row=self._in_a_row, again_in_seconds=round(_pause_after(self._in_a_row), 1))
 
 
 class Loops:
@@ -132,6 +150,7 @@ class Loops:
         self._loops += loops
 
     def start(self, loop: Loop) -> None:
+        self._loops = [kept for kept in self._loops if kept.alive or not kept.stopping]
         self._loops.append(loop)
         loop.start()
 
@@ -144,8 +163,21 @@ class Loops:
     def statuses(self) -> list[LoopStatus]:
         return [loop.status for loop in self._loops]
 
+    def broken(self) -> LoopStatus | None:
+        """One that fails for a reason that does not pass by itself: an error that nobody expected, or the end of its thread."""
+        return next((status for status in self.failing() if status.code in (TracelakeError.code, ENDED)), None)
+
+    def reasons(self) -> list[Reason]:
+        """Why the process is not ready: each loop that is failing."""
+        return [{"what": f"loop {status.name}", "code": status.code or ""} for status in self.failing()]
+
     def failing(self) -> list[LoopStatus]:
         return [status for status in self.statuses() if status.failing]
+
+
+def not_ready(reasons: Sequence[Reason]) -> NotReady:
+    named = ", ".join(f"{reason['what']} ({reason['code']})" for reason in reasons)
+    return NotReady(f"This process is not ready: {named}. It becomes ready by itself when these work again.", retry_after=1, reasons=list(reasons))
 
 
 def code_of(error: Exception) -> str:
@@ -153,15 +185,16 @@ def code_of(error: Exception) -> str:
     return error.code if isinstance(error, TracelakeError) else TracelakeError.code
 
 
-def log_failure(event: str, error: Exception, **facts: object) -> None:
+def log_failure(event: str, error: Exception, *, log: Any = None, **facts: object) -> None:
     """Where an error was raised and its class, and never its words: those of a database hold statements and values."""
+    log = _log if log is None else log
     if isinstance(error, TracelakeError):
-        _log.warning(event, code=error.code, **facts)
+        log.warning(event, code=error.code, **facts)
         return
     frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
     cause = type(error.__cause__).__name__ if error.__cause__ else None
     raised_in = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
-    _log.error(event, code=code_of(error), error=type(error).__name__, cause=cause, raised_in=raised_in, **facts)
+    log.error(event, code=code_of(error), error=type(error).__name__, cause=cause, raised_in=raised_in, **facts)
 
 
 def _worth_a_line(failures: int) -> bool:

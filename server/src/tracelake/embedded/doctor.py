@@ -18,7 +18,7 @@ from tracelake.control.database.roles import SERVICE
 from tracelake.embedded.binaries import find_binaries
 from tracelake.embedded.leftovers import SystemState
 from tracelake.embedded.postgres import DATA_DATABASE, STATE_DATABASE, EmbeddedPostgres
-from tracelake.embedded.readiness import is_ready
+from tracelake.embedded.readiness import why_not_ready
 from tracelake.settings import Settings
 from tracelake_sdk.errors import StartFailed, TracelakeError
 from tracelake_sdk.home import HomeFiles
@@ -140,8 +140,8 @@ def _system(home: Path) -> Check:
     api_url = HomeFiles(home).api_url()
     if api_url is None:
         return Check("system", False, f"process {supervisor.pid} is starting or stopping", f"wait a moment, or look into {home / 'logs'}")
-    ready = is_ready(api_url)
-    return _judged("system", ready, f"process {supervisor.pid} at {api_url}{'' if ready else ' does not answer'}", f"look into {home / 'logs' / 'control.log'}")
+    why = why_not_ready(api_url)
+    return _judged("system", why is None, f"process {supervisor.pid} at {api_url}{f' is not ready: {why}' if why else ''}", f"look into {home / 'logs' / 'control.log'}")
 
 
 def _databases(settings: Settings) -> tuple[_Database, _Database]:

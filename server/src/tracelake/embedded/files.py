@@ -9,11 +9,15 @@ def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
     """Write by rename and sync, so that a crash leaves the old text or the new one."""
     beside = path.with_name(f".{path.name}.{uuid4().hex}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.rename(path)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.rename(path)
+    except OSError:
+        beside.unlink(missing_ok=True)  # a full disk stays as full as it was
+        raise
     sync_folder(path.parent)
 
 

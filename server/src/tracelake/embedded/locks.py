@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from tracelake_sdk.errors import StartFailed, SystemBusy
@@ -29,7 +30,8 @@ class FolderLock:
             raise SystemBusy(f"{busy} (process {holder})" if holder else busy) from None
         # In place: a rename would leave the lock on a file that nobody sees.
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):  # a courtesy: on a full disk the lock holds without its holder's pid
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         self._descriptor = descriptor
 
     def release(self) -> None:

@@ -1,5 +1,6 @@
-"""Whether a control process answers."""
+"""Whether a process with an HTTP interface is ready, and why it is not."""
 
+import json
 from http.client import HTTPConnection, HTTPException
 from urllib.parse import urlsplit
 
@@ -13,13 +14,25 @@ def url_of(host: str, port: int) -> str:
 
 
 def is_ready(api_url: str, *, seconds: float = 5) -> bool:
-    """Whether `GET /readyz` answers 200."""
+    return why_not_ready(api_url, seconds=seconds) is None
+
+
+def why_not_ready(api_url: str, *, seconds: float = 10) -> str | None:
+    """None where `GET /readyz` answers 200; else what the process names as not working."""
     address = urlsplit(api_url)
     connection = HTTPConnection(address.hostname or "", address.port, timeout=seconds)
     try:
         connection.request("GET", "/readyz")
-        return connection.getresponse().status == 200
+        answer = connection.getresponse()
+        return None if answer.status == 200 else _reasons(answer.read())
     except (OSError, HTTPException):
-        return False
+        return "it does not answer"
     finally:
         connection.close()
+
+
+def _reasons(body: bytes) -> str:
+    try:
+        return ", ".join(f"{reason['what']} ({reason['code']})" for reason in json.loads(body)["reasons"])
+    except (ValueError, KeyError, TypeError):
+        return "it answers with an error"

@@ -7,11 +7,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import psycopg
 import structlog
@@ -27,7 +27,9 @@ from tracelake.embedded.parts import KeptUp, Program
 from tracelake.embedded.ports import is_free, kept_port
 from tracelake.embedded.postgres import DATA_DATABASE, STATE_DATABASE, EmbeddedPostgres, prepare_databases
 from tracelake.embedded.processes import Child, ProcessIdentity
-from tracelake.embedded.readiness import is_ready, url_of
+from tracelake.embedded.readiness import is_ready, url_of, why_not_ready
+from tracelake.logging_setup import LossyText
+from tracelake.loops import Loop
 from tracelake.settings import Settings
 from tracelake_sdk.errors import SettingInvalid, StartFailed
 from tracelake_sdk.home import HomeFiles
@@ -36,6 +38,7 @@ POSTGRES, CONTROL, WORKER, QUERY = "postgres", "control", "worker", "query"
 
 _READY_SECONDS = 120
 _LOOK_SECONDS = 0.5
+_READINESS_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,10 @@ class Supervisor:
         self._postgres: EmbeddedPostgres | None = None
         self._api_port = 0
         self._query_port = 0  # 0: there is a query process elsewhere
-        self._log_file: TextIO | None = None
+        self._port_of_control = 0  # of Postgres, as control was told it
+        self._state_is_old = False  # it could not be written
+        self._unready: dict[str, float] = {}  # parts that are not ready, and since when
+        self._log_file: LossyText | None = None
         self._log: Any = None
 
     @property
@@ -99,13 +105,22 @@ class Supervisor:
                 self.start()
                 if not self._stopping.is_set():
                     self._on_ready(self.api_url)
-                while not self._stopping.wait(_LOOK_SECONDS):
-                    self.run_once()
+                    self._keep_up()
             except StartFailed:
                 if not self._stopping.is_set():
                     raise
+            except OSError as error:
+                raise StartFailed(f"{self._home} cannot be used ({error.strerror}); free some space on its disk, or choose another TRACELAKE_HOME") from None
             finally:
                 self.stop()
+
+    def _keep_up(self) -> None:
+        looking = Loop("supervisor", self.run_once, pause=_LOOK_SECONDS, log=self._log)
+        readiness = Loop("readiness", self.look_at_readiness, pause=_READINESS_SECONDS, log=self._log)
+        readiness.start()
+        while not self._stopping.wait(looking.take_turn()):
+            pass
+        readiness.ask_to_stop()
 
     def ask_to_stop(self) -> None:
         """Let `run()` come to its end."""
@@ -146,8 +161,37 @@ class Supervisor:
         now = time.monotonic()
         for part in self._parts:
             if part.run_once(now):
-                self._say(f"{part.name} had ended and was started again; its log is {self._log_of(part.name)}")
-                self._write_state()
+                self._tell(f"{part.name} had ended and was started again; its log is {self._log_of(part.name)}")
+                self._state_is_old = True
+        self._lead_control_to_postgres()
+        if self._state_is_old:
+            self._write_state()  # raises where the disk is full, and is tried again by the next look
+            self._state_is_old = False
+
+    def look_at_readiness(self) -> None:
+        """Says when a part is not ready, and when it is again."""
+        urls = {CONTROL: self.api_url} | ({QUERY: self._query_url} if self._query_port else {})
+        for name, url in urls.items():
+            why = why_not_ready(url)
+            if self._stopping.is_set():
+                return
+            if why is not None and name not in self._unready:
+                self._unready[name] = time.monotonic()
+                self._tell(f"{name} is not ready: {why}")
+            elif why is None and name in self._unready:
+                self._tell(f"{name} is ready again after {time.monotonic() - self._unready.pop(name):.0f} s")
+
+    def _lead_control_to_postgres(self) -> None:
+        """A Postgres whose port was taken while it was down listens on another one, which only a new control process learns."""
+        control = next((part for part in self._parts if part.name == CONTROL), None)
+        if self._postgres is None or control is None or self._postgres.port == self._port_of_control or control.part.exit_code is not None:
+            return
+        self._tell(f"Postgres listens on port {self._postgres.port} now; control is started again")
+        control.part.stop()
+
+    def _tell(self, line: str) -> None:
+        with suppress(OSError):  # a full disk or a closed pipe behind our output stops nothing
+            self._say(line)
 
     def stop(self) -> None:
         """Everything in the opposite order; again does nothing."""
@@ -193,6 +237,7 @@ class Supervisor:
         # The owner's URL stays here: what serves requests cannot change the schema.
         environment = self._environment(without=("TRACELAKE_DATABASE_URL", "TRACELAKE__DATABASE__OWNER_URL"))
         own = {"TRACELAKE__API__PORT": str(self._api_port)} | ({"TRACELAKE__QUERY__URL": self._query_url} if self._query_port else {})
+        self._port_of_control = self._postgres.port if self._postgres else 0
         return self._begin(CONTROL, self._commands.control, environment | self._database_urls() | own)
 
     def _begin_worker(self) -> Child:
@@ -261,9 +306,9 @@ class Supervisor:
         file = self._log_of(SUPERVISOR)
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         rotate(file)
-        self._log_file = file.open("a")
+        self._log_file = LossyText(file.open("a"))
         self._log = structlog.wrap_logger(
-            structlog.WriteLogger(self._log_file),
+            structlog.WriteLogger(cast("TextIO", self._log_file)),
             processors=[structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True), structlog.processors.JSONRenderer()],
         )
 

@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tracelake.listening import answer_while_listening
+from tracelake.loops import Loops, not_ready
 from tracelake.query.engines import Listener
 from tracelake.query.front import Front, Question
 from tracelake_sdk.errors import Malformed, TooLarge, TracelakeError, Unauthenticated
@@ -20,7 +21,7 @@ _TOLD_AT_ONCE = 8
 _MOST_BYTES = MOST_SQL * 8  # a character takes up to four bytes, and up to six more when JSON escapes it
 
 
-def create_app(front: Front, *, at_once: int) -> Starlette:
+def create_app(front: Front, loops: Loops, *, at_once: int) -> Starlette:
     """`at_once` is how many run and wait; who comes beyond them must still be told so."""
     threads = anyio.CapacityLimiter(at_once + _TOLD_AT_ONCE)
 
@@ -37,7 +38,11 @@ def create_app(front: Front, *, at_once: int) -> Starlette:
     async def alive(request: Request) -> Response:
         return JSONResponse({"status": "alive"})
 
-    return Starlette(routes=[Route("/query", query, methods=["POST"]), Route("/healthz", alive), Route("/readyz", alive)])
+    async def ready(request: Request) -> Response:
+        reasons = loops.reasons()
+        return _problem(not_ready(reasons)) if reasons else JSONResponse({"status": "ready"})
+
+    return Starlette(routes=[Route("/query", query, methods=["POST"]), Route("/healthz", alive), Route("/readyz", ready)])
 
 
 def _answer(front: Front, authorization: str, body: bytes, listener: Listener) -> Response:

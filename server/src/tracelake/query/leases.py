@@ -8,6 +8,7 @@ from uuid import UUID
 
 import structlog
 
+from tracelake.loops import LONGEST_WAIT, Loop
 from tracelake.query.control_client import ControlClient
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.queries import Pinned
@@ -23,12 +24,13 @@ class Leases:
         self._change: threading.Condition = threading.Condition()
         self._due: dict[UUID, tuple[float, float]] = {}  # pin → when to renew it, and how long a renewal is put off
         self._stopping: bool = False
-        self._thread: threading.Thread = threading.Thread(target=self._live, name="leases", daemon=True)
+        self.loop: Loop = Loop("leases", self._renew_and_wait)
 
     def start(self) -> None:
-        self._thread.start()
+        self.loop.start()
 
     def stop(self) -> None:
+        self.loop.ask_to_stop()
         with self._change:
             self._stopping = True
             self._change.notify()
@@ -70,14 +72,9 @@ class Leases:
             for pin in lost:
                 self._due.pop(pin, None)  # its query is told when it wants to give it back
 
-    def _live(self) -> None:
-        while True:
-            wait = self.run_once()
-            with self._change:
-                if self._stopping:
-                    return
-                if wait is None and self._due:
-                    continue  # something was held since the look
-                self._change.wait(wait)
-                if self._stopping:
-                    return
+    def _renew_and_wait(self) -> None:
+        wait = self.run_once()
+        with self._change:
+            # Unless something was held since the look.
+            if not self._stopping and not (wait is None and self._due):
+                self._change.wait(LONGEST_WAIT if wait is None else wait)

@@ -3,7 +3,6 @@
 import gc
 import os
 import shutil
-import threading
 from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
@@ -14,6 +13,7 @@ import uvicorn
 from tracelake.chaos import watch_for
 from tracelake.launch import hide_memory
 from tracelake.logging_setup import configure_logging
+from tracelake.loops import Loop, Loops
 from tracelake.query.app import create_app
 from tracelake.query.control_client import ControlClient
 from tracelake.query.copies import Copies
@@ -53,10 +53,11 @@ class QueryServer(uvicorn.Server):
         storage = open_storage(settings, watch_for(settings.chaos.kill_at))
         copies = Copies(storage, folder, most_bytes=query.max_copied_bytes)
         front = Front(self._control, self.engines, self._leases, copies, query.default_rows, query.max_rows)
-        self._stopped: threading.Event = threading.Event()
+        self.loops: Loops = Loops()
+        self.loops.add([self._leases.loop])
         super().__init__(
             uvicorn.Config(
-                create_app(front, at_once=query.engines + query.waiting),
+                create_app(front, self.loops, at_once=query.engines + query.waiting),
                 host=query.host,
                 port=query.port,
                 log_config=None,
@@ -71,13 +72,12 @@ class QueryServer(uvicorn.Server):
 
     def serve_until_told(self) -> None:
         self._leases.start()
-        looking = threading.Thread(target=self._look_for_idle, name="idle", daemon=True)
-        looking.start()
+        self.loops.start(Loop("idle", self.engines.end_idle, pause=_LOOK_SECONDS))
         try:
             self.run()
         finally:
-            self._stopped.set()
             self._leases.stop()
+            self.loops.stop()
             self.engines.close()
             self._control.close()
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -90,10 +90,6 @@ class QueryServer(uvicorn.Server):
     def port(self) -> int:
         """The port it listens on, once it has started."""
         return int(self.servers[0].sockets[0].getsockname()[1])
-
-    def _look_for_idle(self) -> None:
-        while not self._stopped.wait(_LOOK_SECONDS):
-            self.engines.end_idle()
 
 
 def run(settings: Settings) -> None:

@@ -21,9 +21,9 @@ from tracelake.worker.measuring_process import MeasuringProcess
 from tracelake.worker.operator_processes import OperatorProcesses
 from tracelake.worker.operators.contract import OperatorFailed
 from tracelake.worker.orders import check_outcome, make_order, read_told, write_order
-from tracelake.worker.persistence import Persistence, is_broken
+from tracelake.worker.persistence import REFUSED, Persistence, is_broken
 from tracelake.worker.variables import fill
-from tracelake_sdk.errors import BatchesDiffer, Forbidden, TracelakeError, Unauthenticated
+from tracelake_sdk.errors import BatchesDiffer, TracelakeError
 from tracelake_sdk.operating import OperatorOutcome
 from tracelake_sdk.tasks import ClaimedTask, CompleteRequest, Completion, CompletionAnswer, CompletionResult, Fence, OperatorError, Outcome
 
@@ -107,7 +107,7 @@ class AttemptRun:
             # What was canceled or lost fails in many ways; why it did so is what counts.
             why = self._equipment.guard.why_not(self._fence.task_id, self._deadline)
             return self._stopped(why) if why is not None and why in _GIVES_UP else self._failed(failed.error_class, failed.message, retry=failed.retry)
-        except (Unauthenticated, Forbidden):
+        except REFUSED:
             raise
         except Exception as error:
             id = secrets.token_hex(8)
@@ -202,7 +202,7 @@ class AttemptRun:
         lease = self._task.payload.limits.lease_seconds
         try:
             answered = self._equipment.persistence.ask(lambda: self._equipment.control.complete(request), after_stop=_LAST_REPORTS_SECONDS, broken_for=lease)
-        except (Unauthenticated, Forbidden):
+        except REFUSED:
             raise
         except TracelakeError as error:
             self._log.error("control cannot take a report", code=error.code, detail=error.detail, error_id=error.id)

@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import structlog
 
+from tracelake.loops import Loop, Loops
 from tracelake.worker.control_client import ControlClient
 from tracelake.worker.leases import Leases, Standing
 from tracelake.worker.operators.contract import Operator, OperatorFailed, OperatorResult
 from tracelake.worker.operators.registry import OPERATOR_FUNCTIONS, operator_for
-from tracelake.worker.persistence import Persistence, is_broken
+from tracelake.worker.persistence import REFUSED, Persistence, is_broken
 from tracelake.worker.variables import fill
 from tracelake_sdk.dags import DEFAULT_POOL, Runtime
-from tracelake_sdk.errors import Forbidden, TracelakeError, Unauthenticated
+from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.tasks import (
     MAX_EVENTS,
     ClaimedTask,
@@ -66,6 +67,9 @@ class DispatcherWorker:
         self._stopping: threading.Event = threading.Event()
         self._persistence: Persistence = Persistence(self._stopping, clock=clock)
         self.leases: Leases = Leases(control, name, clock=clock)
+        self._loop: Loop = Loop("dispatcher", self._batch_or_pause, ends_on=REFUSED)
+        self.loops: Loops = Loops()
+        self.loops.add([self.leases.loop, self._loop])
         self._claimed: list[ClaimedTask] = []
         self._pause: float = 0
         self._polling: bool = False
@@ -84,8 +88,7 @@ class DispatcherWorker:
         self.leases.start()
         try:
             while not self._stopping.is_set():
-                if not self.run_once():
-                    self._stopping.wait(self._pause)
+                self._stopping.wait(self._loop.take_turn())
             self.give_back()
         finally:
             self.leases.close()
@@ -102,6 +105,17 @@ class DispatcherWorker:
             self._report(portion, claims_next=following is None)
             portion = following
         return len(batch)
+
+    def _batch_or_pause(self) -> None:
+        try:
+            busy = self.run_once()
+        except Exception:
+            # Nobody works on them any more: their leases must run out, so that control hands them out again.
+            self._claimed = []
+            self.leases.release_all()
+            raise
+        if not busy:
+            self._stopping.wait(self._pause)
 
     def give_back(self) -> None:
         """Reports what was claimed and has not been run, so that another worker can have it at once."""
@@ -217,7 +231,7 @@ class DispatcherWorker:
         request = CompleteRequest(items=reports, claim=claim)
         try:
             answered = self._persistence.ask(lambda: self._control.complete(request), after_stop=_LAST_REPORTS_SECONDS, broken_for=broken_for)
-        except (Unauthenticated, Forbidden):
+        except REFUSED:
             raise
         except TracelakeError as error:
             if len(reports) == 1:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import structlog
 
+from tracelake.loops import Loop, log_failure
 from tracelake.worker.leases import Leases, Standing
 from tracelake.worker.operator_processes import Run
 
@@ -50,14 +51,14 @@ class Guard:
         self._clock: Callable[[], float] = clock
         self._watched: list[Watched] = []
         self._lock: threading.Lock = threading.Lock()
-        self._closed: threading.Event = threading.Event()
         self._stop_at: float = float("inf")
+        self.loop: Loop = Loop("guard", self.run_once, pause=_LOOK_SECONDS)
 
     def start(self) -> None:
-        threading.Thread(target=self._look_on, name="guard", daemon=True).start()
+        self.loop.start()
 
     def close(self) -> None:
-        self._closed.set()
+        self.loop.ask_to_stop()
 
     def stop_in(self, seconds: float) -> None:
         """What still runs after that time is ended."""
@@ -100,8 +101,12 @@ class Guard:
                 watched.ended = why
                 _log.info("an operator is ended", task_id=str(watched.task), why=why.value)
                 # Its own thread: a warm process may take a moment, and the others must not wait for it.
-                threading.Thread(target=watched.run.end, name="end-operator", daemon=True).start()
+                threading.Thread(target=_end, args=(watched,), name="end-operator", daemon=True).start()
 
-    def _look_on(self) -> None:
-        while not self._closed.wait(_LOOK_SECONDS):
-            self.run_once()
+
+def _end(watched: Watched) -> None:
+    try:
+        watched.run.end()
+    except Exception as error:
+        log_failure("an operator was not ended; the next look tries again", error, task_id=str(watched.task))
+        watched.ended = None

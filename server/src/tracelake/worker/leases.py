@@ -9,6 +9,7 @@ from uuid import UUID
 
 import structlog
 
+from tracelake.loops import LONGEST_WAIT, Loop
 from tracelake.worker.control_client import ControlClient
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.tasks import MAX_BATCH, ClaimedTask, Fence, HeartbeatRequest
@@ -45,6 +46,7 @@ class Leases:
         self._lock: threading.Lock = threading.Lock()
         self._turned: threading.Event = threading.Event()
         self._closed: bool = False
+        self.loop: Loop = Loop("heartbeats", self._beat_when_due)
 
     def hold(self, claimed: Iterable[ClaimedTask], *, since: float) -> None:
         with self._lock:
@@ -59,6 +61,10 @@ class Leases:
         with self._lock:
             for task in tasks:
                 self._held.pop(task, None)
+
+    def release_all(self) -> None:
+        with self._lock:
+            self._held.clear()
 
     @property
     def longest(self) -> float:
@@ -88,10 +94,11 @@ class Leases:
         return held.lease_seconds if held else 0
 
     def start(self) -> None:
-        threading.Thread(target=self._beat_on, name="heartbeats", daemon=True).start()
+        self.loop.start()
 
     def close(self) -> None:
         self._closed = True
+        self.loop.ask_to_stop()
         self._turned.set()
 
     def run_once(self) -> None:
@@ -122,10 +129,10 @@ class Leases:
                 elif task in answer.lost:
                     held.told = Standing.LOST
 
-    def _beat_on(self) -> None:
-        while not self._closed:
-            # Woken early when a shorter lease than all before was handed out; forever asleep before the first.
-            if not self._turned.wait(None if self._shortest == float("inf") else self._shortest / 3):
-                self.run_once()
-            self._turned.clear()
-        self._control.close()
+    def _beat_when_due(self) -> None:
+        # Woken early when a shorter lease than all before was handed out.
+        if not self._turned.wait(LONGEST_WAIT if self._shortest == float("inf") else self._shortest / 3):
+            self.run_once()
+        self._turned.clear()
+        if self._closed:
+            self._control.close()  # this thread's connection

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from tracelake_sdk.errors import NotRunning, OutcomeUnknown, TracelakeError, Unavailable
+from tracelake_sdk.errors import Forbidden, NotRunning, OutcomeUnknown, TracelakeError, Unauthenticated, Unavailable
 from tracelake_sdk.tasks import ClaimAnswer, ClaimRequest
 
 _Answer = TypeVar("_Answer")
@@ -22,6 +22,9 @@ _log = structlog.get_logger()
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
 _LAST_TRIES_PAUSE = 0.2  # once the worker stops
+_REFUSED_SECONDS = 60.0  # a token that was good may be unknown for a while, as when control's database is restored
+
+REFUSED = (Unauthenticated, Forbidden)  # control does not let this worker work; a later try is refused as well
 
 
 @dataclass(frozen=True)
@@ -42,12 +45,14 @@ class Persistence:
     def __init__(self, stopping: threading.Event, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._stopping: threading.Event = stopping
         self._clock: Callable[[], float] = clock
+        self._was_let_in: bool = False
 
     def ask(self, call: Callable[[], _Answer], *, after_stop: float, broken_for: float = float("inf")) -> Answered[_Answer] | None:
         """The answer; None when the worker stops before there is one.
 
-        Control's own refusals are raised at once. An unexpected failure inside control is taken for its being away, for
-        at most `broken_for` seconds: it may be this very call that breaks it.
+        Control's own refusals are raised at once; that a token is unknown which was good before, after a minute: what a worker has finished
+        is not dropped for it. An unexpected failure inside control is taken for its being away, for at most `broken_for` seconds: it may be
+        this very call that breaks it.
         """
         began, tries = self._clock(), 0
         stop_by: float | None = None
@@ -55,12 +60,13 @@ class Persistence:
             try:
                 value = call()
             except TracelakeError as error:
-                if not passes(error) or (is_broken(error) and self._clock() - began >= broken_for):
+                if not self._may_pass(error, self._clock() - began, broken_for):
                     raise
                 tries += 1
                 pause = _pause(tries, error.retry_after)
                 _say(tries, error, pause)
             else:
+                self._was_let_in = True
                 if tries:
                     _log.info("control answers again", tries=tries + 1)
                 return Answered(value, began if tries else self._clock(), began)
@@ -80,6 +86,11 @@ class Persistence:
             without_room = request.model_copy(update={"room": {}, "wait_s": 0})
             answered = self.ask(lambda: call(without_room), after_stop=0)
         return answered
+
+    def _may_pass(self, error: TracelakeError, asked_for: float, broken_for: float) -> bool:
+        if isinstance(error, Unauthenticated):
+            return self._was_let_in and asked_for < _REFUSED_SECONDS
+        return asked_for < broken_for if is_broken(error) else passes(error)
 
 
 def is_broken(error: TracelakeError) -> bool:

@@ -14,21 +14,26 @@ import structlog
 from tracelake.chaos import watch_for
 from tracelake.launch import hide_memory
 from tracelake.logging_setup import configure_logging
+from tracelake.loops import Loops
 from tracelake.settings import Settings
 from tracelake.worker.building import build_spark_worker
 from tracelake.worker.control_client import ControlClient
 from tracelake.worker.dispatching import DispatcherWorker
-from tracelake_sdk.errors import NotRunning, SettingInvalid
+from tracelake_sdk.errors import LoopFailed, NotRunning, SettingInvalid
 from tracelake_sdk.home import HomeFiles
 
 _log = structlog.get_logger()
 
+_LOOK_SECONDS = 1.0    # between two looks at the loops
 _POLL_SECONDS = 1.0    # how long a stop waits for a poll in flight; what it may still bring comes back when its lease ends
 _WORK_SECONDS = 12.0   # and for work in hand and its report
 
 
 class Worker(Protocol):
     """Claims tasks of one runtime, runs them and reports."""
+
+    @property
+    def loops(self) -> Loops: ...
 
     def run(self) -> None: ...
 
@@ -60,7 +65,12 @@ def run(settings: Settings) -> None:
     for life in lives:
         life.start()
     _log.info("started", worker=name, runtimes=list(settings.worker.runtimes), prefetch=settings.worker.prefetch, slots=settings.worker.slots)
-    ended.wait()
+    while not ended.wait(_LOOK_SECONDS):
+        # Nobody can ask a worker how it is: one that cannot do its work ends, and whoever started it starts it again and says so.
+        for worker in workers:
+            if broken := worker.loops.broken():
+                failures.append(LoopFailed(f"The loop `{broken.name}` of this worker fails again and again ({broken.code}); the log says where."))
+                ended.set()
     for worker in workers:
         worker.stop()
     left = _join(list(zip(workers, lives, strict=True)))

@@ -153,4 +153,6 @@ class BoundedLog:
     def _copy(self, stream: IO[bytes]) -> None:
         with stream:
             while said := os.read(stream.fileno(), 65536):
-                self.write(said)
+                # Read on where the disk is full: a program whose words nobody reads stops in the middle of its work.
+                with suppress(OSError):
+                    self.write(said)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import structlog
 
+from tracelake.loops import Loop, Loops
 from tracelake.storage.contract import Storage
 from tracelake.worker.attempts import AttemptRun, Equipment
 from tracelake.worker.control_client import ControlClient
@@ -22,7 +23,7 @@ from tracelake.worker.guarding import Guard
 from tracelake.worker.leases import Leases
 from tracelake.worker.measuring_process import MeasuringProcess
 from tracelake.worker.operator_processes import OperatorProcesses
-from tracelake.worker.persistence import Persistence
+from tracelake.worker.persistence import REFUSED, Persistence
 from tracelake_sdk.dags import DEFAULT_POOL, Runtime
 from tracelake_sdk.tasks import ClaimedTask, ClaimRequest
 
@@ -72,6 +73,8 @@ class SparkWorker:
             stopping=self._stopping, scratch=scratch, variables=variables or {}, watch=watch, clock=clock,
         )  # fmt: skip
         self._failures: list[Exception] = []
+        self.loops: Loops = Loops()
+        self.loops.add([self.leases.loop, self.guard.loop])
         self._lock: threading.Lock = threading.Lock()
         self._claiming: int = 0
         self._working: int = 0
@@ -90,7 +93,7 @@ class SparkWorker:
         self._control.hang_up()
 
     def run(self) -> None:
-        """Until it is stopped; raises what made it impossible for a slot to go on."""
+        """Until it is stopped; raises control's refusal to let this worker work."""
         if not self._operators.able:
             _log.warning("no Spark here", remedy="install the package tracelake-spark to run tasks of runtime spark", worker=self._name)
             self._stopping.wait()
@@ -120,6 +123,7 @@ class SparkWorker:
             self._stopping.wait(pause)
             return False
         try:
+            self.leases.run_once()  # says how the lease really stands
             attempt = AttemptRun(task, self._equipment, on_wait=on_wait)
             if self._stopping.is_set():
                 attempt.give_back()
@@ -139,10 +143,7 @@ class SparkWorker:
         self.leases.close()
 
     def _open_slot(self) -> None:
-        threading.Thread(target=self._serve, name="slot", daemon=True).start()
-
-    def _serve(self) -> None:
-        """A slot's thread, until the worker stops or another has taken its place."""
+        """A slot is a loop, until the worker stops or another slot has taken its place."""
         left = False
 
         def leave() -> None:
@@ -154,17 +155,23 @@ class SparkWorker:
                 self._waiting += 1
             self._open_slot()
 
-        try:
-            while not left and not self._stopping.is_set():
+        def turn() -> None:
+            try:
                 self.run_once(leave)
-        except Exception as error:  # raised again by `run`
-            self._failures.append(error)
-            self.stop()
-        finally:
-            self._control.close()
-            if left:
-                with self._lock:
-                    self._waiting -= 1
+            except REFUSED as error:  # raised again by `run`
+                self._failures.append(error)
+                self.stop()
+                raise
+            finally:
+                if left or self._stopping.is_set():
+                    slot.ask_to_stop()
+                    self._control.close()  # this thread's connection
+                if left:
+                    with self._lock:
+                        self._waiting -= 1
+
+        slot = Loop("slot", turn, ends_on=REFUSED)
+        self.loops.start(slot)
 
     def _claim(self) -> tuple[ClaimedTask | None, float]:
         """A task, or how long to pause before asking again."""
@@ -179,9 +186,8 @@ class SparkWorker:
         [task] = answered.value.claimed
         with self._lock:
             self._working += 1
-        # The lease began somewhere in the poll, so it is counted from the poll's start, and a heartbeat says how it really stands.
+        # The lease began somewhere in the poll, so it is counted from the poll's start.
         self.leases.hold([task], since=answered.sent)
-        self.leases.run_once()
         return task, 0
 
     @contextmanager

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from tracelake.control.database import migrations
 from tracelake.control.database.transactions import Database
-from tracelake.loops import Loops
-from tracelake_sdk.errors import NotReady, TracelakeError
+from tracelake.loops import Loops, Reason, not_ready
+from tracelake_sdk.errors import TracelakeError
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,10 @@ class Readiness:
 
     def check(self) -> None:
         """Raises NotReady, with every reason."""
-        reasons = [*self._of_database(), *({"what": f"loop {status.name}", "code": status.code} for status in self.loops.failing())]
-        if reasons:
-            named = ", ".join(f"{reason['what']} ({reason['code']})" for reason in reasons)
-            raise NotReady(f"This process is not ready: {named}. It becomes ready by itself when these work again.", retry_after=1, reasons=reasons)
+        if reasons := [*self._of_database(), *self.loops.reasons()]:
+            raise not_ready(reasons)
 
-    def _of_database(self) -> list[dict[str, str | None]]:
+    def _of_database(self) -> list[Reason]:
         try:
             self.database.check()
             with self.database.looking() as tx:
