@@ -1,6 +1,7 @@
 """A folder of records shrinks, and whoever asks it is told the same as before."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from datetime import timedelta
@@ -9,7 +10,9 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from support import compaction_runner
 from support.compactions import AGED_TALLY_2, FADING, KINDS, TARGETS, OldIds, Questions, by_arrow, records, tailed
+from support.processes import LONGEST
 from support.repositories import on_s3
 from support.s3_servers import S3Server
 from support.sizes import seeded, size
@@ -204,6 +207,43 @@ def test_records_under_an_object_store_prefix_are_compacted_there(s3_server: S3S
     assert repository.compact(by_arrow).archived == sum(record.kind != "kept" for record in made)
     assert questions.answers(opened.second(), context()) == before
     assert {result.result for result in opened.second().bulk_store(made, context())} == {"same"}
+
+
+@pytest.mark.proves("M2.6")
+def test_of_two_compactions_of_one_folder_one_commits_and_the_other_stops(shed: Shed) -> None:
+    shed.fill(20, days_ago=400, kinds=("tally",))
+
+    def meanwhile_another(order: Any, folder: Path) -> list[Path]:
+        subprocess.run([sys.executable, compaction_runner.__file__, "folder", str(shed.root)], check=True, capture_output=True, timeout=LONGEST)
+        return by_arrow(order, folder)
+
+    with shed.open() as repository, pytest.raises(CompactionFailed, match="Another process"):
+        repository.compact(meanwhile_another)
+    assert len([*shed.root.glob("cold/_delta_log/*.json")]) == 1
+    with shed.open() as repository:
+        assert len(repository.query(RecordFilters(kinds=["tally"]), context())) == 20
+    assert shed.compact() == (0, 0)
+
+
+@pytest.mark.xdist_group("s3")
+@pytest.mark.proves("M2.6")
+def test_of_two_compactions_under_an_object_store_prefix_one_commits_and_the_other_stops(s3_server: S3Server) -> None:
+    opened = on_s3(s3_server)
+    repository, other = opened.repository, opened.second()
+    assert isinstance(repository, EmbeddedRepository) and isinstance(other, EmbeddedRepository)
+    repository._ids = OldIds(400)  # pyright: ignore[reportPrivateUsage]
+    for kind in KINDS:
+        repository.register(kind)
+    repository.bulk_store(records(seeded(), 10, kinds=("tally",)), context())
+    before = len(repository.query(RecordFilters(kinds=["tally"]), context()))
+
+    def meanwhile_another(order: Any, folder: Path) -> list[Path]:
+        assert other.compact(by_arrow).archived == before
+        return by_arrow(order, folder)
+
+    with pytest.raises(CompactionFailed, match="Another process"):
+        repository.compact(meanwhile_another)
+    assert len(opened.second().query(RecordFilters(kinds=["tally"]), context())) == before
 
 
 def test_a_file_that_does_not_hold_what_was_given_deletes_nothing(shed: Shed) -> None:

@@ -196,3 +196,17 @@ def test_tokens_that_a_crash_left_in_the_file_become_valid_at_the_next_start(dat
     HomeFiles(home).credentials.write_text(json.dumps(kept))
     with running_control(settings_for(database, home), database) as desk:
         assert desk.services.access.authenticate(kept["admin_token"]).name == "admin"
+
+
+def test_a_revoked_token_of_the_query_process_is_replaced_by_the_next_start(database: StateDatabase, tmp_path):
+    settings = settings_for(database, tmp_path / "home")
+    files = HomeFiles(settings.home)
+    with running_control(settings, database) as desk:
+        revoked = files.query_token() or ""
+        desk.query("UPDATE api_token SET revoked_at = now() WHERE label = 'query process'")
+    with running_control(settings, database) as desk:
+        token = files.query_token() or ""
+        assert token != revoked and desk.services.access.authenticate(token).scopes == frozenset({Right.PIN})
+        assert desk.services.access.authenticate(files.admin_token() or "").kind is TokenKind.USER
+        with pytest.raises(Unauthenticated):
+            desk.services.access.authenticate(revoked)

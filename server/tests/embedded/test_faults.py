@@ -4,12 +4,11 @@ import json
 import os
 import signal
 import socket
-import subprocess
 from collections.abc import Generator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from support.small_disks import fill, small_disk
 
 from tracelake.embedded.files import write_whole
 from tracelake.embedded.locks import FolderLock
@@ -22,36 +21,18 @@ _ = home  # a fixture
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Generator[Path]:
-    """A disk of its own that a test may fill."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", str(folder)], capture_output=True, check=False).returncode != 0:
-        pytest.skip("only root may mount a small disk")
-    try:
+def disk(tmp_path: Path) -> Generator[Path]:
+    with small_disk(tmp_path / "disk", mebibytes=160) as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-def fill(disk: Path) -> Path:
-    """A file that leaves no byte free."""
-    filler = disk / "filler"
-    with filler.open("wb", buffering=0) as file:
-        for size in (2**20, 4096, 1):
-            with suppress(OSError):
-                while file.write(b"\0" * size):
-                    pass
-    return filler
 
 
 @pytest.mark.proves("X.10")
-def test_a_full_disk_does_not_end_the_supervisor_and_parts_come_back(small_disk: Path) -> None:
-    home = small_disk / "home"
-    (small_disk / "said").touch()
+def test_a_full_disk_does_not_end_the_supervisor_and_parts_come_back(disk: Path) -> None:
+    home = disk / "home"
+    (disk / "said").touch()
     with up(home) as process:
         before = identities(home)
-        filler = fill(small_disk)
+        filler = fill(disk)
         for name in ("worker", "query"):
             os.kill(before[name].pid, signal.SIGKILL)
         assert eventually(lambda: not before["worker"].alive and not before["query"].alive)
@@ -68,17 +49,17 @@ def test_a_full_disk_does_not_end_the_supervisor_and_parts_come_back(small_disk:
         assert process.wait(60) == 0
 
 
-def test_a_file_that_does_not_fit_leaves_nothing_behind(small_disk: Path) -> None:
-    fill(small_disk)
+def test_a_file_that_does_not_fit_leaves_nothing_behind(disk: Path) -> None:
+    fill(disk)
     with pytest.raises(OSError, match="No space left"):
-        write_whole(small_disk / "state.json", "x" * 10_000)
-    assert {path.name for path in small_disk.iterdir()} == {"filler"}
+        write_whole(disk / "state.json", "x" * 10_000)
+    assert {path.name for path in disk.iterdir()} == {"filler"}
 
 
-def test_a_lock_on_a_full_disk_is_taken_and_given_back(small_disk: Path) -> None:
-    file = small_disk / "lock"
+def test_a_lock_on_a_full_disk_is_taken_and_given_back(disk: Path) -> None:
+    file = disk / "lock"
     file.touch()
-    fill(small_disk)
+    fill(disk)
     lock = FolderLock(file)
     lock.take("busy")
     with pytest.raises(SystemBusy):

@@ -1,15 +1,20 @@
 """Sweeping: what no table names goes one retention after its attempt has ended, and nothing else ever does."""
 
+import os
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import UUID
 
+import psycopg
 import pytest
 from support.controls import failed
 from support.lakes import BRONZE, Lake
 from support.lines import APPENDING, PARTITIONED, REPLACING, generation_of, load, load_parts, part, tasks_of
 from support.processes import wait_until
 
+from tracelake.control.tasks import sweeping
+from tracelake.loops import Loop
 from tracelake_sdk.errors import StorageUnavailable
 from tracelake_sdk.tasks import Batch, ClaimedTask, CompletionResult
 
@@ -132,8 +137,70 @@ def test_a_sweeper_outlives_a_storage_that_is_away(lake: Lake):
             raise StorageUnavailable
         return 0
 
-    lake.control._loop("test", look, 0.01)  # pyright: ignore[reportPrivateUsage]
+    lake.control.loops.start(Loop("test", look, pause=0.01))
     wait_until(lambda: len(calls) >= 3, "the loop has gone on")
+
+
+@pytest.mark.proves("X.10")
+def test_a_file_whose_name_is_not_text_is_swept_like_any_other(lake: Lake):
+    lake.deploy(REPLACING, max_attempts=1)
+    load(lake, 1)
+    load(lake, 2)
+    task, other = tasks_of(lake, "clean")
+    for swept in (task, other):
+        lake.stage(swept, [(1, "a")])
+        lake.complete(failed(swept, retry=False))
+    (folder(lake, task) / os.fsdecode(b"part-\xff\xfe.parquet")).write_bytes(b"x")
+    lake.move()
+    assert sweep(lake) >= 2
+    assert not folder(lake, task).exists() and not folder(lake, other).exists()
+
+
+@pytest.mark.proves("X.10")
+def test_an_attempt_that_cannot_be_swept_keeps_no_other_from_it(lake: Lake, monkeypatch: pytest.MonkeyPatch):
+    lake.deploy(REPLACING, max_attempts=1)
+    load(lake, 1)
+    load(lake, 2)
+    task, other = tasks_of(lake, "clean")
+    for swept in (task, other):
+        lake.stage(swept, [(1, "a")])
+        lake.complete(failed(swept, retry=False))
+    lake.move()
+    monkeypatch.setattr(sweeping, "BATCH", 1)
+    real = folder(lake, task)
+    real.rename(real.with_name("moved"))
+    real.symlink_to(real.with_name("moved"))  # never followed: what lies behind it may be anybody's
+    for _ in range(10):
+        sweep(lake)
+    assert not folder(lake, other).exists()
+    assert [*real.with_name("moved").iterdir()]
+
+
+def test_all_outputs_of_an_attempt_are_swept_together(lake: Lake, monkeypatch: pytest.MonkeyPatch):
+    """No operator has two outputs yet; the job is given a second one."""
+    lake.deploy(REPLACING, max_attempts=1)
+    [(job, generation)] = lake.query("SELECT job_key.id, generation.id FROM generation JOIN job_key ON job_key.id = job_key_id WHERE job_key.name = 'clean'")
+    dataset, table = UUID(int=7), UUID(int=8)
+    with psycopg.connect(lake.database.superuser_url) as connection:
+        connection.execute("ALTER TABLE job DISABLE TRIGGER ALL")  # facts cannot be changed otherwise
+        connection.execute(
+            "INSERT INTO dataset (id, org_id, job_key_id, output_index, layer, has_files) SELECT %s, org_id, %s, 1, 'silver', true FROM dag LIMIT 1", [dataset, job]
+        )
+        connection.execute("INSERT INTO dataset_revision (dataset_id, revision, domain, owner, description, active, actor) VALUES (%s, 1, 'd', 'o', 's', true, 'test')", [dataset])
+        connection.execute("INSERT INTO dataset_version (id, dataset_id, generation_id) VALUES (%s, %s, %s)", [table, dataset, generation])
+        connection.execute("UPDATE job SET spec = jsonb_set(spec, '{outputs,1}', spec->'outputs'->0) WHERE generation_id = %s", [generation])
+    load(lake, 1)
+    [task] = tasks_of(lake, "clean")
+    lake.stage(task, [(1, "a")])
+    second = lake.location_of("clean").parents[2] / str(dataset) / "version" / str(table) / f"{task.fence.task_id}-{task.fence.attempt}"
+    second.mkdir(parents=True)
+    (second / "part-0.parquet").write_bytes(b"x")
+    lake.complete(failed(task, retry=False))
+    lake.move()
+    monkeypatch.setattr(sweeping, "BATCH", 1)
+    while sweep(lake):
+        pass
+    assert not folder(lake, task).exists() and not second.exists()
 
 
 def test_a_late_attempt_of_a_task_that_another_attempt_finished_is_swept_alone(lake: Lake):

@@ -72,12 +72,14 @@ class FolderCompaction:
     def _archive(self, old: list[Listed]) -> int:
         self._watch("compact:begun")
         archived = 0
+        self._cold.poll()
+        known = self._cold.version  # before anything is read: whoever commits from here on makes this run stop, and not archive a record twice
         with tempfile.TemporaryDirectory(prefix="tracelake-compaction-") as scratch:
             source = Path(scratch) / "rows.jsonl"
             told, leaving = self._write_down(old, source)
             if told.rows:
                 order = CompactionOrder(source=str(source), target=f"{scratch}/files", columns=COLUMNS, sort=SORT)
-                self._commit(self._compacting(order, Path(scratch)), told)
+                self._commit(self._compacting(order, Path(scratch)), told, version=known + 1)
                 archived = told.rows
         self._clear_away(leaving)
         return archived
@@ -99,8 +101,8 @@ class FolderCompaction:
                         lines.write(json.dumps(row, separators=(",", ":")) + "\n")
         return told, there
 
-    def _commit(self, paths: list[Path], told: RowSum) -> None:
-        """Only if nobody else has committed since: the next entry of the log is put only where it is absent."""
+    def _commit(self, paths: list[Path], told: RowSum, *, version: int) -> None:
+        """Only if nobody else has committed since the run began: this entry of the log is put only where it is absent."""
         self._watch("compact:compacted")
         put: list[tuple[str, bytes]] = []
         for path in paths:
@@ -111,8 +113,6 @@ class FolderCompaction:
         ids = {name: [row["id"] for row in self._cold.rows([f"{COLD}/{name}"])] for name, _ in put}
         put = [(name, body) for name, body in put if ids[name]]
         self._compare(told, [f"{COLD}/{name}" for name, _ in put])
-        self._cold.poll()
-        version = self._cold.version + 1
         entry = _entry(version, [(name, len(body), ids[name]) for name, body in put], self._now)
         if not self._folder.put_new(log_entry_path(version), entry):
             raise CompactionFailed("Another process compacts this repository; nothing was deleted. Run it again when that one is done.")

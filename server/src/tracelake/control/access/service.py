@@ -76,14 +76,13 @@ def first_start(tx: Transaction, home: Path, *, org: str, admin_issuer: str, adm
 
 
 def ensure_query_token(tx: Transaction, home: Path, *, org: UUID) -> None:
-    """Makes the token of this home's query process valid, and first of all makes it: a home of an earlier release has none."""
+    """Makes a token for this home's query process where it has none that is valid: a home of an earlier release has none, a revoked one never comes back."""
     files = HomeFiles(home)
     token = files.query_token()
-    if token is None:
+    if token is None or store.caller_of_token(tx, token_sha256(token)) is None:
         token = new_token()
         there = json.loads(files.credentials.read_text()) if files.credentials.exists() else {}
         _keep(files.credentials, there | {"query_token": token})
-    if store.caller_of_token(tx, token_sha256(token)) is None:
         store.add_token(tx, org=org, kind=TokenKind.SERVICE, label="query process", sha256=token_sha256(token), scopes=[Right.PIN.value])
 
 

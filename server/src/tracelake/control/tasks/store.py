@@ -1,6 +1,6 @@
 """The task tables, one function a query."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -409,8 +409,9 @@ def add_batch(tx: Transaction, batch: PostedBatch, *, org: UUID) -> None:
     )
 
 
-def to_sweep(tx: Transaction, *, retention: timedelta, room: int, now: datetime | None) -> list[SweepableAttempt]:
-    return tx.all(SweepableAttempt, sql["to_sweep"], retention=retention, room=room, now=now)
+def to_sweep(tx: Transaction, *, retention: timedelta, room: int, failed: Collection[tuple[UUID, int]], now: datetime | None) -> list[SweepableAttempt]:
+    tasks, attempts = [task for task, _ in failed], [attempt for _, attempt in failed]
+    return tx.all(SweepableAttempt, sql["to_sweep"], retention=retention, room=room, failed_tasks=tasks, failed_attempts=attempts, now=now)
 
 
 def mark_swept(tx: Transaction, fences: Sequence[tuple[UUID, int]]) -> None:

@@ -1,7 +1,9 @@
 """Sweep: staging of attempts that ended long ago loses the files that no table names; what a table ever named stays."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import groupby
 from uuid import UUID
 
 import structlog
@@ -10,8 +12,10 @@ from tracelake.control.database.transactions import Database
 from tracelake.control.tasks import store
 from tracelake.control.tasks.rows import SweepableAttempt
 from tracelake.control.versions import store as versions
+from tracelake.loops import log_failure
 from tracelake.storage.contract import Storage, Watch
 from tracelake.storage.paths import staging_folder, table_location
+from tracelake_sdk.errors import StorageUnavailable, Unavailable
 
 _log = structlog.get_logger()
 
@@ -26,17 +30,30 @@ class Sweeper:
     storage: Storage
     retention: timedelta
     watch: Watch
+    failed: set[tuple[UUID, int]] = field(default_factory=set)  # attempts that cannot be swept; the next process tries them again
 
     def run_once(self, *, now: datetime | None = None) -> int:
         """How many attempts were swept. An attempt is swept when it has ended, its task is not being committed, and no batch of it waits."""
         with self.database.transaction("look_to_sweep") as tx:
-            found = store.to_sweep(tx, retention=self.retention, room=BATCH, now=now)
-        for attempt in found:
-            self._sweep(attempt)
-        if found:
+            found = store.to_sweep(tx, retention=self.retention, room=BATCH, failed=self.failed, now=now)
+        swept = [key for key, outputs in groupby(found, key=lambda output: (output.task_id, output.attempt)) if self._swept(key, outputs)]
+        if swept:
             with self.database.transaction("sweep") as tx:
-                store.mark_swept(tx, sorted({(attempt.task_id, attempt.attempt) for attempt in found}))
-        return len(found)
+                store.mark_swept(tx, sorted(swept))
+        return len(swept)
+
+    def _swept(self, key: tuple[UUID, int], outputs: Iterable[SweepableAttempt]) -> bool:
+        """Whether all of it is; one attempt's trouble must not keep the others from being swept."""
+        try:
+            for output in outputs:
+                self._sweep(output)
+        except (StorageUnavailable, Unavailable):
+            raise
+        except Exception as error:
+            log_failure("an attempt cannot be swept", error, task_id=str(key[0]), attempt=key[1])
+            self.failed.add(key)
+            return False
+        return True
 
     def _sweep(self, attempt: SweepableAttempt) -> None:
         location = table_location(attempt.org_id, attempt.dataset_id, attempt.dataset_version_id)
@@ -53,8 +70,18 @@ class Sweeper:
 
     def _unnamed(self, dataset_version: UUID, paths: list[str]) -> list[str]:
         """Read after the list was made: a file that a table comes to name is named before its attempt can be swept."""
-        if not paths:
-            return []
+        nameable = [path for path in paths if _is_text(path)]
+        if not nameable:
+            return paths
         with self.database.transaction("named_files") as tx:
-            named = versions.named_files(tx, dataset_version=dataset_version, paths=paths)
+            named = versions.named_files(tx, dataset_version=dataset_version, paths=nameable)
         return [path for path in paths if path not in named]
+
+
+def _is_text(path: str) -> bool:
+    """Whether a table can name it: an operator may give a file a name that is not UTF-8, which no log entry can hold."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

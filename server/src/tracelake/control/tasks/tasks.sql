@@ -456,19 +456,27 @@ INSERT INTO batch (id, org_id, producer_task_id, attempt, name, output_index, fi
 VALUES (%(id)s, %(org)s, %(producer)s, %(attempt)s, %(name)s, %(output)s, %(files)s::text[], %(state)s::jsonb, %(task)s)
 
 -- name: to_sweep
--- Attempts that ended one retention ago, by output; not while their change waits to be recorded or a batch of theirs to be adopted.
-SELECT attempt.task_id, attempt.attempt, task.org_id, version.dataset_id, version.id AS dataset_version_id
-FROM task_attempt AS attempt
-JOIN task ON task.id = attempt.task_id
-JOIN dataset_version AS version ON version.generation_id = task.generation_id
-WHERE attempt.swept_at IS NULL AND attempt.base IS NOT NULL
-  AND attempt.ended_at <= coalesce(%(now)s::timestamptz, now()) - %(retention)s::interval
-  AND NOT (task.state = 'committing' AND task.attempt = attempt.attempt)
-  AND NOT EXISTS (
-      SELECT 1 FROM batch JOIN task AS adopting ON adopting.id = batch.task_id
-      WHERE batch.producer_task_id = attempt.task_id AND batch.attempt = attempt.attempt AND adopting.state NOT IN ('completed', 'failed', 'canceled')
-  )
-ORDER BY attempt.ended_at LIMIT %(room)s
+-- Attempts that ended one retention ago, each with all its outputs; not while their change waits to be recorded or a batch of theirs to be adopted.
+WITH ended AS (
+    SELECT attempt.task_id, attempt.attempt, attempt.ended_at, task.org_id, task.generation_id
+    FROM task_attempt AS attempt
+    JOIN task ON task.id = attempt.task_id
+    WHERE attempt.swept_at IS NULL AND attempt.base IS NOT NULL
+      AND attempt.ended_at <= coalesce(%(now)s::timestamptz, now()) - %(retention)s::interval
+      AND NOT (task.state = 'committing' AND task.attempt = attempt.attempt)
+      AND NOT EXISTS (
+          SELECT 1 FROM batch JOIN task AS adopting ON adopting.id = batch.task_id
+          WHERE batch.producer_task_id = attempt.task_id AND batch.attempt = attempt.attempt AND adopting.state NOT IN ('completed', 'failed', 'canceled')
+      )
+      AND NOT EXISTS (
+          SELECT 1 FROM unnest(%(failed_tasks)s::uuid[], %(failed_attempts)s::integer[]) AS failed (task_id, attempt)
+          WHERE failed.task_id = attempt.task_id AND failed.attempt = attempt.attempt
+      )
+    ORDER BY attempt.ended_at LIMIT %(room)s
+)
+SELECT ended.task_id, ended.attempt, ended.org_id, version.dataset_id, version.id AS dataset_version_id
+FROM ended JOIN dataset_version AS version ON version.generation_id = ended.generation_id
+ORDER BY ended.ended_at, ended.task_id, ended.attempt
 
 -- name: mark_swept
 UPDATE task_attempt SET swept_at = now()
