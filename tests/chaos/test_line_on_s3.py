@@ -14,12 +14,13 @@ from support.controls import running_control, settings_for
 from support.databases import StateDatabase
 from support.lakes import BRONZE, SCHEMA, Lake
 from support.processes import assert_killed, running_processes, wait_until
+from support.relays import relayed
 from support.s3_faults import Fault, FaultyS3, faulty_s3
 from support.s3_servers import S3Server
 from support.small_lines import ALLOWED, DEFINITION, SmallLine
 
 from tracelake.storage.paths import table_location
-from tracelake_sdk.errors import StorageUnavailable
+from tracelake_sdk.errors import NotReady, StorageUnavailable
 from tracelake_sdk.measurements import StagedFile
 from tracelake_sdk.scopes import FullScope, Scope, folder_of
 from tracelake_sdk.tasks import ClaimedTask, CompletionResult
@@ -123,3 +124,26 @@ def test_control_dies_around_the_put_on_a_real_server(s3_server: S3Server, datab
             assert [version.snapshot_ref.rpartition("@")[2] for version in client.versions("raw").items] == ["1", "0"]
             tasks = [task for task in client.tasks(limit=50).items if task.job == "load"]
             assert [task.state.value for task in tasks] == ["completed", "completed"]
+
+
+@pytest.mark.proves("X.10")
+def test_a_storage_that_refuses_makes_control_not_ready_and_the_line_moves_by_itself_afterwards(s3_server: S3Server, database: StateDatabase, tmp_path: Path):
+    with relayed(s3_server.endpoint) as relay:
+        storage = s3_server.section(s3_server.fresh_url(), endpoint=relay.url, timeout_seconds=1)
+        settings = settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 0.1}, storage=storage)
+        with running_control(settings, database) as desk:
+            lake = S3Lake(desk.control, database)
+            lake.deploy(BRONZE)
+            lake.run()
+            task = lake.take_one()
+            staged = lake.stage(task, [(1, "a")])
+            relay.passes = False
+            relay.cut()
+            assert lake.report(task, lake.measured([staged])).result is CompletionResult.COMMITTING
+            wait_until(lambda: [status.name for status in desk.control.loops.failing()] == ["lines"], "the loop of the lines is failing")
+            with pytest.raises(NotReady, match=r"loop lines \(storage_"):
+                desk.services.readiness.check()
+            relay.passes = True
+            wait_until(lambda: lake.one("SELECT state::text FROM task") == "completed", "the line has moved")
+            wait_until(lambda: not desk.control.loops.failing(), "it is well again")
+            desk.services.readiness.check()
