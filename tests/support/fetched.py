@@ -6,22 +6,19 @@ What cannot be fetched is an error that says so: a reader that was not asked has
 import contextlib
 import fcntl
 import hashlib
-import os
 import shutil
 import subprocess
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyspark
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import NoEncryption
-from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, serialize_java_truststore
 
+from tracelake_spark.jars import trust
 from tracelake_spark.java import find_java
 
 _ROOT = Path(__file__).resolve().parents[2]
 _KEPT = _ROOT / ".tools" / "readers"
+SPARK_JARS = _ROOT / ".tools" / "jars"  # as `spark.jars_folder`: fetched by the first test that needs them
 _LONGEST = 600  # seconds to fetch one of them
 
 
@@ -51,7 +48,7 @@ def jars(name: str, module: str, wanted: str) -> list[Path]:
         ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
         (folder / "ivy.xml").write_text(module)
         java = find_java().path / "bin" / "java"
-        command = [java, *_trusted(folder), "-jar", ivy, "-ivy", folder / "ivy.xml", "-confs", "default", "-types", "jar", "bundle", "-cache", folder / "cache",
+        command = [java, *trust(folder), "-jar", ivy, "-ivy", folder / "ivy.xml", "-confs", "default", "-types", "jar", "bundle", "-cache", folder / "cache",
                    "-retrieve", folder / "[artifact]-[revision].[ext]"]
         with contextlib.suppress(subprocess.CalledProcessError):  # what is not there afterwards says it better
             run(command, folder)
@@ -60,18 +57,6 @@ def jars(name: str, module: str, wanted: str) -> list[Path]:
             raise NotFetched(f"the jars of {name} were not fetched: Ivy did not reach its repository; see {folder / 'log'}")
 
     return sorted(kept(name, module, fetch).glob("*.jar"))
-
-
-def _trusted(folder: Path) -> list[str]:
-    """Java brings the authorities that it trusts; where the machine names others for everybody else, it is told of them."""
-    bundle = os.environ.get("SSL_CERT_FILE")
-    if not bundle:
-        return []
-    with warnings.catch_warnings(action="ignore"):  # some old authorities have odd serial numbers
-        certificates = [PKCS12Certificate(found, None) for found in x509.load_pem_x509_certificates(Path(bundle).read_bytes())]
-    store = folder / "authorities.p12"
-    store.write_bytes(serialize_java_truststore(certificates, NoEncryption()))
-    return [f"-Djavax.net.ssl.trustStore={store}", "-Djavax.net.ssl.trustStoreType=PKCS12"]
 
 
 def run(command: list[str | Path], folder: Path, environment: Mapping[str, str] | None = None) -> None:

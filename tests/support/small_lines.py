@@ -82,13 +82,14 @@ class SmallLine:
 
 
 @contextmanager
-def control_here(processes: Processes, folder: Path, **tasks: float) -> Iterator[Lake]:
+def control_here(processes: Processes, folder: Path, *, storage: dict[str, Any] | None = None, **tasks: float) -> Iterator[Lake]:
     """A control that lives in the test itself, where it starts at once, under the address that workers and clients know."""
     settings = settings_for(
         processes.database,
         processes.home,
         api={"port": int(processes.api_url.rpartition(":")[2])},
         vars={"here": str(folder)},
+        storage=storage or {},
         tasks={"lease_seconds": 60, "housekeeping_seconds": 0.05, "backoff_seconds": 0.05} | tasks,
     )
     with running_control(settings, processes.database) as desk, served(desk.control):

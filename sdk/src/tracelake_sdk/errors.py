@@ -250,5 +250,13 @@ class JavaMissing(TracelakeError, code="java_missing", status=503):
     """No Java that Spark can use was found; install Java 17, 21 or 25, or set JAVA_HOME to one."""
 
 
+class JarsMissing(TracelakeError, code="jars_missing", status=503):
+    """The jars that Spark needs cannot be fetched; check the network and the Maven repository, or copy them into the folder of jars."""
+
+
+class OperatorCredentialsRefused(TracelakeError, code="operator_credentials_refused", status=503):
+    """The object store did not issue credentials for an operator; check `storage.operator_role` and the trust policy of the role."""
+
+
 class ProjectRefused(TracelakeError, code="project_refused", status=409):
     """A project cannot be made in this folder; name one that has no such files and may be written to."""

@@ -15,6 +15,8 @@ from tracelake_sdk.events import EventKind
 from tracelake_sdk.scopes import Scope
 from tracelake_sdk.tasks import OperatorError, Summary, TriggerKind
 
+CREDENTIALS_PROFILE = "operator"  # in the file that `Order.credentials` names
+
 
 class _File(Deferred):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,6 +63,7 @@ class Order(_File):
     batches: str                   # folder, local: a finished batch is a `{name}.json` (BatchReady) renamed into it
     scratch: str                   # folder, local, for this attempt alone
     outcome: str                   # file, local: where the outcome is renamed to
+    credentials: str | None = None # file, local: AWS profile of that name, for the URIs above, renewed in time; None: local files, or what the machine offers
 
 
 class OutputStaged(_File):

@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 
 from tracelake_sdk.errors import SettingInvalid
 from tracelake_sdk.home import default_home
+from tracelake_sdk.spark_settings import MEMORY, SparkSettings
 
 
 class _Section(BaseModel):
@@ -62,6 +63,10 @@ class StorageSettings(_Section):
     region: str = "us-east-1"
     access_key_id: str | None = None  # left empty, what the machine's environment offers
     secret_access_key: SecretStr | None = None
+    operator_role: str | None = None  # ARN of a role that the store's STS narrows to each task's own prefixes; operators never get the key above
+    sts_endpoint: str | None = None   # left empty, `endpoint`, or Amazon's for the region
+    operator_access_key_id: str | None = None  # for a store without STS: a second key, limited by an admin, that operators get instead
+    operator_secret_access_key: SecretStr | None = None
     allow_http: bool = False
     timeout_seconds: float = Field(default=30, gt=0, le=600)
     staging_retention_seconds: float = Field(default=86400, ge=0)  # before files of a final attempt that no table names are deleted
@@ -87,6 +92,13 @@ class WorkerSettings(_Section):
     slots: int = Field(default=2, ge=1, le=64)                       # tasks of runtime `spark` at a time
     host_idle_seconds: float = Field(default=600, ge=0, le=86400)    # before a Spark that has nothing to do ends
     commands: dict[str, list[str]] = Field(default_factory=dict)     # operator → program that runs it instead of Spark; it is given the path of its order
+
+
+class MeasuringSettings(_Section):
+    """What the process that measures outputs may use of its machine."""
+
+    cores: int = Field(default=2, ge=1, le=256)
+    memory: str = Field(default="1g", pattern=MEMORY)
 
 
 class QuerySettings(_Section):
@@ -150,6 +162,8 @@ class Settings(BaseSettings):
     storage: StorageSettings = StorageSettings()
     webhook: WebhookSettings = WebhookSettings()
     worker: WorkerSettings = WorkerSettings()
+    spark: SparkSettings = SparkSettings()
+    measuring: MeasuringSettings = MeasuringSettings()
     query: QuerySettings = QuerySettings()
     bus: BusSettings = BusSettings()
     records: RecordSettings = RecordSettings()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tracelake.settings import read_settings
-from tracelake.worker.building import storage_environment, storage_section
+from tracelake.worker.building import host_command, storage_environment, storage_section
 from tracelake.worker.operator_processes import CommandProcess, HostProcess, OperatorProcesses, Progress, Run
 from tracelake.worker.operators.contract import OperatorFailed
 from tracelake.worker.process_groups import BoundedLog, Chaos, Starter, clean_environment
@@ -296,16 +296,25 @@ def test_a_moment_to_die_at_is_told_until_somebody_has_died_of_it(tmp_path: Path
         assert shop.control.outcomes == [("failed", "no_outcome"), ("succeeded", None)]
 
 
-def test_only_an_object_store_gives_operators_credentials_and_only_its_own():
-    environment = {"AWS_PROFILE": "someone", "OTHER": "x"}
+def test_no_operator_process_is_given_the_key_of_the_store():
+    environment = {"AWS_PROFILE": "someone", "AWS_SECRET_ACCESS_KEY": "ambient", "OTHER": "x"}
     assert storage_environment(read_settings(), environment) == {}
     given = {"url": "s3://bucket/x", "endpoint": "http://127.0.0.1:1", "access_key_id": "id", "secret_access_key": "key"}
     settings = read_settings(storage=given)
-    assert storage_environment(settings, environment) == {
-        "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "key", "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
-    }
+    assert storage_environment(settings, environment) == {"AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}
+    assert not any("key" in word for word in host_command(settings))
     assert storage_section(settings)["secret_access_key"] == "key"
-    assert storage_environment(read_settings(storage={"url": "s3://bucket"}), environment) == {"AWS_PROFILE": "someone", "AWS_REGION": "us-east-1"}
+    # Without a key in the settings operators find what this machine offers, and `doctor` warns.
+    assert storage_environment(read_settings(storage={"url": "s3://bucket"}), environment) == {
+        "AWS_PROFILE": "someone", "AWS_SECRET_ACCESS_KEY": "ambient", "AWS_REGION": "us-east-1",
+    }
+
+
+def test_what_the_settings_say_of_spark_reaches_its_host():
+    spark = {"master": "local[3,2]", "cores": 3, "memory": "2g", "packages": ["a.b:c:1"], "conf": {"spark.x": "a=b"}, "jars_folder": "/jars"}
+    command = " ".join(host_command(read_settings(spark=spark)))
+    assert command.endswith("--cores 3 --memory 2g --jars-folder /jars --master local[3,2] --package a.b:c:1 --conf spark.x=a=b")
+    assert "--s3" in host_command(read_settings(storage={"url": "s3://bucket"}))
 
 
 def test_waiting_for_a_program_does_not_wait_longer_than_asked(starter: Starter, tmp_path: Path):

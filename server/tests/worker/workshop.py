@@ -14,6 +14,7 @@ from support.parquet_operator import COMMAND
 
 from tracelake.settings import Settings, read_settings
 from tracelake.storage.opening import open_storage
+from tracelake.storage.operator_credentials import operator_credentials
 from tracelake.worker.building import storage_section
 from tracelake.worker.control_client import ControlClient
 from tracelake.worker.measuring_process import MeasuringProcess
@@ -57,6 +58,7 @@ class Workshop:
         given = {
             "name": "w1", "slots": 1, "poll_seconds": 0, "storage": open_storage(self.settings, self._watch), "measuring": self.measuring,
             "operators": OperatorProcesses({"ingest_files": self.operator, "sql": self.operator}, None), "scratch": self.settings.home / "scratch",
+            "credentials": operator_credentials(self.settings, {}),
             "variables": {"here": str(self.folder)}, "watch": self._watch,
         }
         return SparkWorker(self.client, **(given | more))

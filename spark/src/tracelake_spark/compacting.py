@@ -61,7 +61,7 @@ def write(rows: "DataFrame", order: CompactionOrder, *, small: bool) -> None:
 
 def main(order: str, outcome: str) -> int:
     asked = CompactionOrder.model_validate_json(Path(order).read_bytes())
-    spark = local_session("compacting", **_SETTINGS)
+    spark = local_session("compacting", cores=asked.spark.cores, memory=asked.spark.memory, **(asked.spark.conf | _SETTINGS))
     try:
         done = compact(spark, asked)
     finally:

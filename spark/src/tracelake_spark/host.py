@@ -1,6 +1,7 @@
 """The warm Spark host: one process with one JVM that runs task after task, side by side too, and holds no token.
 
-It reads JSON lines on stdin, `{"run": id, "order": path}` and `{"cancel": id}`, and answers on stdout: `{"ready": …}`,
+It reads JSON lines on stdin, `{"run": id, "order": path}` and `{"cancel": id}`, and answers on stdout: `{"preparing": what}` while it
+fetches jars, `{"unable": class, "message": …}` where it cannot start, `{"ready": …}`,
 `{"started": id}`, `{"progress": id, "fraction": …, "note": …}`, `{"ended": id, "poisoned": …}`. What became of a task is in
 the outcome file that its order names; without one the task has failed. A poisoned host is to be replaced. It ends when
 stdin does, and by itself when its JVM is gone.
@@ -23,10 +24,16 @@ from py4j.protocol import Py4JError
 from pydantic import ValidationError
 from pyspark.util import InheritableThread
 
+from tracelake_sdk.errors import JarsMissing, JavaMissing
+from tracelake_sdk.home import default_home
 from tracelake_sdk.operating import OperatorOutcome, Order
+from tracelake_sdk.spark_settings import S3Connection
 from tracelake_sdk.tasks import OperatorError
 from tracelake_spark.failures import operator_error, ran_out_of_memory, spark_died
+from tracelake_spark.jars import S3, Package, fetch_jars
+from tracelake_spark.java import find_java
 from tracelake_spark.jvm import context_of, java_class, java_process
+from tracelake_spark.object_stores import connection_settings, own_connection
 from tracelake_spark.operators.registry import OPERATORS
 from tracelake_spark.session import local_session
 from tracelake_spark.telling import KILL_AT, Canceled, Tell, watch_for
@@ -149,7 +156,8 @@ class Host:
             return _failed(spark_died()), True
         try:
             self._heard(run)("operator_start")
-            outcome = operator(session, order, Tell(progress=self._progress(run), moment=self._heard(run)))
+            with own_connection(session, order) as reachable:
+                outcome = operator(session, reachable, Tell(progress=self._progress(run), moment=self._heard(run)))
         except (Exception, SystemExit) as error:  # whatever an operator raises is its outcome
             sound = self._sound()
             if run.canceled.is_set() or isinstance(error, Canceled):
@@ -241,10 +249,34 @@ def _end_jvm(jvm: Any) -> None:
         jvm.wait()
 
 
+def _session_settings(given: argparse.Namespace, say: Say) -> dict[str, str]:
+    """The settings of the session, with its jars fetched; ours come last, because what is written depends on them."""
+    conf: dict[str, str] = dict(pair.split("=", 1) for pair in given.conf)
+    own_jars = [jar for jar in conf.pop("spark.jars", "").split(",") if jar]
+    packages = [Package.of(coordinates) for coordinates in given.package]
+    if given.s3 is not None and not any(Path(jar).name.startswith("hadoop-aws-") for jar in own_jars):
+        packages = [*S3, *packages]
+    fetched = fetch_jars(
+        packages, given.jars_folder, java=find_java().path / "bin" / "java", log=_to_log, fetching=lambda what: say({"preparing": what}),
+        ivy_settings=conf.get("spark.jars.ivySettings"),
+    ) if packages else []  # fmt: skip
+    jars = {"spark.jars": ",".join([*own_jars, *map(str, fetched)])} if own_jars or fetched else {}
+    master = {"spark.master": given.master} if given.master else {}
+    return conf | jars | master | (connection_settings(given.s3) if given.s3 else {}) | _SETTINGS
+
+
+def _to_log(said: bytes) -> None:
+    sys.stderr.write(said.decode(errors="replace"))
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tracelake_spark.host", description="A warm Spark that runs the tasks it reads of on stdin.")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--memory", default="1g", help="of the JVM, as Spark spells it")
+    parser.add_argument("--master", help="of a cluster; left out, this machine")
+    parser.add_argument("--package", action="append", default=[], metavar="GROUP:ARTIFACT:VERSION", help="a further package with what it needs")
+    parser.add_argument("--jars-folder", type=Path, default=default_home() / "cache" / "jars", help="where fetched jars are kept")
+    parser.add_argument("--s3", type=S3Connection.model_validate_json, metavar="JSON", help="how to reach an object store")
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a further setting by its Spark name")
     given = parser.parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(message)s")
@@ -252,9 +284,15 @@ def main(arguments: list[str] | None = None) -> int:
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     answers = _own_stdout()
-    spark = local_session("tracelake", cores=given.cores, memory=given.memory, **_SETTINGS, **dict(pair.split("=", 1) for pair in given.conf))
+    say = _sayer(answers)
+    try:
+        settings = _session_settings(given, say)
+    except (JarsMissing, JavaMissing) as missing:
+        say({"unable": missing.code, "message": missing.detail})
+        return 1
+    spark = local_session("tracelake", cores=given.cores, memory=given.memory, **settings)
     spark.sparkContext.setLogLevel("FATAL")
-    say, jvm = _sayer(answers), java_process(spark)
+    jvm = java_process(spark)
     host = Host(spark, say, watch_for(os.environ.get(KILL_AT)))
     ending = threading.Event()
     threading.Thread(target=_end_with, args=(jvm, host, ending), daemon=True).start()

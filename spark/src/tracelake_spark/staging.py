@@ -1,7 +1,7 @@
 """Staged writes: the rows of an output as plain Parquet in the folders of their scopes, and the list of what was written whole.
 
-Spark writes into a folder of its own; what its committer committed there is moved to its place, file by file, and named.
-Whatever a killed process or a failed Spark task leaves behind is named by nobody.
+Spark writes into a folder of its own; what its committer committed there is moved to its place, file by file, and named. On an
+object store, where moving is copying, the rows of one scope are written where they belong. Whatever a killed process or a failed Spark task leaves behind is named by nobody.
 """
 
 from collections import defaultdict
@@ -47,15 +47,21 @@ def stage(frame: "DataFrame", output: OrderOutput, tell: Tell = QUIET) -> Output
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
     cut = cut_of(output, frame.schema)
-    writing = f"{output.staging.rstrip('/')}/_writing-{uuid4().hex}"
+    staging = output.staging.rstrip("/")
+    storage = storage_of(spark, staging)
+    in_place = not storage.moves and cut.label is None
+    writing = f"{staging}/{folder_of(cut.scopes([''], {})[''])}/{uuid4().hex}" if in_place else f"{staging}/_writing-{uuid4().hex}"
     observed = _write(frame, cut, writing)
-    storage = storage_of(spark, writing)
     labelled = _written(spark, storage, writing, cut, rows=observed.get("rows"))
     if NO_LABEL in labelled or observed.get("nulls"):
         raise OperatorFailed("partition_null", f"The column {cut.column!r} cuts the output into scopes and is null or empty in some rows; a scope is never null.")
     scopes = cut.scopes(labelled, observed)
-    files = _move(storage, writing, output.staging.rstrip("/"), [(scopes[label], path) for label in sorted(labelled) for path in labelled[label]], tell)
-    storage.remove(writing)
+    placed = [(scopes[label], path) for label in sorted(labelled) for path in labelled[label]]
+    if in_place and placed:
+        files = [f"{writing.removeprefix(f'{staging}/')}/{path}" for _, path in placed]
+    else:
+        files = _move(storage, writing, staging, placed, tell)
+        storage.remove(writing)
     tell.moment("all_files")
     covered = dict.fromkeys([*cut.announced, *(scopes[label] for label in sorted(labelled))])
     return OutputStaged(index=output.index, files=files, scopes=list(covered))
@@ -100,15 +106,13 @@ def _written(spark: "SparkSession", storage: Storage, folder: str, cut: Cut, row
 
 
 def _move(storage: Storage, source: str, staging: str, placed: list[tuple[Scope, str]], tell: Tell) -> list[str]:
-    files: list[str] = []
-    made: set[str] = set()
-    for at, (scope, path) in enumerate(placed):
-        if at == len(placed) // 2:
-            tell.moment("half_the_files")
-        folder = folder_of(scope)
-        if folder not in made:
-            storage.make_folder(f"{staging}/{folder}")
-            made.add(folder)
-        files.append(f"{folder}/{path.rsplit('/', 1)[-1]}")
-        storage.rename(f"{source}/{path}", f"{staging}/{files[-1]}")
+    for folder in dict.fromkeys(folder_of(scope) for scope, _ in placed):
+        storage.make_folder(f"{staging}/{folder}")
+    files = [f"{folder_of(scope)}/{path.rsplit('/', 1)[-1]}" for scope, path in placed]
+    moves = [(f"{source}/{path}", f"{staging}/{file}") for (_, path), file in zip(placed, files, strict=True)]
+    half = len(moves) // 2
+    storage.move(moves[:half])
+    if moves:
+        tell.moment("half_the_files")
+    storage.move(moves[half:])
     return files

@@ -2,7 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_MOVED_AT_ONCE = 8
+
+
 @dataclass(frozen=True)
 class FoundFile:
     path: str          # relative to the folder that was looked into
@@ -21,6 +25,8 @@ class FoundFile:
 
 
 class Storage(Protocol):
+    moves: bool  # False: moving a file copies it, so that it is better written where it belongs
+
     def list_files(self, folder: str) -> Iterator[FoundFile]:
         """Every file below a folder, with hidden ones."""
         ...
@@ -33,7 +39,9 @@ class Storage(Protocol):
 
     def make_folder(self, uri: str) -> None: ...
 
-    def rename(self, source: str, target: str) -> None: ...
+    def move(self, files: Iterable[tuple[str, str]]) -> None:
+        """Each from its place to another, in a folder that exists."""
+        ...
 
     def remove(self, folder: str) -> None: ...
 
@@ -44,6 +52,8 @@ def storage_of(spark: "SparkSession", uri: str) -> Storage:
 
 class LocalStorage:
     """This machine's files, without asking Java, which starts a program for every folder that it makes."""
+
+    moves: bool = True
 
     def list_files(self, folder: str) -> Iterator[FoundFile]:
         root = _local(folder)
@@ -61,8 +71,9 @@ class LocalStorage:
     def make_folder(self, uri: str) -> None:
         _local(uri).mkdir(parents=True, exist_ok=True)
 
-    def rename(self, source: str, target: str) -> None:
-        _local(source).rename(_local(target))
+    def move(self, files: Iterable[tuple[str, str]]) -> None:
+        for source, target in files:
+            _local(source).rename(_local(target))
 
     def remove(self, folder: str) -> None:
         shutil.rmtree(_local(folder))
@@ -80,6 +91,8 @@ def _seen(path: Path, folder: Path) -> FoundFile:
 
 class HadoopStorage:
     """Files of any storage that Spark can open."""
+
+    moves: bool = False
 
     def __init__(self, spark: "SparkSession", uri: str) -> None:
         self._path: Any = java_class(spark, "org.apache.hadoop.fs.Path")
@@ -104,7 +117,12 @@ class HadoopStorage:
     def make_folder(self, uri: str) -> None:
         self._files.mkdirs(self._path(uri))
 
-    def rename(self, source: str, target: str) -> None:
+    def move(self, files: Iterable[tuple[str, str]]) -> None:
+        with ThreadPoolExecutor(_MOVED_AT_ONCE) as movers:
+            list(movers.map(self._move, files))
+
+    def _move(self, names: tuple[str, str]) -> None:
+        source, target = names
         if not self._files.rename(self._path(source), self._path(target)):
             raise OSError("a staged file could not be moved to its folder")
 

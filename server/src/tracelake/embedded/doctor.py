@@ -20,6 +20,8 @@ from tracelake.embedded.leftovers import SystemState
 from tracelake.embedded.postgres import DATA_DATABASE, STATE_DATABASE, EmbeddedPostgres
 from tracelake.embedded.readiness import why_not_ready
 from tracelake.settings import Settings
+from tracelake.storage.operator_credentials import NarrowedByRole, operator_credentials
+from tracelake.storage.sts import Prefixes
 from tracelake_sdk.errors import StartFailed, TracelakeError
 from tracelake_sdk.home import HomeFiles
 
@@ -53,7 +55,7 @@ Judging = Callable[[str], tuple[bool, str, str]]  # of a state database: whether
 def examine(settings: Settings, judging: Mapping[str, Judging] | None = None) -> list[Check]:
     """Every check, in the order in which they build on each other; `judging` has those that this part knows nothing of, by their name."""
     state, data = _databases(settings)
-    system = [_python(), *_postgres(settings), _java(), _home(settings.home), _system(settings.home)]
+    system = [_python(), *_postgres(settings), *_spark(settings), _home(settings.home), _system(settings.home), _operator_credentials(settings)]
     migrated = _migrated(state)
     asked = [_judged_by(judge, name, state, migrated) for name, judge in (judging or {}).items()]
     return [*system, _reachable(state), _reachable(data), migrated, *asked]
@@ -88,6 +90,36 @@ def _postgres(settings: Settings) -> list[Check]:
         return [found, Check("postgres runs", False, reason, "run as a normal user, or set TRACELAKE_DATABASE_URL")]
     how = "as nobody in a user namespace, because this is root" if os.geteuid() == 0 else f"as user {os.geteuid()}"
     return [found, Check("postgres runs", True, how)]
+
+
+def _spark(settings: Settings) -> list[Check]:
+    java = _java()
+    if importlib.util.find_spec("tracelake_spark") is None:
+        return [java]
+    given = settings.spark
+    command = [sys.executable, "-m", "tracelake_spark.jars", str(given.jars_folder or settings.home / "cache" / "jars"), *given.packages]
+    if (settings.storage.url or "").startswith("s3:"):
+        command.append("--s3")
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    if answer.returncode != 0:
+        return [java, Check("spark", False, (answer.stderr.strip().splitlines() or ["it ended without a word"])[-1], "correct `spark.packages`")]
+    found = json.loads(answer.stdout)
+    jars = "no jars beside its own" if found["jars"] == [] else f"{len(found['jars'])} further jars in {found['folder']}" if found["jars"] else "further jars that the first task fetches"
+    return [java, Check("spark", True, f"{found['spark']}, master {given.master or f'local[{given.cores}]'}, {given.memory} of memory, {jars}")]
+
+
+def _operator_credentials(settings: Settings) -> Check:
+    name = "operator credentials"
+    remedy = "set storage.operator_role where the store has an STS, else storage.operator_access_key_id to a key that an admin limits"
+    try:
+        credentials = operator_credentials(settings, os.environ)
+        if isinstance(credentials, NarrowedByRole):
+            credentials.issue("doctor", Prefixes(read=("tracelake-doctor/none",)))
+    except TracelakeError as error:
+        return Check(name, False, error.detail, "correct the section `storage` of the settings")
+    if not (settings.storage.url or "").startswith("s3:"):
+        return Check(name, None, credentials.described)
+    return _judged(name, credentials.narrowed, credentials.described, remedy)
 
 
 def _java() -> Check:

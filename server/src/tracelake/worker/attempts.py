@@ -13,6 +13,8 @@ from uuid import UUID
 import structlog
 
 from tracelake.storage.contract import Storage
+from tracelake.storage.operator_credentials import OperatorCredentials
+from tracelake.worker.attempt_credentials import AttemptCredentials, prefixes_of
 from tracelake.worker.batches import BatchPoster
 from tracelake.worker.control_client import ControlClient
 from tracelake.worker.guarding import Ended, Guard
@@ -44,6 +46,7 @@ class Equipment:
     control: ControlClient
     storage: Storage
     operators: OperatorProcesses
+    credentials: OperatorCredentials
     measuring: MeasuringProcess
     guard: Guard
     persistence: Persistence
@@ -131,17 +134,19 @@ class AttemptRun:
         config = fill(payload.job.config, equipment.variables)
         process = equipment.operators.of(payload.job.operator)
         self._make_folder()
-        order = make_order(payload, config, equipment.storage, self._folder)
+        credentials = self._credentials()
+        order = make_order(payload, config, equipment.storage, self._folder, credentials.profile)
         path = write_order(order, self._folder)
         poster = self._poster = BatchPoster(
             self._task, Path(order.batches), control=equipment.control, storage=equipment.storage, watch=equipment.watch, clock=equipment.clock
         )
-        run = process.start(path, self._name, self._say_progress)
+        run = process.start(path, self._name, self._say_progress, credentials.environment())
         try:
             equipment.watch("operator_started")
             with equipment.guard.watching(self._fence.task_id, run, self._deadline - equipment.clock()) as watched:
                 while not run.wait(_LOOK_SECONDS):
                     poster.run_once()
+                    credentials.renew()
                     if poster.failed is not None:
                         run.end()
         finally:
@@ -158,6 +163,12 @@ class AttemptRun:
         check_outcome(outcome, payload, poster.files)
         self._measurement = Measurement.of_outcome(payload, outcome)
         return self._succeeded(outcome)
+
+    def _credentials(self) -> AttemptCredentials:
+        equipment = self._equipment
+        folder = self._folder / "credentials"
+        folder.mkdir(mode=0o700)
+        return AttemptCredentials(equipment.credentials, self._name, prefixes_of(self._task.payload, equipment.storage), folder, clock=equipment.clock)
 
     def _post_the_rest(self, poster: BatchPoster) -> None:
         """Also behind an operator that failed: what it called finished is."""

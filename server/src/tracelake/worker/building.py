@@ -9,18 +9,20 @@ from typing import Any
 
 from tracelake.settings import Settings
 from tracelake.storage.opening import open_storage
+from tracelake.storage.operator_credentials import AMBIENT, OfTheMachine, operator_credentials
 from tracelake.worker.control_client import ControlClient
-from tracelake.worker.measuring.contract import CHAOS_VARIABLE
+from tracelake.worker.measuring.contract import CHAOS_VARIABLE, Limits
 from tracelake.worker.measuring_process import MeasuringProcess
 from tracelake.worker.operator_processes import CommandProcess, HostProcess, OperatorProcess, OperatorProcesses
 from tracelake.worker.operators.contract import OperatorFailed
 from tracelake.worker.process_groups import BoundedLog, Chaos, Starter, clean_environment
 from tracelake.worker.wrapping import SparkWorker
+from tracelake_sdk.spark_settings import S3Connection
 
 _HOST = (sys.executable, "-m", "tracelake_spark.host")
 _JAVA = (sys.executable, "-m", "tracelake_spark.java")
 _JAVA_SECONDS = 120
-_S3_NAMES = frozenset({"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"})
+_UNITS = {"m": "MB", "g": "GB"}
 
 
 def build_spark_worker(settings: Settings, control: ControlClient, name: str, watch: Callable[[str], None]) -> SparkWorker:
@@ -34,11 +36,12 @@ def build_spark_worker(settings: Settings, control: ControlClient, name: str, wa
         for operator, command in settings.worker.commands.items()
     }
     host = HostProcess(
-        starter, _HOST, environment=environment | of_storage, folder=settings.home / "scratch", log=BoundedLog(logs / "spark-host.log"), chaos=chaos,
+        starter, host_command(settings), environment=environment | of_storage, folder=settings.home / "scratch", log=BoundedLog(logs / "spark-host.log"), chaos=chaos,
         idle_seconds=settings.worker.host_idle_seconds, explain=lambda: java_missing(environment),
     )  # fmt: skip
     measuring = MeasuringProcess(
         starter, storage=storage_section(settings), environment=environment, folder=settings.home / "scratch", log=BoundedLog(logs / "measuring.log"), chaos=chaos,
+        limits=Limits(threads=settings.measuring.cores, memory=settings.measuring.memory[:-1] + _UNITS[settings.measuring.memory[-1]]),
     )  # fmt: skip
     return SparkWorker(
         control,
@@ -47,11 +50,28 @@ def build_spark_worker(settings: Settings, control: ControlClient, name: str, wa
         poll_seconds=settings.worker.poll_seconds,
         storage=open_storage(settings, watch),
         operators=OperatorProcesses(commands, host if find_spec("tracelake_spark") else None),
+        credentials=operator_credentials(settings, os.environ),
         measuring=measuring,
         scratch=settings.home / "scratch",
         variables=settings.vars,
         watch=watch,
     )
+
+
+def host_command(settings: Settings) -> list[str]:
+    """The program of the warm host with everything that the settings say of Spark; no secret is among it."""
+    spark, given = settings.spark, settings.storage
+    command = [*_HOST, "--cores", str(spark.cores), "--memory", spark.memory, "--jars-folder", spark.jars_folder or str(settings.home / "cache" / "jars")]
+    if spark.master is not None:
+        command += ["--master", spark.master]
+    for package in spark.packages:
+        command += ["--package", package]
+    for name, value in spark.conf.items():
+        command += ["--conf", f"{name}={value}"]
+    if (given.url or "").startswith("s3:"):
+        connection = S3Connection(endpoint=given.endpoint, region=given.region, allow_http=given.allow_http, timeout_seconds=given.timeout_seconds)
+        command += ["--s3", connection.model_dump_json()]
+    return command
 
 
 def storage_section(settings: Settings) -> dict[str, Any]:
@@ -65,13 +85,15 @@ def storage_section(settings: Settings) -> dict[str, Any]:
 
 
 def storage_environment(settings: Settings, environment: Mapping[str, str]) -> dict[str, str]:
-    """What an operator needs to stage files on an object store, under the names that every S3 library knows; nothing where tables are local files."""
+    """What every operator may know of an object store, under the names that S3 libraries know; never a key that the settings name.
+
+    Each attempt has credentials of its own. Only where nothing else is set do operators find what this machine offers.
+    """
     given = settings.storage
     if not (given.url or "").startswith("s3:"):
         return {}
-    found = {name: value for name, value in environment.items() if name in _S3_NAMES}
-    if given.access_key_id and given.secret_access_key:
-        found = {"AWS_ACCESS_KEY_ID": given.access_key_id, "AWS_SECRET_ACCESS_KEY": given.secret_access_key.get_secret_value()}
+    ambient = isinstance(operator_credentials(settings, environment), OfTheMachine)
+    found = {name: value for name, value in environment.items() if ambient and name in AMBIENT}
     return found | {"AWS_REGION": given.region} | ({"AWS_ENDPOINT_URL": given.endpoint} if given.endpoint else {})
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, Protocol
 
 import structlog
@@ -22,6 +23,7 @@ _CANCEL_SECONDS = 5.0      # for a warm process to stop one order by itself, bef
 _GOODBYE_SECONDS = 10.0    # for a warm process to end after its input did
 _LONGEST_LINE = 1_000_000
 
+NO_CREDENTIALS: Mapping[str, str] = MappingProxyType({})
 Progress = Callable[[Mapping[str, Any]], None]
 Explain = Callable[[], OperatorFailed | None]
 
@@ -50,7 +52,9 @@ class Run(Protocol):
 class OperatorProcess(Protocol):
     """A way to run operator programs."""
 
-    def start(self, order: Path, id: str, progress: Progress) -> Run: ...
+    def start(self, order: Path, id: str, progress: Progress, credentials: Mapping[str, str] = NO_CREDENTIALS) -> Run:
+        """`credentials`: environment variables with those of this order alone. A process that is shared reads them from the file that the order names."""
+        ...
 
     def stop_idle(self) -> None:
         """Ends what has had nothing to do for too long."""
@@ -101,8 +105,8 @@ class CommandProcess:
         self._log: BoundedLog = log
         self._chaos: Chaos = chaos
 
-    def start(self, order: Path, id: str, progress: Progress) -> Run:
-        environment = self._environment | self._chaos.environment()
+    def start(self, order: Path, id: str, progress: Progress, credentials: Mapping[str, str] = NO_CREDENTIALS) -> Run:
+        environment = self._environment | self._chaos.environment() | dict(credentials)
         group = self._starter.start([*self._command, str(order)], environment=environment, folder=order.parent, talks=False)
         if group.stdout:
             self._log.follow(group.stdout)
@@ -164,7 +168,7 @@ class HostProcess:
         with self._lock:
             return self._host.pid if self._host and self._host.usable else None
 
-    def start(self, order: Path, id: str, progress: Progress) -> Run:
+    def start(self, order: Path, id: str, progress: Progress, credentials: Mapping[str, str] = NO_CREDENTIALS) -> Run:
         with self._lock:
             while True:
                 if self._host is None or not self._host.usable:
@@ -208,6 +212,7 @@ class _Host:
         self._runs: dict[str, _HostRun] = {}
         self.usable: bool = True
         self.ready: bool = False
+        self.unable: OperatorFailed | None = None  # why it could not get ready, by its own word
         self._killed: bool = False
         if group.stderr:
             log.follow(group.stderr)
@@ -292,6 +297,12 @@ class _Host:
         match said:
             case {"ready": _}:
                 self.ready = True
+            case {"preparing": str(what)}:
+                with self._lock:
+                    waiting = sorted(self._runs)
+                _log.info("a host gets ready", pid=self.pid, preparing=what, waiting=waiting)
+            case {"unable": str(error_class), "message": str(message)}:
+                self.unable = OperatorFailed(error_class, message[:2000], retry=True)
             case {"progress": str(id), **rest}:
                 with self._lock:
                     run = self._runs.get(id)
@@ -336,7 +347,7 @@ class _HostRun:
         return self._exit_code
 
     def why_never_ready(self) -> OperatorFailed | None:
-        return None if self._host.ready else self._host.explain()
+        return None if self._host.ready else self._host.unable or self._host.explain()
 
     def over(self, exit_code: int | None) -> None:
         self._exit_code = exit_code

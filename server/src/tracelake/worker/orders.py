@@ -30,8 +30,8 @@ def below_table(staged: StagedOutput, file: str) -> str:
     return f"{staging_path(staged)}/{file}".removeprefix(f"{staged.location}/")
 
 
-def make_order(payload: TaskPayload, config: dict[str, Any], storage: Storage, folder: Path) -> Order:
-    """The attempt's order; `folder` is its own and exists. No token and no address is in it."""
+def make_order(payload: TaskPayload, config: dict[str, Any], storage: Storage, folder: Path, credentials: str | None = None) -> Order:
+    """The attempt's order; `folder` is its own and exists. No token and no address is in it; `credentials` is the path of a file."""
     return Order(
         task_id=payload.task_id,
         attempt=payload.attempt or 1,
@@ -57,6 +57,7 @@ def make_order(payload: TaskPayload, config: dict[str, Any], storage: Storage, f
         batches=str(folder / "batches"),
         scratch=str(folder / "scratch"),
         outcome=str(folder / "outcome.json"),
+        credentials=credentials,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ import structlog
 
 from tracelake.loops import Loop, Loops
 from tracelake.storage.contract import Storage
+from tracelake.storage.operator_credentials import OperatorCredentials
 from tracelake.worker.attempts import AttemptRun, Equipment
 from tracelake.worker.control_client import ControlClient
 from tracelake.worker.guarding import Guard
@@ -50,6 +51,7 @@ class SparkWorker:
         poll_seconds: float,
         storage: Storage,
         operators: OperatorProcesses,
+        credentials: OperatorCredentials,
         measuring: MeasuringProcess,
         scratch: Path,
         variables: Mapping[str, str] | None = None,
@@ -69,7 +71,7 @@ class SparkWorker:
         self.leases: Leases = Leases(control, name, clock=clock)
         self.guard: Guard = Guard(self.leases, clock=clock)
         self._equipment: Equipment = Equipment(
-            control=control, storage=storage, operators=operators, measuring=measuring, guard=self.guard, persistence=self._persistence,
+            control=control, storage=storage, operators=operators, credentials=credentials, measuring=measuring, guard=self.guard, persistence=self._persistence,
             stopping=self._stopping, scratch=scratch, variables=variables or {}, watch=watch, clock=clock,
         )  # fmt: skip
         self._failures: list[Exception] = []

@@ -1,0 +1,30 @@
+"""What a Spark session gets of its machine or cluster, and how it reaches an object store: the same words in the settings and in the programs."""
+
+from pydantic import ConfigDict, Field
+
+from tracelake_sdk.deferred import Deferred
+
+MEMORY = r"^[1-9][0-9]{0,6}[mg]$"
+_PACKAGE = r"^[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+$"
+
+
+class SparkSettings(Deferred):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    master: str | None = Field(default=None, min_length=1)       # left empty, `local[cores]`: this machine
+    cores: int = Field(default=2, ge=1, le=1024)
+    memory: str = Field(default="1g", pattern=MEMORY)            # of the driver and of each executor, as Spark spells it
+    packages: tuple[str, ...] = ()                               # further jars by Maven coordinates, `group:artifact:version`
+    conf: dict[str, str] = Field(default_factory=dict)           # further settings by their Spark names
+    jars_folder: str | None = None                               # where fetched jars are kept; left empty, `cache/jars` of the home
+
+
+class S3Connection(Deferred):
+    """How Spark reaches the object store; the credentials are per task and not here."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    endpoint: str | None
+    region: str
+    allow_http: bool
+    timeout_seconds: float
