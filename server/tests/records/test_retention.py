@@ -35,6 +35,7 @@ from tracelake_sdk.record_errors import ColdUnreadable, CompactionFailed
 from tracelake_sdk.record_ids import RecordIds
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters
 from tracelake_sdk.repository.admission import Admission
+from tracelake_sdk.spark_settings import SparkSettings
 
 SIZE = "SELECT sum(pg_total_relation_size(relid))::bigint FROM pg_partition_tree('metadata_record')"
 
@@ -225,7 +226,7 @@ def test_files_that_a_killed_run_left_are_cleared_away(house: House) -> None:
 def test_without_spark_nothing_is_dropped_and_the_next_run_is_tried(house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     house.fill(5, days_ago=400, kinds=("tally",))
     monkeypatch.setattr("tracelake_sdk.compacting.find_spec", lambda name: None)
-    without = house.compactor(compacting=compact_by_spark(tmp_path / "log"))
+    without = house.compactor(compacting=compact_by_spark(tmp_path / "log", SparkSettings()))
     with pytest.raises(CompactionFailed, match="tracelake-spark"):
         without.compact()
     assert without.run_once() == 0 and house.ask("SELECT ended_at FROM compaction") is None
@@ -335,12 +336,14 @@ def test_cold_records_lie_on_an_object_store_too(house: House, s3_server: S3Serv
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.proves("M2.6")
-def test_spark_makes_of_old_records_what_answers_are_read_from(house: House, tmp_path: Path) -> None:
+def test_spark_makes_of_old_records_what_answers_are_read_from_on_an_object_store(house: House, s3_server: S3Server, tmp_path: Path) -> None:
     house.fill(60, days_ago=400)
     house.fill(20, days_ago=400, name="other")
     questions = Questions(house.random.randrange(2**30), 10)
     before = questions.answers(house.service(), context())
-    assert len(house.compactor(compacting=compact_by_spark(tmp_path / "spark.log")).compact()) == 1
+    house.storage = s3_server.open(s3_server.fresh_url())
+    settings = SparkSettings(cores=1, memory="600m", conf={"spark.sql.session.timeZone": "Asia/Tokyo"})
+    assert len(house.compactor(compacting=compact_by_spark(tmp_path / "spark.log", settings)).compact()) == 1
     assert house.ask("SELECT count(*) FROM metadata_record WHERE retention_class <> 'full'") == 0
     assert questions.answers(house.service(), context()) == before
     assert not [*house.folder.glob("scratch/*")]
