@@ -56,7 +56,7 @@ def test_an_attempt_reaches_its_inputs_and_its_own_folder_and_nothing_else(s3_se
     settings = read_settings(storage=s3_server.section(url) | {"operator_role": s3_server.role})
     mine, input, other = (table_location(uuid4(), uuid4(), uuid4()) for _ in range(3))
     root = url.removeprefix("s3://")
-    prefixes = Prefixes(read=(f"{root}/*/{'/'.join(input.split('/')[-2:])}",), write=(f"{root}/{mine}/task-1",))
+    prefixes = Prefixes(read=(f"{root.partition('/')[0]}/*/{input.rpartition('/')[2]}",), write=(f"{root}/{mine}/task-1",))
     files = s3_server.open(url)
     for name in (f"{input}/a-1/full/x.parquet", f"{other}/a-1/full/x.parquet", f"{other}/_delta_log/0.json", f"{mine}/_delta_log/0.json", f"{mine}/task-0/full/x.parquet"):
         files.replace(name, b"x")
@@ -68,6 +68,7 @@ def test_an_attempt_reaches_its_inputs_and_its_own_folder_and_nothing_else(s3_se
     obstore.put(store, f"{mine}/task-1/full/y.parquet", b"y")
     obstore.put(store, f"{mine}/task-1/full/z.parquet", b"z" * 6_000_000, use_multipart=True, chunk_size=5 << 20)
     assert len(obstore.list(store, f"{mine}/task-1").collect()) == 2
+    assert len(obstore.list(store, f"{input}/a-1").collect()) == 1
     obstore.delete(store, f"{mine}/task-1/full/y.parquet")
     for name in (f"{other}/a-1/full/x.parquet", f"{other}/_delta_log/0.json", f"{mine}/_delta_log/0.json", f"{mine}/task-0/full/x.parquet"):
         assert refused(lambda name=name: obstore.get(store, name)), name
@@ -123,7 +124,7 @@ def test_a_store_that_issues_none_fails_the_attempt_for_now(s3_server: S3Server,
 
 
 def test_a_policy_of_many_inputs_is_within_what_amazon_takes():
-    tables = tuple(f"bucket-of-some-length/prefix/*/version/{number:036}" for number in range(12))
+    tables = tuple(f"bucket-of-some-length/*/{number:036}" for number in range(10))
     assert len(session_policy(Prefixes(read=tables, write=("bucket-of-some-length/prefix/" + "x" * 160,)))) <= 2048
     assert "arn:aws-cn:s3:::" in session_policy(Prefixes(read=("bucket/x",)), partition="aws-cn")
 

@@ -30,9 +30,8 @@ class Credentials:
 class Prefixes:
     """What a task may touch, each as `bucket/prefix`."""
 
-    read: tuple[str, ...] = ()        # objects whose names are known
-    read_and_list: tuple[str, ...] = ()
-    write: tuple[str, ...] = ()       # and read, list and delete
+    read: tuple[str, ...] = ()   # and list: Hadoop lists what it opens
+    write: tuple[str, ...] = ()  # and read, list and delete
 
 
 @dataclass(frozen=True)
@@ -68,10 +67,10 @@ def assume_role(endpoint: StsEndpoint, key: Credentials, role: str, *, name: str
 def session_policy(prefixes: Prefixes, *, partition: str = "aws") -> str:
     """What the role's own permissions are cut down to, as short as it can be said: Amazon takes 2,048 characters."""
     statements = [
-        _statement(["s3:GetObject"], [*prefixes.read, *prefixes.read_and_list], partition),
+        _statement(["s3:GetObject"], prefixes.read, partition),
         _statement(["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"], prefixes.write, partition),
     ]
-    listed = [*prefixes.read_and_list, *prefixes.write]
+    listed = [*prefixes.read, *prefixes.write]
     for bucket in sorted({prefix.partition("/")[0] for prefix in listed}):
         inside = [prefix.partition("/")[2] for prefix in listed if prefix.partition("/")[0] == bucket]
         statements.append({
@@ -81,7 +80,7 @@ def session_policy(prefixes: Prefixes, *, partition: str = "aws") -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": [each for each in statements if each["Resource"]]}, separators=(",", ":"))
 
 
-def _statement(actions: list[str], prefixes: "tuple[str, ...] | list[str]", partition: str) -> dict[str, object]:
+def _statement(actions: list[str], prefixes: tuple[str, ...], partition: str) -> dict[str, object]:
     return {"Effect": "Allow", "Action": actions, "Resource": [f"arn:{partition}:s3:::{prefix}/*" for prefix in prefixes]}
 
 

@@ -27,11 +27,10 @@ _RETRY_SECONDS = 10.0
 
 def prefixes_of(payload: TaskPayload, storage: Storage) -> Prefixes:
     """Read of the tables of its inputs, and everything inside the folders that the attempt itself stages in."""
-    root = _place(storage.uri("root")).removesuffix("root")
     # The id of a dataset version is in no other path; the wildcard keeps a policy of many inputs within what STS takes.
-    tables = sorted({given.pinned.location for given in payload.inputs if given.pinned})
+    tables = sorted({_place(storage.uri(given.pinned.location)) for given in payload.inputs if given.pinned})
     staging = [_place(storage.uri(staging_path(output.staged))) for output in payload.outputs if output.staged]
-    return Prefixes(read=tuple(f"{root}*/{'/'.join(table.split('/')[-2:])}" for table in tables), write=tuple(staging))
+    return Prefixes(read=tuple(f"{table.partition('/')[0]}/*/{table.rpartition('/')[2]}" for table in tables), write=tuple(staging))
 
 
 def _place(uri: str) -> str:
