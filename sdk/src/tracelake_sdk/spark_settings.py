@@ -5,7 +5,6 @@ from pydantic import ConfigDict, Field
 from tracelake_sdk.deferred import Deferred
 
 MEMORY = r"^[1-9][0-9]{0,6}[mg]$"
-_PACKAGE = r"^[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+$"
 
 
 class SparkSettings(Deferred):

@@ -42,10 +42,10 @@ class Package:
     @staticmethod
     def of(coordinates: str) -> "Package":
         """Of `group:artifact:version`."""
-        parts = coordinates.split(":")
-        if len(parts) != 3 or not all(re.fullmatch(r"[A-Za-z0-9_.-]+", part) for part in parts):
+        found = re.fullmatch(r"([A-Za-z0-9_.-]+):([A-Za-z0-9_.-]+):([A-Za-z0-9_.-]+)", coordinates)
+        if found is None:
             raise JarsMissing(f"`{coordinates}` is not a package; write Maven coordinates, `group:artifact:version`.")
-        return Package(*parts)
+        return Package(found[1], found[2], found[3])
 
     @property
     def jar(self) -> str:

@@ -76,7 +76,7 @@ def _task_settings(spark: "SparkSession", scheme: str, order: Order) -> dict[str
 def _credentials(spark: "SparkSession", order: Order) -> dict[str, str]:
     if order.credentials is None:
         return {"fs.s3a.aws.credentials.provider": _OF_THE_MACHINE}
-    if spark.sparkContext.master.startswith("local"):
+    if str(spark.sparkContext.master).startswith("local"):
         # Read again when they expire; whoever issued them has renewed them by then.
         return {"fs.s3a.aws.credentials.provider": _AUTH, "fs.s3a.auth.profile.file": order.credentials, "fs.s3a.auth.profile.name": CREDENTIALS_PROFILE}
     # Executors of a cluster have no such file: they get the credentials of this moment.

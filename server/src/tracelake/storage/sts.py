@@ -53,7 +53,7 @@ def assume_role(endpoint: StsEndpoint, key: Credentials, role: str, *, name: str
         answer = httpx2.post(f"{endpoint.url.rstrip('/')}/", content=body, headers=headers, timeout=endpoint.timeout_seconds)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise OperatorCredentialsRefused(f"The object store's STS does not answer ({type(error).__name__}); check `storage.sts_endpoint` and the network.") from None
-    if answer.status_code != httpx2.codes.OK:
+    if not answer.is_success:
         reason = _REASON.fullmatch(_text(answer.text, "Code") or "")
         raise OperatorCredentialsRefused(f"{OperatorCredentialsRefused.__doc__} It answered {answer.status_code} {reason[0] if reason else ''}".rstrip() + ".")
     found = {tag: _text(answer.text, tag) for tag in ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")}
