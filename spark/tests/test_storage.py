@@ -32,7 +32,7 @@ def test_files_are_found_moved_and_removed(storage: Storage, tmp_path: Path) -> 
     storage.make_folder(f"{root}/a/b")
     (tmp_path / "a" / "x").write_text("text")
     assert (storage.is_folder(f"{root}/a"), storage.is_folder(f"{root}/a/x"), storage.is_folder(f"{root}/none")) == (True, False, False)
-    storage.rename(f"{root}/a/x", f"{root}/a/b/y")
+    storage.move([(f"{root}/a/x", f"{root}/a/b/y")])
     found = storage.find_file(f"{root}/a/b/y")
     assert found is not None
     assert (found.path, found.size) == ("y", 4)
@@ -43,7 +43,7 @@ def test_files_are_found_moved_and_removed(storage: Storage, tmp_path: Path) -> 
 
 def test_moving_what_is_not_there_is_an_error(storage: Storage, tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"no|not"):
-        storage.rename(f"file://{tmp_path}/none", f"file://{tmp_path}/other")
+        storage.move([(f"file://{tmp_path}/none", f"file://{tmp_path}/other")])
 
 
 def test_the_scheme_says_which_storage_it_is(spark: SparkSession) -> None:
