@@ -39,7 +39,7 @@ APPEND_ONLY = {
     "audit", "dag_version", "generation", "job", "job_input", "dataset", "dataset_revision", "dataset_version", "pointer", "dag_activation",
     "dataset_event", "event_ledger", "run_history", "quality_rule", "policy_rule", "promotion_status", "quality_result", "policy_result", "change",
     "change_output", "change_scope", "data_version", "data_version_member", "materialization", "materialization_input", "task_input", "batch", "query_run",
-    "metadata_kind", "metadata_record", "record_identity", "cold_partition", "cold_file", "log_epoch",
+    "metadata_kind", "metadata_record", "record_identity", "cold_partition", "cold_file", "cold_verification", "log_epoch",
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from support.databases import StateDatabase
 from support.sizes import seeded, size
 
 from tracelake.control.database.transactions import Database
-from tracelake.control.records.lines import datasets_of, retention_class
+from tracelake.control.records.lines import retention_class, subjects_of
 from tracelake.control.records.repository import RecordService
 from tracelake.control.records.service import Records, Tenant
 from tracelake.control.records.store import sql
@@ -307,7 +307,7 @@ def test_what_a_record_is_about_is_found_in_every_spelling():
     id, other = UUID("018f0000-0000-7000-8000-000000000001"), UUID("018f0000-0000-7000-8000-000000000002")
 
     def about(source: str, table: str, extras: dict[str, Any]) -> list[UUID]:
-        return datasets_of(MetadataRecord(target=MetadataTarget(source_id=source, schema="s", table=table), kind="note", payload={}, produced_at=NOON, producer_id="t.v1", extras=extras))
+        return subjects_of(MetadataRecord(target=MetadataTarget(source_id=source, schema="s", table=table), kind="note", payload={}, produced_at=NOON, producer_id="t.v1", extras=extras))
 
     assert about("lake", str(id), {}) == [id]
     assert about("lake", str(id).upper(), {}) == [id]
@@ -316,6 +316,8 @@ def test_what_a_record_is_about_is_found_in_every_spelling():
     assert about("erp", str(id), {}) == []
     assert about("erp", "orders", {"dataset": {"uuid": f"{{{other}}}"}}) == [other]
     assert about("lake", str(id), {"dataset": {"uuid": str(other)}}) == [id, other]
+    assert about("jobs", "start", {"dag": {"uuid": str(other)}}) == [other]
+    assert about("lake", str(id), {"dag": {"uuid": str(other)}, "dataset": {"uuid": "nonsense"}}) == [id, other]
     assert about("erp", "orders", {"dataset": "orders"}) == []
 
 

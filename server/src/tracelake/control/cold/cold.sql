@@ -9,7 +9,7 @@ UPDATE compaction SET ended_at = now(), held_until = NULL
 
 -- name: partitions
 SELECT leaf.relname AS name, substring(leaf.relname FROM '^metadata_record_(.+)_[0-9]{8}$') AS retention_class,
-       bounds[1]::uuid AS first_id, bounds[2]::uuid AS below_id
+       bounds[1]::uuid AS first_id, bounds[2]::uuid AS below_id, coalesce(record_partition_leaves_at(leaf.relname) <= now(), false) AS leaves
 FROM pg_inherits AS of_root
 JOIN pg_inherits AS of_class ON of_class.inhparent = of_root.inhrelid
 JOIN pg_class AS leaf ON leaf.oid = of_class.inhrelid
@@ -51,6 +51,9 @@ SELECT name, delta_version, body, rows, hash, files::text AS files, at FROM cold
 SELECT name, delta_version, body, rows, hash, files::text AS files, at FROM cold_partition
 WHERE to_regclass('public.' || name) IS NOT NULL
 ORDER BY delta_version
+
+-- name: note_read_back
+INSERT INTO cold_verification (partition_name, rows, hash) VALUES (%(name)s, %(rows)s, %(hash)s) ON CONFLICT (partition_name) DO NOTHING
 
 -- name: drop_partition
 SELECT drop_record_partition(%(name)s)

@@ -16,6 +16,7 @@ class Partition:
     retention_class: str
     first_id: UUID
     below_id: UUID
+    leaves: bool  # old enough, by the database's clock
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,11 @@ def frozen(tx: Transaction, name: str) -> FrozenPartition | None:
 
 def unput(tx: Transaction) -> list[FrozenPartition]:
     return tx.all(FrozenPartition, sql["unput"])
+
+
+def note_read_back(tx: Transaction, *, name: str, rows: int, hash: str) -> None:
+    """The fact that its files hold what was written; without it an archived partition is not dropped."""
+    tx.run(sql["note_read_back"], name=name, rows=rows, hash=hash)
 
 
 def drop_partition(tx: Transaction, name: str) -> int | None:

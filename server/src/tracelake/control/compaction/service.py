@@ -27,9 +27,8 @@ from tracelake.control.cold.rows import COLUMNS, SORT, values_of
 from tracelake.control.cold.store import FrozenPartition, Partition
 from tracelake.control.compaction.cold_table import LOCATION, PutFile, added_paths, file_path, log_entry, spell_files
 from tracelake.control.compaction.spark_program import Compacting
-from tracelake.control.database.transactions import Database, Watch, nobody_watches
+from tracelake.control.database.transactions import Database, Role, Watch, nobody_watches
 from tracelake.control.records.catalogs import Catalogs
-from tracelake.control.records.partitions import made_at
 from tracelake.storage.contract import PutResult, Storage
 from tracelake.storage.paths import log_entry_path
 from tracelake_sdk.compacting import CompactionOrder, RowSum
@@ -84,10 +83,9 @@ class Compactor:
         with self.database.transaction("record_partitions") as tx:
             there = store.partitions(tx)
         for partition in there:
-            leaves = _leaves_at(partition)
-            if leaves is None or leaves > self.now():
+            if not partition.leaves:
                 continue
-            with self.database.transaction("seal_partition") as tx:
+            with self.database.transaction("seal_partition", role=Role.DECIDE) as tx:
                 sealed = store.seal(tx, partition.name)
             if not sealed:
                 continue
@@ -112,7 +110,7 @@ class Compactor:
             self.watch("compact:compacted")
             files = self._put(partition, paths, told)
         self.watch("compact:files_put")
-        with self.database.transaction("freeze_partition") as tx:
+        with self.database.transaction("freeze_partition", role=Role.DECIDE) as tx:
             store.lock_cold_table(tx)
             table, version = store.cold_table(tx), store.next_delta_version(tx)
             body = log_entry(table, version, partition.name, files, self.now())
@@ -187,11 +185,13 @@ class Compactor:
             sum_up(pa.BufferReader(body), there)
         if (there.rows, there.hash) != (frozen.rows, frozen.hash):
             raise CompactionFailed("The cold table does not hold what was written; nothing was dropped.", partition=frozen.name)
+        with self.database.transaction("note_read_back", role=Role.DECIDE) as tx:
+            store.note_read_back(tx, name=frozen.name, rows=there.rows, hash=there.hash)
 
     def _drop(self, name: str) -> list[str]:
         for tried in range(1, _TRIES_TO_DROP + 1):
             try:
-                with self.database.transaction("drop_partition") as tx:
+                with self.database.transaction("drop_partition", role=Role.DECIDE) as tx:
                     rows = store.drop_partition(tx, name)
             except Unavailable:  # somebody reads; or it is really away, and the last try tells
                 if tried == _TRIES_TO_DROP:
@@ -208,9 +208,3 @@ class Compactor:
         for folder in self.scratch.glob(f"{_SCRATCH}*"):
             if time.time() - folder.stat().st_mtime > _LEFTOVER_SECONDS:
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _leaves_at(partition: Partition) -> datetime | None:
-    """When the youngest record that it could hold is as old as its class keeps; None for those that stay."""
-    kept, _, days = partition.retention_class.partition("_")
-    return made_at(partition.below_id) + timedelta(days=int(days)) if kept in ("archive", "drop") else None
