@@ -31,6 +31,7 @@ class ApiSettings(_Section):
     host: str = "127.0.0.1"
     port: int = Field(default=0, ge=0, le=65535)  # 0: the embedded system keeps one free port for its home
     max_waiting_polls: int = Field(default=256, ge=1, le=5000)
+    body_seconds: float = Field(default=120, gt=0)  # in which the body of a request must have arrived
 
 
 class IssuerSettings(_Section):
@@ -39,6 +40,7 @@ class IssuerSettings(_Section):
     issuer: str
     audience: str
     public_key: str  # PEM; EdDSA, ES256 or RS256 (2048 bits or more)
+    org: str | None = None  # whose users its tokens speak of; left empty, those of the org that operates the installation
 
 
 class AccessSettings(_Section):

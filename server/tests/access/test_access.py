@@ -3,6 +3,7 @@
 import json
 import stat
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from uuid import uuid4
 
@@ -17,9 +18,10 @@ from support.databases import StateDatabase
 
 from tracelake.control.access import store
 from tracelake.control.access.callers import Caller, Right, TokenKind
-from tracelake.control.access.signed_tokens import issuer
+from tracelake.control.access.signed_tokens import issuer, issuers_of
 from tracelake.control.access.tokens import new_token, token_sha256
 from tracelake.control.database.transactions import Role
+from tracelake.settings import AccessSettings
 from tracelake_sdk.errors import Forbidden, NotFound, SettingInvalid, Unauthenticated
 from tracelake_sdk.home import HomeFiles
 
@@ -52,6 +54,40 @@ def test_a_jwt_says_who_and_postgres_says_org_and_roles(signed: Desk):
     forged_rights = claims(org="other", roles=["auditor"], scope="everything")
     caller = signed.services.access.authenticate(jwt.encode(forged_rights, KEY, algorithm="EdDSA"))
     assert (caller.org, caller.name, caller.roles, caller.kind) == ("main", "ada", frozenset({"admin"}), TokenKind.USER)
+
+
+@pytest.fixture
+def two_orgs(database: StateDatabase, tmp_path) -> Iterator[Desk]:
+    """One issuer for two orgs, each with an audience of its own."""
+    known = {"issuer": "login.test", "public_key": pem(KEY)}
+    access = {"issuers": [known | {"audience": "tracelake"}, known | {"audience": "tracelake-other", "org": "other"}]}
+    with running_control(settings_for(database, tmp_path / "home", access=access), database) as desk:
+        yield desk
+
+
+def comes_as(desk: Desk, **changed: object) -> tuple[str, str]:
+    caller = desk.services.access.authenticate(jwt.encode(claims(**changed), KEY, algorithm="EdDSA"))
+    return caller.org, caller.name
+
+
+@pytest.mark.proves("T5.4")
+def test_an_identity_that_an_org_writes_down_first_is_not_taken_from_another(two_orgs: Desk):
+    services = two_orgs.services
+    eve = services.access.authenticate(services.orgs.create(two_orgs.admin, "other", admin="eve").token or "")
+    services.administration.create_user(eve, "mine", issuer="login.test", subject="ada", roles=["reader"])
+    with pytest.raises(Unauthenticated):  # the audience is of the org that operates, which does not know ada yet
+        comes_as(two_orgs, sub="ada")
+    services.administration.create_user(two_orgs.admin, "ada", issuer="login.test", subject="ada", roles=["writer"])
+    assert comes_as(two_orgs, sub="ada") == ("main", "ada")
+    assert comes_as(two_orgs, sub="ada", aud="tracelake-other") == ("other", "mine")
+    with pytest.raises(Unauthenticated, match="several orgs"):
+        comes_as(two_orgs, sub="ada", aud=["tracelake", "tracelake-other"])
+
+
+def test_an_issuer_with_one_audience_is_for_one_org():
+    known = {"issuer": "login.test", "audience": "tracelake", "public_key": pem(KEY)}
+    with pytest.raises(SettingInvalid, match="an audience of its own"):
+        issuers_of(AccessSettings.model_validate({"issuers": [known, known | {"org": "other"}]}))
 
 
 @pytest.mark.proves("T5.4")

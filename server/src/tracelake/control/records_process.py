@@ -7,7 +7,7 @@ from tracelake.chaos import watch_for
 from tracelake.control.access.administration import Administration
 from tracelake.control.access.orgs import Orgs
 from tracelake.control.access.service import Access, first_start
-from tracelake.control.access.signed_tokens import issuer
+from tracelake.control.access.signed_tokens import issuers_of
 from tracelake.control.api.app import create_records_app
 from tracelake.control.api.context import RecordServices
 from tracelake.control.bus.loops import BusLoops
@@ -46,7 +46,7 @@ class RecordsAlone:
         self.database: Database = Database(url.get_secret_value(), size=settings.database.pool_size, watch=watch)
         self.tails: Tails = Tails(self.database, most=settings.records.max_tails)
         self.wakeups: WakeUps = WakeUps(url.get_secret_value(), lambda topic: self.tails.ring())
-        issuers = {given.issuer: issuer(given.issuer, given.audience, given.public_key) for given in settings.access.issuers}
+        issuers = issuers_of(settings.access)
         storage = open_storage(settings, watch)
         self.compactor: Compactor = build_compactor(settings, self.database, storage, watch)
         records = Records(self.database, lambda org: self.wakeups.send([RECORDS_STORED]), cold=ColdRecords(storage))
@@ -85,7 +85,7 @@ class RecordsServer(HttpServer):
     """The service behind a socket; told to stop, it sends the streams home first."""
 
     def __init__(self, alone: RecordsAlone) -> None:
-        super().__init__(create_records_app(alone.services), alone.settings.api)
+        super().__init__(create_records_app(alone.services, body_seconds=alone.settings.api.body_seconds), alone.settings.api)
         self._alone: RecordsAlone = alone
 
     def stop(self) -> None:

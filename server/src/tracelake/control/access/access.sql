@@ -16,7 +16,10 @@ SELECT app_user.org_id, org.name AS org, 'user'::token_kind AS kind, app_user.na
        ARRAY(SELECT role.name FROM role_member JOIN role ON role.id = role_member.role_id WHERE role_member.user_id = app_user.id) AS roles
 FROM app_user
 JOIN org ON org.id = app_user.org_id
-WHERE (app_user.id = %(id)s OR (app_user.issuer = %(issuer)s AND app_user.subject = %(subject)s)) AND app_user.disabled_at IS NULL AND org.disabled_at IS NULL
+WHERE app_user.disabled_at IS NULL AND org.disabled_at IS NULL
+  AND (app_user.id = %(id)s OR (app_user.issuer = %(issuer)s AND app_user.subject = %(subject)s AND app_user.org_id = (
+      SELECT meant.id FROM org AS meant WHERE CASE WHEN %(org)s::text IS NULL THEN meant.operates ELSE meant.name = %(org)s END
+  )))
 
 -- name: lock_first_start
 SELECT pg_advisory_xact_lock(hashtextextended('tracelake first start', 0))
@@ -81,7 +84,7 @@ WHERE app_user.org_id = %(org)s AND (%(name)s::text IS NULL OR app_user.name = %
 ORDER BY app_user.id LIMIT %(limit)s
 
 -- name: identity_taken
-SELECT EXISTS (SELECT 1 FROM app_user WHERE issuer = %(issuer)s AND subject = %(subject)s)
+SELECT EXISTS (SELECT 1 FROM app_user WHERE org_id = %(org)s AND issuer = %(issuer)s AND subject = %(subject)s)
 
 -- name: disable_user
 UPDATE app_user SET disabled_at = now() WHERE id = %(user)s

@@ -83,7 +83,7 @@ class Administration:
                 if (there[0].issuer, there[0].subject) != (issuer, subject) or not set(roles) <= set(there[0].roles):
                     raise AccessConflict(f"There is a user {name} already, with another identity or without one of these roles; change that one.")
                 return _user(there[0])
-            if store.identity_taken(tx, issuer=issuer, subject=subject):
+            if store.identity_taken(tx, org=caller.org_id, issuer=issuer, subject=subject):
                 raise AccessConflict("There is a user of this issuer and subject already, under another name.")
             if dry_run:
                 return _user(new)

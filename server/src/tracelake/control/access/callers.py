@@ -24,6 +24,7 @@ class Right(StrEnum):
     READ_RECORDS = "records:read"    # read metadata records and their kinds
     WRITE_RECORDS = "records:write"  # store metadata records, register kinds
     PUBLISH_RECORDS = "records:publish"  # store what a system says of itself; for one that keeps its records here
+    METRICS = "metrics"        # read the numbers of the whole installation; for tokens of the org that operates it
     ADMINISTER = "administer"  # users, roles, tokens, grants, read roles
 
 
@@ -34,10 +35,11 @@ _ROLES_WITH: dict[Right, frozenset[str]] = {
     Right.AUDIT: frozenset({ADMIN, AUDITOR}),
     Right.WRITE_RECORDS: frozenset({ADMIN, WRITER}),
     Right.PUBLISH_RECORDS: frozenset({ADMIN}),
+    Right.METRICS: frozenset({ADMIN}),
     Right.ADMINISTER: frozenset({ADMIN}),
 }
 # What a service's token may be given. A service that deploys creates DAGs where a role of its token lets it.
-SCOPES = (Right.READ, Right.OPERATE, Right.DEPLOY, Right.DEFINE, Right.PIN, Right.READ_RECORDS, Right.WRITE_RECORDS, Right.PUBLISH_RECORDS)
+SCOPES = (Right.READ, Right.OPERATE, Right.DEPLOY, Right.DEFINE, Right.PIN, Right.READ_RECORDS, Right.WRITE_RECORDS, Right.PUBLISH_RECORDS, Right.METRICS)
 
 
 @dataclass(frozen=True)

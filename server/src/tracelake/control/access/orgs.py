@@ -40,8 +40,6 @@ class Orgs:
                 if ADMIN not in {role for user in store.users(tx, org=there.id, name=admin) if (user.issuer, user.subject) == (issuer, subject) for role in user.roles}:
                     raise AccessConflict(f"There is an org {name} already, with another admin.")
                 return _new(there, admin, None)
-            if store.identity_taken(tx, issuer=issuer, subject=subject):
-                raise AccessConflict("There is a user of this issuer and subject already; somebody is of exactly one org.")
             if dry_run:
                 return _new(OrgRow(new_id(), name, datetime.now(UTC), None, False), admin, None)
             token = None if signed else new_token()
@@ -95,6 +93,13 @@ def _require_operator(tx: Transaction, caller: Caller) -> None:
     caller.require(Right.ADMINISTER)
     if not store.operates(tx, caller.org_id):
         raise Forbidden("Orgs are made, listed and disabled by the installation's operators, who are the admins of its first org.")
+
+
+def require_metrics(tx: Transaction, caller: Caller) -> None:
+    """Raises Forbidden: the numbers are of all orgs, so they are for the org that operates the installation."""
+    caller.require(Right.METRICS)
+    if not store.operates(tx, caller.org_id):
+        raise Forbidden("Metrics are of the whole installation; only tokens of its first org may read them.")
 
 
 def _get(tx: Transaction, name: str) -> OrgRow:

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
@@ -26,19 +27,23 @@ class Access:
     """Says who calls."""
 
     database: Database
-    issuers: dict[str, Issuer]
+    issuers: Sequence[Issuer]
     _remembered: dict[bytes, tuple[float, Caller]] = field(default_factory=dict)
+
+    def remembered(self, token: str) -> Caller | None:
+        """The caller behind a token that was seen a moment ago."""
+        known = self._remembered.get(token_sha256(token))
+        return known[1] if known is not None and known[0] > time.monotonic() else None
 
     def authenticate(self, token: str) -> Caller:
         """The caller behind a bearer token, or Unauthenticated."""
+        if (known := self.remembered(token)) is not None:
+            return known
         key = token_sha256(token)
-        known = self._remembered.get(key)
-        if known is not None and known[0] > time.monotonic():
-            return known[1]
         with self.database.transaction("authenticate") as tx:
             if looks_signed(token):
                 issuer, subject = subject_of(token, self.issuers)
-                row = store.caller_of_subject(tx, issuer=issuer, subject=subject)
+                row = store.caller_of_subject(tx, org=issuer.org, issuer=issuer.name, subject=subject)
             else:
                 row = store.caller_of_token(tx, key)
         if row is None:

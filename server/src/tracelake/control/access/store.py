@@ -94,12 +94,13 @@ def caller_of_service(tx: Transaction, token: UUID) -> CallerRow | None:
     return tx.find(CallerRow, sql["caller_of_token"], sha256=None, id=token)
 
 
-def caller_of_subject(tx: Transaction, *, issuer: str, subject: str) -> CallerRow | None:
-    return tx.find(CallerRow, sql["caller_of_user"], issuer=issuer, subject=subject, id=None)
+def caller_of_subject(tx: Transaction, *, org: str | None, issuer: str, subject: str) -> CallerRow | None:
+    """A user of the org of this name; None: of the org that operates."""
+    return tx.find(CallerRow, sql["caller_of_user"], org=org, issuer=issuer, subject=subject, id=None)
 
 
 def caller_of_user(tx: Transaction, user: UUID) -> CallerRow | None:
-    return tx.find(CallerRow, sql["caller_of_user"], issuer=None, subject=None, id=user)
+    return tx.find(CallerRow, sql["caller_of_user"], org=None, issuer=None, subject=None, id=user)
 
 
 def lock_first_start(tx: Transaction) -> None:
@@ -196,8 +197,8 @@ def users(tx: Transaction, *, org: UUID, name: str | None = None, after: UUID | 
     return tx.all(UserRow, sql["users"], org=org, name=name, after=after, limit=limit)
 
 
-def identity_taken(tx: Transaction, *, issuer: str, subject: str) -> bool:
-    return tx.value(sql["identity_taken"], issuer=issuer, subject=subject)
+def identity_taken(tx: Transaction, *, org: UUID, issuer: str, subject: str) -> bool:
+    return tx.value(sql["identity_taken"], org=org, issuer=issuer, subject=subject)
 
 
 def disable_user(tx: Transaction, user: UUID) -> None:
