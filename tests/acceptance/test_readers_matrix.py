@@ -4,23 +4,27 @@ import json
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from unittest.mock import patch
 from uuid import UUID
 
 import pytest
 from support.commands import Commands
-from support.compactions import by_arrow
+from support.compactions import OldIds, by_arrow
+from support.controls import failed
 from support.databases import fresh_database
+from support.processes import wait_until
 from support.queries import QueryLake, query_lake
 from support.registries import REPORTS, SAMPLE, fill
 
+from tracelake.control.records.judging import Judging
 from tracelake.control.records.service import Records, Tenant
 from tracelake.embedded.postgres import EmbeddedPostgres
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import Forbidden, TracelakeError
 from tracelake_sdk.record_errors import TenantMismatch
 from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, MetadataTarget, PathFilter, RecordFilters, StoredRecord
+from tracelake_sdk.repository.admission import Admission
 from tracelake_sdk.repository.remote import RemoteRepository
 
 pytestmark = [pytest.mark.proves("T5.1", "T5.2", "T5.3", "M2.4"), pytest.mark.xdist_group("readers")]
@@ -28,6 +32,14 @@ pytestmark = [pytest.mark.proves("T5.1", "T5.2", "T5.3", "M2.4"), pytest.mark.xd
 RAW, CLEAN, SALES = "sample_raw", "sample_clean", "sales"
 ALL, NONE = frozenset({RAW, CLEAN, SALES}), frozenset[str]()
 THEN = {RAW: "raw_then", CLEAN: "clean_then", SALES: "sales_then"}  # a snapshot of each
+
+
+DAGS_OF_ALL = frozenset({"sample", "reports", "chores"})
+CHORES = """
+name: chores
+jobs:
+  - {name: tidy, activation: source, source: {kind: manual}, runtime: dispatcher, operator: noop}
+"""  # a DAG without a dataset
 
 
 @dataclass(frozen=True)
@@ -45,15 +57,15 @@ class Person:
 
 
 PEOPLE = {
-    "admin": Person(ALL, dags=frozenset({"sample", "reports"}), creates=True),
+    "admin": Person(ALL, dags=DAGS_OF_ALL, creates=True),
     "wanda": Person(frozenset({RAW, CLEAN}), dags=frozenset({"sample"}), creates=True),  # created `sample`
     "walter": Person(NONE, creates=True),                                                # another writer
     "dora": Person(frozenset({RAW, CLEAN}), dags=frozenset({"sample"})),                 # may deploy `sample`
-    "tom": Person(frozenset({SALES}), dags=frozenset({"reports"})),                      # may trigger `reports`
+    "tom": Person(frozenset({SALES}), dags=frozenset({"reports", "chores"})),            # may trigger `reports` and `chores`
     "ada": Person(frozenset({SALES})),                                                   # her role reads `sales`
     "rex": Person(frozenset({CLEAN})),                                                   # the reserved role reads `sample_clean`
     "both": Person(frozenset({SALES, CLEAN})),                                           # has both roles
-    "otto": Person(NONE, ALL, dags=frozenset({"sample", "reports"})),                    # an auditor knows and reads no row
+    "otto": Person(NONE, ALL, dags=DAGS_OF_ALL),                                         # an auditor knows and reads no row
     "board": Person(frozenset({SALES})),                                                 # a service with ada's role
 }
 # Somebody without a role, a service without the scope, and a worker may not even ask.
@@ -92,11 +104,15 @@ def org(postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory) ->
         shell("deploy", "-", stdin=REPORTS)
         shell("admin", "grant", "add", "sample", "deploy", "deployers")
         shell("admin", "grant", "add", "reports", "trigger", "operators")
+        shell("deploy", "-", stdin=CHORES)
+        shell("admin", "grant", "add", "chores", "trigger", "operators")
         shell("admin", "read-roles", "set", SALES, "analysts")
         shell("admin", "read-roles", "set", CLEAN, "reader")
         for name in ALL:
             shell("rule", "add", name, "ROW_COUNT", ">= 1")
         fill(lake, 1, 2)
+        lake.run("tidy", "chores")
+        lake.complete(*[failed(task, retry=False) for task in lake.claim()])
         for name, then in THEN.items():
             shell("dataset", "pin", name, "--as", then)
         org = _facts(lake, tokens)
@@ -140,6 +156,7 @@ KIND = "ingestion_runtime"
 PAYLOAD = {"duration_seconds": 1.5, "retries": 0, "outcome": "success", "window_start": None, "window_end": None, "slice_filter": []}
 CONTEXT = MetadataContext(run_id="told", cluster="test", workspace="test", tenant="main")
 ARCHIVED = patch("tracelake.control.records.judging.retention_class", return_value="archive_30")  # so that a later test can let them leave Postgres
+LONG_AGO = Judging(Admission(), OldIds(100))                                                     # as old as that needs
 MINE = RecordFilters(kinds=[KIND], producer_id="matrix.v1")  # what the platform tells of itself stands aside
 
 
@@ -168,15 +185,16 @@ def _tell_records(org: Org) -> None:
     for minute, name in enumerate(sorted(ALL), 10):
         own = told(own_target(org, name), None, minute)
         records += [own, told(source_target(name), name, minute), told(SHARED, name, minute).model_copy(update={"producer_id": f"matrix.{name}.v1"})]
-    with ARCHIVED, org.repository("admin") as repository:
+    with ARCHIVED, patch.object(org.lake.control.records, "_judging", LONG_AGO), org.repository("admin") as repository:
         assert [result for result in repository.bulk_store(records, CONTEXT) if result.result != "stored"] == []
     # Another tenant's records about the same targets are nowhere.
     other = UUID(int=7)
     org.lake.query("INSERT INTO org (id, name) VALUES (%s, 'other')", other)
     elsewhere = CONTEXT.model_copy(update={"tenant": "other"})
     late = [record.model_copy(update={"produced_at": datetime(2026, 2, 1, tzinfo=UTC)}) for record in records]
-    with ARCHIVED:
-        Records(org.lake.control.database).bulk_store(Tenant(other, "other"), late, elsewhere)
+    elder = Records(org.lake.control.database)
+    with ARCHIVED, patch.object(elder, "_judging", LONG_AGO):
+        elder.bulk_store(Tenant(other, "other"), late, elsewhere)
 
 
 def about(records: Iterable[StoredRecord]) -> set[tuple[str, int]]:
@@ -279,7 +297,7 @@ LISTS: dict[str, Callable[[Client], set[str | None]]] = {
     "GET /v1/rules": lambda client: {rule.dataset_name for rule in client.rules().items},
     "GET /v1/promotions": lambda client: {promotion.dataset_name for promotion in client.promotions().items},
     "GET /v1/events": lambda client: {event.dataset_name for event in client.events().items},
-    "GET /v1/runs": lambda client: {_of_job(run.job) for run in client.runs().items},
+    "GET /v1/runs": lambda client: {_of_job(run.job) for run in client.runs().items if run.job != "tidy"},
     "GET /v1/snapshots": lambda client: {snapshot.dataset for snapshot in client.snapshots()},
 }
 # Of DAGs, for those who have a right on one, and for auditors.
@@ -290,6 +308,17 @@ DAGS: dict[str, Callable[[Org, Client, str], object]] = {
 DAG_LISTS: dict[str, Callable[[Client], set[str]]] = {
     "GET /v1/dags": lambda client: {dag.name for dag in client.dags()},
     "GET /v1/tasks": lambda client: {task.dag for task in client.tasks().items},
+}
+# Of runs of a job without outputs, for those who may look at its DAG.
+CHORE = MetadataTarget(source_id="jobs", schema="chores", table="tidy")
+RUNS: dict[str, Callable[[Client, RemoteRepository], object]] = {
+    "GET /v1/runs": lambda client, repository: client.runs(dag="chores").items,
+    "GET /v1/records/latest": lambda client, repository: repository.latest(CHORE, "task_run", CONTEXT),
+    "GET /v1/records/history": lambda client, repository: repository.history(CHORE, "task_run", CONTEXT).items,
+    "POST /v1/records/query": lambda client, repository: repository.query(RecordFilters(kinds=["task_run"], source_id="jobs"), CONTEXT).items,
+    "POST /v1/records/aggregate": lambda client, repository: repository.aggregate(RecordFilters(kinds=["task_run"], source_id="jobs"), Aggregation(), CONTEXT)[0].records,
+    "GET /v1/records/targets": lambda client, repository: CHORE in repository.targets(CONTEXT, "task_run"),
+    "GET /v1/records/tail": lambda client, repository: "chores" in str(repository.tail(CONTEXT, kinds=["task_run"], limit=10_000).items),
 }
 # Of no dataset: who calls, what holds for layers, and a caller's own questions; and what only admins are shown.
 ELSEWHERE = {
@@ -327,12 +356,21 @@ def test_every_reader_sees_what_its_roles_let_it_see_on_every_path(org: Org):
                     expect(who, path, name, answer(lambda ask=ask, name=name: ask(org, client, name)), "yes" if name in person.known else "not_found")
             for path, listed in LISTS.items():
                 expect(who, path, "", listed(client), set(person.known))
-            for dag in ("sample", "reports"):
+            for dag in sorted(DAGS_OF_ALL):
                 for path, look in DAGS.items():
                     expect(who, path, dag, answer(lambda look=look, dag=dag: look(org, client, dag)), "yes" if dag in person.dags else "not_found")
             for path, dags in DAG_LISTS.items():
                 expect(who, path, "", dags(client), set(person.dags))
     assert wrong == []
+
+
+def test_a_run_of_a_job_without_outputs_is_there_for_those_who_may_look_at_its_dag(org: Org):
+    told = "SELECT count(*) FROM metadata_record WHERE kind = 'task_run' AND source_id = 'jobs'"
+    wait_until(lambda: org.lake.one(told) == 1, "the run is a record")
+    for who, person in PEOPLE.items():
+        with org.client(who) as client, org.repository(who) as repository:
+            found = {path: answer(lambda ask=ask, c=client, r=repository: ask(c, r)) for path, ask in RUNS.items()}
+            assert found == dict.fromkeys(RUNS, "yes" if "chores" in person.dags else "nothing"), who
 
 
 def test_a_record_about_a_dataset_is_there_for_those_who_read_it_and_nowhere_else(org: Org):
@@ -341,7 +379,7 @@ def test_a_record_about_a_dataset_is_there_for_those_who_read_it_and_nowhere_els
 
 @pytest.mark.proves("M2.4")
 def test_a_record_that_has_left_postgres_is_there_for_the_same_and_for_nobody_else(org: Org):
-    assert replace(org.lake.control.compactor, compacting=by_arrow, now=lambda: datetime.now(UTC) + timedelta(days=100)).compact()
+    assert replace(org.lake.control.compactor, compacting=by_arrow).compact()
     assert org.lake.one("SELECT count(*) FROM metadata_record WHERE retention_class <> 'full'") == 0
     assert seen_wrongly(org) == []
 

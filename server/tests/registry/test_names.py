@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 from support.lakes import BRONZE, Lake
+from support.lines import APPENDING
 from support.people import begun_and_waiting, user
 from support.registries import deploy_reports, deploy_sample, fill
 
@@ -53,6 +54,20 @@ def test_a_name_stands_for_the_current_version_and_a_snapshot_for_one_for_ever(l
     }
     shown = lake.services.explaining.dataset(lake.admin, "raw_then")
     assert (shown.name, [(snapshot.name, snapshot.version) for snapshot in shown.snapshots]) == ("sample_raw", [("raw_second", 2), ("raw_then", 1)])
+
+
+@pytest.mark.proves("T4.6", "T5.2")
+def test_a_snapshot_does_not_make_a_dataset_queryable_that_is_not_published(lake: Lake):
+    deploy_sample(lake)
+    fill(lake, 1)
+    lake.services.snapshots.pin(lake.admin, "sample_clean", "clean_then")
+    dataset, _ = table_of(lake, "sample_clean")
+    lake.deploy(APPENDING)  # publishes `sample_raw` alone
+    assert resolve(lake, "sample_clean", "clean_then") == {}
+    with pytest.raises(Invalid, match="not published"):
+        lake.services.snapshots.pin(lake.admin, str(dataset), "clean_now")
+    deploy_sample(lake)
+    assert set(resolve(lake, "sample_clean", "clean_then")) == {"sample_clean", "clean_then"}
 
 
 @pytest.mark.proves("T4.6")

@@ -69,6 +69,16 @@ def test_fetching_changes_nothing(desk: Desk):
     assert desk.query("SELECT * FROM task") == before
 
 
+@pytest.mark.proves("T3.2")
+def test_a_worker_fetches_only_tasks_of_its_pools(desk: Desk):
+    desk.deploy()
+    task = desk.ask()
+    bound = replace(desk.worker, pools=frozenset({"default"}))
+    assert desk.services.claims.fetch(bound, task) is not None
+    with pytest.raises(NotFound):
+        desk.services.claims.fetch(replace(desk.worker, pools=frozenset({"gpu"})), task)
+
+
 def test_a_transaction_that_drew_an_earlier_number_and_commits_late_is_found(desk: Desk, clock: Clock):
     desk.deploy()
     with psycopg.connect(desk.database.superuser_url) as late:

@@ -15,6 +15,9 @@ SELECT dag.id, dag.name, dag.active_version_id, dag.paused_at, version.number, v
 FROM dag LEFT JOIN dag_version AS version ON version.id = dag.active_version_id
 WHERE dag.org_id = %(org)s AND dag.name = %(name)s
 
+-- name: ids
+SELECT id FROM dag WHERE org_id = %(org)s
+
 -- name: list_dags
 SELECT dag.id, dag.name, dag.active_version_id, dag.paused_at, version.number, version.spec, version.spec_hash
 FROM dag LEFT JOIN dag_version AS version ON version.id = dag.active_version_id

@@ -163,6 +163,11 @@ def find_dag(tx: Transaction, *, org: UUID, name: str) -> Dag | None:
     return tx.find(Dag, sql["find_dag"], org=org, name=name)
 
 
+def ids(tx: Transaction, org: UUID) -> list[UUID]:
+    """Of every DAG of the org."""
+    return tx.values(sql["ids"], org=org)
+
+
 def list_dags(tx: Transaction, *, org: UUID, name: str | None) -> list[Dag]:
     return tx.all(Dag, sql["list_dags"], org=org, name=name)
 

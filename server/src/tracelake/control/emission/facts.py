@@ -32,6 +32,7 @@ class RunFact:
     attempt: int
     tenant: str
     dag: str
+    dag_id: UUID
     job: str
     generation_id: UUID
     dataset_id: UUID | None
@@ -117,7 +118,8 @@ def of_run(run: RunFact, place: Place) -> Emitted:
         "error_code": run.error_code[:_LONGEST] if run.error_code else None,
     }
     if run.dataset_id is None or run.layer is None:
-        target, extras = _target(_JOBS, run.dag, run.job), {}
+        # There is no dataset whose readers it is for: it is for those who may look at the DAG.
+        target, extras = _target(_JOBS, run.dag, run.job), {"dag": {"uuid": str(run.dag_id)}}
     else:
         target, extras = _target(_LAKE, run.layer, str(run.dataset_id)), _extras(run.dataset_id, run.generation_id, run.version)
     return Emitted(run.run_id, _record(target, TASK_RUN, payload, run.end_time, _DISPATCHER, extras), _context(run, place))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tracelake.control.records.catalogs import Catalog
-from tracelake.control.records.lines import Lines, Sameness, array_literal, datasets_of, retention_class
+from tracelake.control.records.lines import Lines, Sameness, array_literal, retention_class, subjects_of
 from tracelake.control.records.spelling import spelt
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.kinds import Kind
@@ -59,7 +59,7 @@ class Judging:
                 continue
             content = fingerprints.content_of(said)
             sameness = Sameness(fingerprints.identity(record, kind, content), content, self.ids.new(), kept)
-            about = array_literal(datasets_of(record))
+            about = array_literal(subjects_of(record))
             good.append(Candidate(place, record, sameness, lines.line(record, said.decode(), kind, kept, sameness.id, about), about))
             results.append(_UNSAID)
         return results, good

@@ -56,13 +56,13 @@ def target_key(target: tuple[str, str, str]) -> UUID:
     return UUID(bytes=hashlib.sha256(canonical(target)).digest()[:16])
 
 
-def datasets_of(record: MetadataRecord) -> list[UUID]:
-    """The datasets that a record is about: its target, and the one that it names in `extras.dataset`."""
+def subjects_of(record: MetadataRecord) -> list[UUID]:
+    """What a caller must be allowed to see to see the record: the dataset that is its target, and those that `extras.dataset` and `extras.dag` name."""
     target = record.target.table if record.target.source_id == LAKE else None
-    named = record.extras.get("dataset")
-    if target is None and named is None:
+    named = [record.extras.get("dataset"), record.extras.get("dag")]
+    if target is None and not any(named):
         return []
-    found = {_uuid(target), _uuid(named.get("uuid") if isinstance(named, dict) else None)}
+    found = {_uuid(target), *(_uuid(one.get("uuid")) for one in named if isinstance(one, dict))}
     return sorted(id for id in found if id is not None)
 
 

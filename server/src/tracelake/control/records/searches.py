@@ -19,7 +19,7 @@ _LONGEST_TOKEN = 100
 
 @dataclass(frozen=True)
 class Sight:
-    """What of a tenant's records somebody may see: all, or those about no dataset and about these."""
+    """What of a tenant's records somebody may see: all, or those about no dataset or DAG and about these."""
 
     datasets: list[UUID] | None = None
 

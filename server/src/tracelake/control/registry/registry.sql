@@ -62,6 +62,7 @@ INSERT INTO dataset_read_role (dataset_id, role_id) SELECT %(dataset)s, role FRO
 
 -- name: resolve
 -- One statement, so that all names are resolved in one snapshot: through the pointer to the current version, or to the one that is pinned.
+-- Only what is published now is found, also under the name of a snapshot.
 SELECT name.name, dataset.id AS dataset_id, pointer.dataset_version_id, newest.version, dataset.has_files, false AS pinned
 FROM dataset_name AS name
 JOIN dataset ON dataset.id = name.dataset_id
@@ -75,6 +76,7 @@ WHERE name.org_id = %(org)s AND name.name = ANY(%(names)s::text[])
 UNION ALL
 SELECT snapshot.name, snapshot.dataset_id, version.dataset_version_id, snapshot.version, true, true
 FROM dataset_snapshot AS snapshot
+JOIN dataset_name AS published ON published.dataset_id = snapshot.dataset_id
 JOIN data_version AS version ON version.dataset_id = snapshot.dataset_id AND version.version = snapshot.version
 WHERE snapshot.org_id = %(org)s AND snapshot.name = ANY(%(names)s::text[])
 

@@ -25,6 +25,8 @@ class Snapshots:
             id = find(tx, caller, dataset)
             if id not in readable(tx, caller, [id]):
                 raise Forbidden(f"Who pins a version of {dataset} must be allowed to read its rows; ask an admin of org {caller.org}.")
+            if store.facts(tx, [id])[id].name is None:
+                raise Invalid(f"The dataset {dataset} is not published, so none of its versions can have a name; give its output `publish` in the DAG file.")
             number = version or store.current_version(tx, id)
             if number is None:
                 raise Invalid(f"The dataset {dataset} has no version yet that could be pinned.")

@@ -147,7 +147,7 @@ class Claims:
     def fetch(self, caller: Caller, task: UUID) -> Wire:
         """The payload as a claim would hand it out, changing nothing."""
         with self.database.transaction("fetch") as tx:
-            fact = store.for_payload(tx, org=caller.org_id, task=task)
+            fact = store.for_payload(tx, org=caller.org_id, task=task, pools=sorted(caller.pools) if caller.pools is not None else None)
             return PayloadMaker(tx, [fact], lease_seconds=self.lease.total_seconds()).payload(fact, claimed=False)
 
     def _pools(self, caller: Caller, request: ClaimRequest) -> dict[UUID, int]:

@@ -258,8 +258,9 @@ def caused(tx: Transaction, *, org: UUID, task: UUID, dags: list[UUID] | None, m
     return tx.all(CausedRow, sql["caused"], org=org, task=task, dags=dags, most=most)
 
 
-def for_payload(tx: Transaction, *, org: UUID, task: UUID) -> TaskFacts:
-    return tx.get(TaskFacts, sql["for_payload"], f"There is no task {task} in this org.", org=org, task=task)
+def for_payload(tx: Transaction, *, org: UUID, task: UUID, pools: list[str] | None) -> TaskFacts:
+    """Of these pools; None: of every pool of the org."""
+    return tx.get(TaskFacts, sql["for_payload"], f"Task {task} was not found in the pools that this token is bound to.", org=org, task=task, pools=pools)
 
 
 def counts(tx: Transaction, generations: list[UUID], *, newest: int) -> list[Count]:

@@ -274,6 +274,7 @@ ORDER BY depth, dag, job
 -- name: for_payload
 SELECT id, org_id, generation_id, pool_id, attempt, state, trigger_kind, trigger_id, scope, request, lease_expires_at
 FROM task WHERE id = %(task)s AND org_id = %(org)s
+  AND (%(pools)s::text[] IS NULL OR EXISTS (SELECT 1 FROM worker_pool AS pool WHERE pool.id = task.pool_id AND pool.name = ANY(%(pools)s::text[])))
 
 -- name: counts
 -- Of each job's newest tasks: what a person looks at must not cost more with every task that ever finished.
