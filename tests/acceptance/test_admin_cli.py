@@ -30,7 +30,9 @@ def test_a_user_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None
     assert [user["name"] for user in shell.json("admin", "user", "list")["items"]] == ["admin"]
     said = shell("admin", "user", "create", "ada", "--role", "reader")
     assert said.startswith("User ada is there, with the role reader.\nA token for them:\n")
-    assert said.splitlines()[-1].endswith(" admin token create ada --user ada")
+    assert said.splitlines()[2].endswith(" admin token create ada --user ada")
+    assert said.splitlines()[3] == "A role reads the datasets whose read roles name it, and no others. Let reader read one:"
+    assert said.splitlines()[4].endswith(" admin read-roles set DATASET reader")
     made = shell.json("admin", "token", "create", "laptop", "--user", "ada", "--days", "7")
     assert made["token"].startswith("tl_")
     ada = as_somebody(desk, shell, made["token"])
@@ -41,7 +43,10 @@ def test_a_user_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None
     desk.services.access._remembered.clear()
     assert "error [unauthenticated]" in ada("dataset", "list", code=1)
     assert "is active, with the role reader." in shell("admin", "user", "enable", "ada")
-    assert ada("dataset", "list") == "There is no such dataset that you may read.\n"
+    told, who, how = ada("dataset", "list").splitlines()
+    assert told == "You may not read any dataset of org main. A dataset is read by the roles in its read roles, and none names your role (reader)."
+    assert who == "An admin lets a role read a dataset:" and how.endswith(" admin read-roles set DATASET reader")
+    assert shell("dataset", "list") == "Org main has no datasets yet; deploy a DAG with `tracelake deploy FILE`.\n"
     assert "is revoked" in shell("admin", "token", "revoke", made["id"])
     assert "revoked" in shell("admin", "token", "list", "--all")
     assert made["id"] not in shell("admin", "token", "list")
@@ -149,7 +154,7 @@ def test_datasets_are_searched_and_a_definition_that_makes_the_same_rows_is_the_
     shell("deploy", str(file))
     assert [found["name"] for found in shell.json("dataset", "list", "--search", "clean ROWS")["items"]] == ["sample_clean"]
     assert [found["name"] for found in shell.json("dataset", "list", "--layer", "bronze", "--domain", "test", "--owner", "test", "--dag", "sample")["items"]] == ["sample_raw"]
-    assert shell("dataset", "list", "--search", "nothing like it") == "There is no such dataset that you may read.\n"
+    assert shell("dataset", "list", "--search", "nothing like it") == "No datasets match, or you may not read those that do.\n"
     page = shell("dataset", "list", "--search", "sample", "--limit", "1")
     told, command = page.splitlines()[-2:]
     assert told == "There is more:"

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.t
 
 README, QUICKSTART = examples("../README.md"), examples("quickstart.md")
 # Each begins where the quickstart has ended.
-CONCEPTS = ("events-and-tasks", "datasets-and-versions", "the-line", "rules-and-the-gate", "scopes")
+CONCEPTS = ("events-and-tasks", "datasets-and-versions", "the-line", "rules-and-the-gate", "scopes", "access")
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from tracelake_sdk.client import Client
 from tracelake_sdk.pages import Page
 
 Item = TypeVar("Item")
+_SEEING = {"admin", "auditor"}  # know of every dataset
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def create_user(name: str, *, roles: list[str], issuer: str | None, subject: str
     if not (dry_run or as_json):
         say("A token for them:")
         say(f"  {again('admin', 'token', 'create', user.name, '--user', user.name)}")
+        _say_what_is_read(user)
 
 
 def list_users(*, limit: int, token: str | None, as_json: bool) -> None:
@@ -136,6 +138,16 @@ def remove_member(role: str, user: str, *, dry_run: bool, as_json: bool) -> None
 def _print_member(user: User, *, dry_run: bool, as_json: bool) -> None:
     held = _named(user.roles) if user.roles else "no role"
     _print(user, f"User {user.name} {'would have' if dry_run else 'has'} {held}.", dry_run=dry_run, as_json=as_json)
+    if not (dry_run or as_json):
+        _say_what_is_read(user)
+
+
+def _say_what_is_read(user: User) -> None:
+    """A role by itself reads nothing, which nobody expects of one that is called `reader`."""
+    if not user.roles or _SEEING & set(user.roles):
+        return
+    say(f"A role reads the datasets whose read roles name it, and no others. Let {user.roles[0]} read one:")
+    say(f"  {again('admin', 'read-roles', 'set', 'DATASET', user.roles[0])}")
 
 
 # Tokens

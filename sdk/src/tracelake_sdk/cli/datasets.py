@@ -8,6 +8,7 @@ from tracelake_sdk.cli.printing import Cell, Column, counted, instant, print_jso
 from tracelake_sdk.client import Client
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.datasets import Dataset, Reason, Version
+from tracelake_sdk.status import WhoAmI
 
 _STYLES = {"fresh": "green", "working": "cyan", "waiting": "yellow", "behind": "yellow", "retrying": "yellow", "canceled": "yellow", "paused": "magenta", "empty": "yellow"}
 
@@ -19,11 +20,12 @@ def list_datasets(asked: dict[str, str | None], *, limit: int, token: str | None
         page = client.datasets(
             search=asked["search"], layer=layer, domain=asked["domain"], owner=asked["owner"], dag=asked["dag"], limit=limit, token=token
         )
+        me = client.me() if not page.items and not as_json else None
     if as_json:
         print_json(page)
         return
-    if not page.items:
-        say("There is no such dataset that you may read.")
+    if me is not None:
+        _say_none(asked, me)
         return
     columns = [
         Column("dataset"), Column("layer"), Column("version", right=True), Column("rows", right=True), Column("promoted"), Column("job"),
@@ -33,6 +35,19 @@ def list_datasets(asked: dict[str, str | None], *, limit: int, token: str | None
     if page.next:
         words = [word for name, value in asked.items() if value is not None for word in (f"--{name}", value)]
         _say_more("dataset", "list", *words, "--limit", str(limit), "--token", page.next)
+
+
+def _say_none(asked: dict[str, str | None], me: WhoAmI) -> None:
+    """Why nothing is listed, and what to do about it."""
+    if any(value is not None for value in asked.values()):
+        say("No datasets match, or you may not read those that do.")
+    elif {"admin", "auditor"} & set(me.roles):
+        say(f"Org {me.org} has no datasets yet; deploy a DAG with `tracelake deploy FILE`.")
+    else:
+        roles = f"your role{'' if len(me.roles) == 1 else 's'} ({', '.join(me.roles)})" if me.roles else "a role of yours: you have none"
+        say(f"You may not read any dataset of org {me.org}. A dataset is read by the roles in its read roles, and none names {roles}.")
+        say("An admin lets a role read a dataset:")
+        say(f"  {again('admin', 'read-roles', 'set', 'DATASET', next(iter(me.roles), 'ROLE'))}")
 
 
 def show_dataset(name: str, *, limit: int, as_json: bool) -> None:
