@@ -140,11 +140,12 @@ DECLARE
     there bigint;
 BEGIN
     IF class IS NULL THEN
-        RAISE EXCEPTION 'this is no partition that may leave' USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION 'this is not a partition that may leave' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF to_regclass('public.' || part) IS NULL THEN
         RETURN NULL;
     END IF;
+    CALL check_record_partition_leaves(part);
     -- In the order in which readers take them. Whoever drops one has the first: what is there behind it stays.
     EXECUTE format('LOCK TABLE ONLY public.%I IN ACCESS EXCLUSIVE MODE', 'metadata_record_' || class);
     IF to_regclass('public.' || part) IS NULL THEN
@@ -156,8 +157,11 @@ BEGIN
         RAISE EXCEPTION 'the partition is not sealed' USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
     IF class LIKE 'archive\_%' THEN
-        IF there > 0 AND there IS DISTINCT FROM (SELECT rows FROM cold_partition WHERE name = part) THEN
-            RAISE EXCEPTION 'the rows of the partition are not all in files' USING ERRCODE = 'object_not_in_prerequisite_state';
+        IF there > 0 AND NOT EXISTS (
+            SELECT 1 FROM cold_partition AS frozen JOIN cold_verification AS read_back ON read_back.partition_name = frozen.name
+            WHERE frozen.name = part AND frozen.rows = there AND (read_back.rows, read_back.hash) = (frozen.rows, frozen.hash)
+        ) THEN
+            RAISE EXCEPTION 'the rows of the partition are not all in files that were read back' USING ERRCODE = 'object_not_in_prerequisite_state';
         END IF;
         INSERT INTO cold_file (path, partition_name, org_id, rows, kinds, produced_from, produced_to, first_xid, first_seq, last_xid, last_seq)
         SELECT file.path, part, file.org_id, file.rows, file.kinds, file.produced_from, file.produced_to,
@@ -187,15 +191,15 @@ CREATE FUNCTION public.ensure_record_partition(class text, moment timestamp with
     SET search_path TO 'pg_catalog', 'public', 'pg_temp'
     AS $_$
 DECLARE
-    days constant integer := least(30, greatest(1, coalesce(substring(class FROM '_([0-9]+)$')::integer, 300) / 10));
+    days constant integer := least(30, greatest(1, coalesce(substring(class FROM '_([0-9]{1,5})$')::integer, 300) / 10));
     day constant integer := floor(extract(epoch FROM moment) / 86400);
     first constant integer := day - day % days;
     whole constant text := 'metadata_record_' || class;
     part constant text := whole || '_' || to_char(date '1970-01-01' + first, 'YYYYMMDD');
     below constant timestamptz := to_timestamp((first + days) * 86400.0);
 BEGIN
-    IF class !~ '^(full|(archive|drop)_[1-9][0-9]{0,4})$' OR day NOT BETWEEN 0 AND 1000000 THEN
-        RAISE EXCEPTION 'there is no retention class of this name at this moment' USING ERRCODE = 'invalid_parameter_value';
+    IF class !~ '^(full|(archive|drop)_[1-9][0-9]{0,4})$' OR day < 0 OR moment > now() + interval '1 year' THEN
+        RAISE EXCEPTION 'retention class or moment is not valid' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF to_regclass('public.' || part) IS NOT NULL THEN
         RETURN below;
@@ -301,6 +305,19 @@ BEGIN
     EXECUTE format('GRANT INSERT ON %s TO tracelake_define', defined);
 END $$;
 
+CREATE FUNCTION public.record_partition_leaves_at(part text) RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $_$
+    SELECT to_timestamp(('x' || substring(replace(bounds[1], '-', '') FOR 12))::bit(48)::bigint / 1000.0) + make_interval(days => days[1]::integer)
+    FROM pg_inherits AS of_root
+    JOIN pg_inherits AS of_class ON of_class.inhparent = of_root.inhrelid
+    JOIN pg_class AS leaf ON leaf.oid = of_class.inhrelid
+    CROSS JOIN LATERAL regexp_match(pg_get_expr(leaf.relpartbound, leaf.oid), $re$ TO \('([0-9a-f-]+)'\)$re$) AS bounds
+    CROSS JOIN LATERAL regexp_match(leaf.relname, '^metadata_record_(?:archive|drop)_([1-9][0-9]{0,4})_[0-9]{8}$') AS days
+    WHERE of_root.inhparent = 'public.metadata_record'::regclass AND leaf.relname = part
+$_$;
+
 CREATE FUNCTION public.refuse_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -322,8 +339,12 @@ CREATE FUNCTION public.seal_record_partition(part text) RETURNS boolean
     AS $_$
 BEGIN
     IF part !~ '^metadata_record_(archive|drop)_[1-9][0-9]{0,4}_[0-9]{8}$' THEN
-        RAISE EXCEPTION 'this is no partition that may leave' USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION 'this is not a partition that may leave' USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    IF to_regclass('public.' || part) IS NULL THEN
+        RETURN false;
+    END IF;
+    CALL check_record_partition_leaves(part);
     IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass('public.' || part) AND tgname = 'sealed') THEN
         EXECUTE format('CREATE TRIGGER sealed BEFORE INSERT ON public.%I FOR EACH ROW EXECUTE FUNCTION refuse_record()', part);
         EXECUTE format('ALTER TABLE public.%I ENABLE ALWAYS TRIGGER sealed', part);
@@ -475,6 +496,13 @@ CREATE TABLE public.cold_partition (
     rows bigint NOT NULL,
     hash text NOT NULL,
     files json NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE public.cold_verification (
+    partition_name text NOT NULL,
+    rows bigint NOT NULL,
+    hash text NOT NULL,
     at timestamp with time zone DEFAULT now() NOT NULL
 );
 
@@ -1307,9 +1335,6 @@ ALTER TABLE ONLY public.api_token
     ADD CONSTRAINT api_token_sha256_key UNIQUE (sha256);
 
 ALTER TABLE ONLY public.app_user
-    ADD CONSTRAINT app_user_issuer_subject_key UNIQUE (issuer, subject);
-
-ALTER TABLE ONLY public.app_user
     ADD CONSTRAINT app_user_org_id_name_key UNIQUE (org_id, name);
 
 ALTER TABLE ONLY public.app_user
@@ -1353,6 +1378,9 @@ ALTER TABLE ONLY public.cold_partition
 
 ALTER TABLE ONLY public.cold_partition
     ADD CONSTRAINT cold_partition_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY public.cold_verification
+    ADD CONSTRAINT cold_verification_pkey PRIMARY KEY (partition_name);
 
 ALTER TABLE ONLY public.compaction
     ADD CONSTRAINT compaction_pkey PRIMARY KEY (one);
@@ -1485,6 +1513,9 @@ ALTER TABLE ONLY public.metadata_record
 
 ALTER TABLE ONLY public.task
     ADD CONSTRAINT one_task_per_trigger UNIQUE (generation_id, trigger_id);
+
+ALTER TABLE ONLY public.app_user
+    ADD CONSTRAINT one_user_of_an_identity UNIQUE (org_id, issuer, subject);
 
 ALTER TABLE ONLY public.operator_state
     ADD CONSTRAINT operator_state_pkey PRIMARY KEY (generation_id);
@@ -1712,6 +1743,10 @@ CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.cold_partition FOR 
 
 ALTER TABLE public.cold_partition ENABLE ALWAYS TRIGGER append_only;
 
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.cold_verification FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.cold_verification ENABLE ALWAYS TRIGGER append_only;
+
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.dag_activation FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.dag_activation ENABLE ALWAYS TRIGGER append_only;
@@ -1847,6 +1882,10 @@ ALTER TABLE public.cold_file ENABLE ALWAYS TRIGGER append_only_whole;
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.cold_partition FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.cold_partition ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.cold_verification FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.cold_verification ENABLE ALWAYS TRIGGER append_only_whole;
 
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.dag_activation FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
@@ -1994,6 +2033,9 @@ ALTER TABLE ONLY public.cold_file
 
 ALTER TABLE ONLY public.cold_file
     ADD CONSTRAINT cold_file_partition_name_fkey FOREIGN KEY (partition_name) REFERENCES public.cold_partition(name);
+
+ALTER TABLE ONLY public.cold_verification
+    ADD CONSTRAINT cold_verification_partition_name_fkey FOREIGN KEY (partition_name) REFERENCES public.cold_partition(name);
 
 ALTER TABLE ONLY public.dag_activation
     ADD CONSTRAINT dag_activation_dag_id_fkey FOREIGN KEY (dag_id) REFERENCES public.dag(id);
@@ -2254,7 +2296,7 @@ REVOKE ALL ON PROCEDURE public.attach_record_partition(IN parent text, IN part t
 REVOKE ALL ON FUNCTION public.begin_epoch() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION public.drop_record_partition(part text) FROM PUBLIC;
-GRANT ALL ON FUNCTION public.drop_record_partition(part text) TO tracelake_execute;
+GRANT ALL ON FUNCTION public.drop_record_partition(part text) TO tracelake_decide;
 
 REVOKE ALL ON FUNCTION public.ensure_record_partition(class text, moment timestamp with time zone) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.ensure_record_partition(class text, moment timestamp with time zone) TO tracelake_execute;
@@ -2267,7 +2309,7 @@ REVOKE ALL ON PROCEDURE public.forget_newest(IN part text, IN class text) FROM P
 GRANT SELECT ON TABLE public.log_epoch TO tracelake_execute;
 
 REVOKE ALL ON FUNCTION public.seal_record_partition(part text) FROM PUBLIC;
-GRANT ALL ON FUNCTION public.seal_record_partition(part text) TO tracelake_execute;
+GRANT ALL ON FUNCTION public.seal_record_partition(part text) TO tracelake_decide;
 
 GRANT SELECT ON TABLE public.api_token TO tracelake_execute;
 GRANT INSERT ON TABLE public.api_token TO tracelake_define;
@@ -2307,9 +2349,13 @@ GRANT INSERT ON TABLE public.change_output TO tracelake_decide;
 GRANT SELECT ON TABLE public.change_scope TO tracelake_execute;
 GRANT INSERT ON TABLE public.change_scope TO tracelake_decide;
 
-GRANT SELECT,INSERT ON TABLE public.cold_file TO tracelake_execute;
+GRANT SELECT ON TABLE public.cold_file TO tracelake_execute;
 
-GRANT SELECT,INSERT ON TABLE public.cold_partition TO tracelake_execute;
+GRANT SELECT ON TABLE public.cold_partition TO tracelake_execute;
+GRANT INSERT ON TABLE public.cold_partition TO tracelake_decide;
+
+GRANT SELECT ON TABLE public.cold_verification TO tracelake_execute;
+GRANT INSERT ON TABLE public.cold_verification TO tracelake_decide;
 
 GRANT SELECT ON TABLE public.compaction TO tracelake_execute;
 
@@ -2317,9 +2363,10 @@ GRANT UPDATE(ended_at) ON TABLE public.compaction TO tracelake_execute;
 
 GRANT UPDATE(held_until) ON TABLE public.compaction TO tracelake_execute;
 
-GRANT SELECT,INSERT ON TABLE public.dag TO tracelake_execute;
+GRANT SELECT ON TABLE public.dag TO tracelake_execute;
+GRANT INSERT ON TABLE public.dag TO tracelake_define;
 
-GRANT UPDATE(active_version_id) ON TABLE public.dag TO tracelake_execute;
+GRANT UPDATE(active_version_id) ON TABLE public.dag TO tracelake_define;
 
 GRANT UPDATE(paused_at) ON TABLE public.dag TO tracelake_execute;
 
@@ -2329,13 +2376,15 @@ GRANT INSERT ON TABLE public.dag_version TO tracelake_define;
 GRANT SELECT ON TABLE public.job TO tracelake_execute;
 GRANT INSERT ON TABLE public.job TO tracelake_define;
 
-GRANT SELECT,INSERT ON TABLE public.job_key TO tracelake_execute;
+GRANT SELECT ON TABLE public.job_key TO tracelake_execute;
+GRANT INSERT ON TABLE public.job_key TO tracelake_define;
 
 GRANT UPDATE(paused_at) ON TABLE public.job_key TO tracelake_execute;
 
 GRANT UPDATE(pause_reason) ON TABLE public.job_key TO tracelake_execute;
 
-GRANT SELECT,INSERT ON TABLE public.worker_pool TO tracelake_execute;
+GRANT SELECT ON TABLE public.worker_pool TO tracelake_execute;
+GRANT INSERT ON TABLE public.worker_pool TO tracelake_define;
 
 GRANT SELECT ON TABLE public.current_job TO tracelake_execute;
 
@@ -2365,7 +2414,8 @@ GRANT SELECT ON TABLE public.data_versions TO tracelake_execute;
 GRANT SELECT ON TABLE public.dataset TO tracelake_execute;
 GRANT INSERT ON TABLE public.dataset TO tracelake_define;
 
-GRANT SELECT,INSERT ON TABLE public.dataset_event TO tracelake_execute;
+GRANT SELECT ON TABLE public.dataset_event TO tracelake_execute;
+GRANT INSERT ON TABLE public.dataset_event TO tracelake_decide;
 
 GRANT SELECT ON TABLE public.dataset_name TO tracelake_execute;
 GRANT INSERT,DELETE ON TABLE public.dataset_name TO tracelake_define;
@@ -2412,7 +2462,8 @@ GRANT UPDATE(held_until) ON TABLE public.emission TO tracelake_execute;
 
 GRANT SELECT,INSERT ON TABLE public.emission_refusal TO tracelake_execute;
 
-GRANT SELECT,INSERT ON TABLE public.event_ledger TO tracelake_execute;
+GRANT SELECT ON TABLE public.event_ledger TO tracelake_execute;
+GRANT INSERT ON TABLE public.event_ledger TO tracelake_decide;
 
 GRANT SELECT ON TABLE public.generation TO tracelake_execute;
 GRANT INSERT ON TABLE public.generation TO tracelake_define;
@@ -2422,23 +2473,24 @@ GRANT SELECT,INSERT ON TABLE public.idempotency TO tracelake_execute;
 GRANT SELECT ON TABLE public.job_input TO tracelake_execute;
 GRANT INSERT ON TABLE public.job_input TO tracelake_define;
 
-GRANT SELECT,INSERT ON TABLE public.line TO tracelake_execute;
+GRANT SELECT ON TABLE public.line TO tracelake_execute;
+GRANT INSERT ON TABLE public.line TO tracelake_define;
 
 GRANT UPDATE(next_ordinal) ON TABLE public.line TO tracelake_execute;
 
-GRANT UPDATE(decided) ON TABLE public.line TO tracelake_execute;
+GRANT UPDATE(decided) ON TABLE public.line TO tracelake_decide;
 
-GRANT UPDATE(frozen) ON TABLE public.line TO tracelake_execute;
+GRANT UPDATE(frozen) ON TABLE public.line TO tracelake_decide;
 
-GRANT UPDATE(recorded) ON TABLE public.line TO tracelake_execute;
+GRANT UPDATE(recorded) ON TABLE public.line TO tracelake_decide;
 
 GRANT UPDATE(stopped_at) ON TABLE public.line TO tracelake_execute;
 
 GRANT UPDATE(stopped_reason) ON TABLE public.line TO tracelake_execute;
 
-GRANT UPDATE(turn_task_id) ON TABLE public.line TO tracelake_execute;
+GRANT UPDATE(turn_task_id) ON TABLE public.line TO tracelake_decide;
 
-GRANT UPDATE(turn_attempt) ON TABLE public.line TO tracelake_execute;
+GRANT UPDATE(turn_attempt) ON TABLE public.line TO tracelake_decide;
 
 GRANT UPDATE(reserved_task_id) ON TABLE public.line TO tracelake_execute;
 
@@ -2467,7 +2519,12 @@ GRANT USAGE ON SEQUENCE public.metadata_record_seq TO tracelake_execute;
 
 GRANT SELECT,INSERT ON TABLE public.metadata_record TO tracelake_execute;
 
-GRANT SELECT,INSERT,UPDATE ON TABLE public.operator_state TO tracelake_execute;
+GRANT SELECT ON TABLE public.operator_state TO tracelake_execute;
+GRANT INSERT ON TABLE public.operator_state TO tracelake_decide;
+
+GRANT UPDATE(revision) ON TABLE public.operator_state TO tracelake_decide;
+
+GRANT UPDATE(value) ON TABLE public.operator_state TO tracelake_decide;
 
 GRANT SELECT ON TABLE public.org TO tracelake_execute;
 GRANT INSERT ON TABLE public.org TO tracelake_define;
@@ -2547,9 +2604,57 @@ GRANT SELECT ON TABLE public.schema_migration TO tracelake_decide;
 GRANT SELECT ON TABLE public.scope_state TO tracelake_execute;
 GRANT INSERT,DELETE,UPDATE ON TABLE public.scope_state TO tracelake_decide;
 
-GRANT SELECT,INSERT,UPDATE ON TABLE public.task TO tracelake_execute;
+GRANT SELECT,INSERT ON TABLE public.task TO tracelake_execute;
 
-GRANT SELECT,INSERT,UPDATE ON TABLE public.task_attempt TO tracelake_execute;
+GRANT UPDATE(pool_id) ON TABLE public.task TO tracelake_execute;
+
+GRANT UPDATE(state) ON TABLE public.task TO tracelake_execute;
+
+GRANT UPDATE(waits) ON TABLE public.task TO tracelake_execute;
+
+GRANT UPDATE(seq) ON TABLE public.task TO tracelake_execute;
+
+GRANT UPDATE(ordinal) ON TABLE public.task TO tracelake_execute;
+
+GRANT UPDATE(attempt) ON TABLE public.task TO tracelake_execute;
+
+GRANT UPDATE(failures) ON TABLE public.task TO tracelake_execute;
+
+GRANT UPDATE(due_at) ON TABLE public.task TO tracelake_execute;
+
+GRANT UPDATE(lease_expires_at) ON TABLE public.task TO tracelake_execute;
+
+GRANT UPDATE(cancel_asked_at) ON TABLE public.task TO tracelake_execute;
+
+GRANT UPDATE(finished_at) ON TABLE public.task TO tracelake_execute;
+
+GRANT UPDATE(superseded) ON TABLE public.task TO tracelake_execute;
+
+GRANT SELECT,INSERT ON TABLE public.task_attempt TO tracelake_execute;
+
+GRANT UPDATE(last_heartbeat_at) ON TABLE public.task_attempt TO tracelake_execute;
+
+GRANT UPDATE(timed_out_at) ON TABLE public.task_attempt TO tracelake_execute;
+
+GRANT UPDATE(ended_at) ON TABLE public.task_attempt TO tracelake_execute;
+
+GRANT UPDATE(outcome) ON TABLE public.task_attempt TO tracelake_execute;
+
+GRANT UPDATE(error_class) ON TABLE public.task_attempt TO tracelake_execute;
+
+GRANT UPDATE(error_message) ON TABLE public.task_attempt TO tracelake_execute;
+
+GRANT UPDATE(body_sha256) ON TABLE public.task_attempt TO tracelake_execute;
+
+GRANT UPDATE(result) ON TABLE public.task_attempt TO tracelake_execute;
+
+GRANT UPDATE(base) ON TABLE public.task_attempt TO tracelake_execute;
+
+GRANT UPDATE(scopes) ON TABLE public.task_attempt TO tracelake_execute;
+
+GRANT UPDATE(rebases) ON TABLE public.task_attempt TO tracelake_execute;
+
+GRANT UPDATE(swept_at) ON TABLE public.task_attempt TO tracelake_execute;
 
 GRANT SELECT,INSERT ON TABLE public.task_input TO tracelake_execute;
 

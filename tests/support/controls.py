@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 from uuid import UUID
 
 import orjson
@@ -62,6 +63,13 @@ EMIT_RANGES = _EMIT + _JOIN
 
 def settings_for(database: StateDatabase, home: Path, **sections: Any) -> Settings:
     return read_settings(home=home, database={"url": database.service_url, "owner_url": database.owner_url, "data_url": database.data_url}, **sections)
+
+
+def scraped(api_url: str, home: Path) -> str:
+    """The metrics, as an admin of the operating org reads them."""
+    request = Request(f"{api_url}/metrics", headers={"Authorization": f"Bearer {HomeFiles(home).admin_token()}"})
+    with urlopen(request) as answer:
+        return answer.read().decode()
 
 
 def fresh_claim_id() -> str:

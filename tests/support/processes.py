@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from urllib.request import urlopen
 
+from support.controls import scraped
 from support.databases import StateDatabase
 from support.ports import free_port
 from tracelake.embedded.processes import Child
@@ -90,8 +90,7 @@ class Processes:
 
     def waiting_polls(self, api_url: str | None = None) -> int:
         """How many long polls wait there, by control's own metric."""
-        with urlopen(f"{api_url or self.api_url}/metrics") as answer:
-            lines = answer.read().decode().splitlines()
+        lines = scraped(api_url or self.api_url, self.home).splitlines()
         return next(int(float(line.split()[1])) for line in lines if line.startswith("tracelake_waiting_polls "))
 
     def kill(self) -> None:

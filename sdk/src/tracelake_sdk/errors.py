@@ -62,6 +62,10 @@ class TooLarge(TracelakeError, code="too_large", status=413):
     """The request is larger than is accepted; send it in smaller parts."""
 
 
+class BodyTooSlow(TracelakeError, code="body_too_slow", status=408):
+    """The request's body did not arrive in time; send it in smaller parts or over a faster connection."""
+
+
 class IdempotencyConflict(TracelakeError, code="idempotency_conflict", status=409):
     """This key was used before with other content; use a new key for a new request."""
 

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import socket
 import threading
 import time
@@ -10,7 +11,7 @@ from uuid import uuid4
 
 import httpx2
 import pytest
-from support.controls import EMIT, NOOP, Desk, fresh_claim_id, succeeded
+from support.controls import EMIT, NOOP, Desk, fresh_claim_id, scraped, succeeded
 
 from tracelake_sdk.events import EventDraft
 from tracelake_sdk.home import HomeFiles
@@ -204,12 +205,39 @@ def test_metrics_say_how_deep_the_queue_is_and_that_every_event_is_accounted_for
     desk.ask()
     [task] = desk.claim()
     desk.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=v)) for v in range(3)]))
-    text = httpx2.get(api_url + "/metrics", timeout=60).text
+    text = scraped(api_url, desk.control.settings.home)
     assert 'tracelake_tasks{state="queued"} 3.0' in text
     assert "tracelake_events_unaccounted 0.0" in text
     desk.query("ALTER TABLE event_ledger DISABLE TRIGGER ALL")
     desk.query("DELETE FROM event_ledger")
-    assert "tracelake_events_unaccounted 3.0" in httpx2.get(api_url + "/metrics", timeout=60).text
+    assert "tracelake_events_unaccounted 3.0" in scraped(api_url, desk.control.settings.home)
+
+
+def test_metrics_are_for_the_org_that_operates_the_installation(api_url: str, admin: httpx2.Client):
+    assert httpx2.get(f"{api_url}/metrics", timeout=60).status_code == 401
+    other = admin.post("/v1/admin/orgs", json={"name": "other"}).json()["token"]
+    assert status_of(api_url, other) == 403
+    scraper = admin.post("/v1/admin/tokens", json={"kind": "service", "label": "prometheus", "scopes": ["metrics"]}).json()["token"]
+    assert status_of(api_url, scraper) == 200
+    assert admin.post("/v1/admin/users", json={"name": "rex", "roles": ["reader", "writer", "auditor"]}).status_code == 200
+    rex = admin.post("/v1/admin/tokens", json={"kind": "user", "label": "rex", "user": "rex"}).json()["token"]
+    assert status_of(api_url, rex) == 403
+
+
+def status_of(api_url: str, token: str) -> int:
+    return httpx2.get(f"{api_url}/metrics", headers={"Authorization": f"Bearer {token}"}, timeout=60).status_code
+
+
+def test_the_page_of_the_api_needs_no_other_host(api_url: str):
+    page = httpx2.get(f"{api_url}/docs", timeout=60)
+    assert page.status_code == 200
+    assert re.findall(r"https?://[^\"'\s]*", page.text) == []
+    assets = re.findall(r"(?:src|href)=\"([^\"]+)\"", page.text)
+    assert len(assets) == 3
+    for asset in (*assets, "/openapi.json"):
+        assert httpx2.get(api_url + asset, timeout=60).status_code == 200, asset
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    assert httpx2.get(f"{api_url}/redoc", timeout=60).status_code == 404
 
 
 def test_the_api_describes_itself(api_url: str):

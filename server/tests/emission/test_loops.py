@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 from support.accounting import ask
-from support.controls import Desk, running_control, served, settings_for, succeeded
+from support.controls import Desk, running_control, scraped, served, settings_for, succeeded
 from support.databases import StateDatabase
 from support.processes import wait_until
 
@@ -45,8 +44,8 @@ def is_told(desk: Desk) -> bool:
 
 
 def metrics_of(desk: Desk) -> dict[str, float]:
-    with served(desk.control) as url, urlopen(f"{url}/metrics") as answer:
-        lines = answer.read().decode().splitlines()
+    with served(desk.control) as url:
+        lines = scraped(url, desk.control.settings.home).splitlines()
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))}
 
 

@@ -10,7 +10,7 @@ from tracelake.chaos import watch_for
 from tracelake.control.access.administration import Administration, ensure_reserved_roles
 from tracelake.control.access.orgs import Orgs
 from tracelake.control.access.service import Access, ensure_query_token, first_start
-from tracelake.control.access.signed_tokens import issuer
+from tracelake.control.access.signed_tokens import issuers_of
 from tracelake.control.api.app import create_app
 from tracelake.control.api.context import Services
 from tracelake.control.cold.reading import ColdRecords
@@ -21,6 +21,7 @@ from tracelake.control.commits.store import FrozenEntry
 from tracelake.control.compaction.building import LOOK_SECONDS, build_compactor
 from tracelake.control.compaction.service import Compactor
 from tracelake.control.dags.granting import Granting
+from tracelake.control.dags.record_sight import RegisteredSight
 from tracelake.control.database import migrations
 from tracelake.control.database.readiness import Readiness
 from tracelake.control.database.transactions import Database, Role, Transaction, Watch, nobody_watches
@@ -41,7 +42,6 @@ from tracelake.control.records.keeping import RecordKeeping
 from tracelake.control.records.service import Records
 from tracelake.control.records.tails import RECORDS_STORED, Tails
 from tracelake.control.registry.read_roles import Reading
-from tracelake.control.registry.record_sight import RegisteredSight
 from tracelake.control.registry.snapshots import Snapshots
 from tracelake.control.serving import HttpServer, settle
 from tracelake.control.tasks.asking import Asking
@@ -150,7 +150,7 @@ class Control:
         finisher = self._finisher
         max_unrecorded = settings.storage.max_unrecorded
         completions = Completions(database, self._wake, backoff, finisher, self.movers.told, self._routes)
-        issuers = {given.issuer: issuer(given.issuer, given.audience, given.public_key) for given in settings.access.issuers}
+        issuers = issuers_of(settings.access)
         return Services(
             database=database,
             access=Access(database, issuers),
@@ -234,7 +234,7 @@ class ControlServer(HttpServer):
 
     def __init__(self, control: Control) -> None:
         api = control.settings.api
-        super().__init__(create_app(control.services, max_waiting_polls=api.max_waiting_polls), api)
+        super().__init__(create_app(control.services, max_waiting_polls=api.max_waiting_polls, body_seconds=api.body_seconds), api)
         self._control: Control = control
 
     def stop(self) -> None:

@@ -6,6 +6,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from tracelake.bounded_head import BoundedHead
 from tracelake.settings import ApiSettings
 
 _BORN = 20_000  # objects before the young are looked through; the usual 700 is a tenth of the time that bulks take
@@ -28,7 +29,7 @@ class HttpServer(uvicorn.Server):
                 access_log=False,
                 lifespan="off",
                 loop="uvloop",
-                http="httptools",
+                http=BoundedHead,
                 timeout_keep_alive=75,
                 timeout_graceful_shutdown=5,
             )

@@ -4,7 +4,7 @@ import anyio
 import structlog
 from pydantic import ValidationError
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -12,13 +12,15 @@ from tracelake.listening import answer_while_listening
 from tracelake.loops import Loops, not_ready
 from tracelake.query.engines import Listener
 from tracelake.query.front import Front, Question
-from tracelake_sdk.errors import Malformed, TooLarge, TracelakeError, Unauthenticated
+from tracelake.request_bodies import read_body
+from tracelake_sdk.errors import Malformed, TracelakeError, Unauthenticated
 from tracelake_sdk.queries import MEDIA_TYPES, MOST_SQL
 
 _log = structlog.get_logger()
 
 _TOLD_AT_ONCE = 8
 _MOST_BYTES = MOST_SQL * 8  # a character takes up to four bytes, and up to six more when JSON escapes it
+_MOST_SECONDS = 30.0        # in which it must have arrived
 
 
 def create_app(front: Front, loops: Loops, *, at_once: int) -> Starlette:
@@ -26,14 +28,15 @@ def create_app(front: Front, loops: Loops, *, at_once: int) -> Starlette:
     threads = anyio.CapacityLimiter(at_once + _TOLD_AT_ONCE)
 
     async def query(request: Request) -> Response:
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > _MOST_BYTES:
-                return _problem(TooLarge(f"A statement has at most {MOST_SQL:,} characters."))
+        try:
+            token = _token(request.headers.get("authorization", ""))
+            body = await read_body(request, most=_MOST_BYTES, seconds=_MOST_SECONDS)
+        except TracelakeError as error:
+            return _problem(error, close=True)  # the rest of the body is not read
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody hears it
         listener = Listener()
-        authorization = request.headers.get("authorization", "")
-        return await answer_while_listening(request, lambda: _answer(front, authorization, body, listener), hung_up=listener.hang_up, limiter=threads)
+        return await answer_while_listening(request, lambda: _answer(front, token, body, listener), hung_up=listener.hang_up, limiter=threads)
 
     async def alive(request: Request) -> Response:
         return JSONResponse({"status": "alive"})
@@ -45,9 +48,9 @@ def create_app(front: Front, loops: Loops, *, at_once: int) -> Starlette:
     return Starlette(routes=[Route("/query", query, methods=["POST"]), Route("/healthz", alive), Route("/readyz", ready)])
 
 
-def _answer(front: Front, authorization: str, body: bytes, listener: Listener) -> Response:
+def _answer(front: Front, token: str, body: bytes, listener: Listener) -> Response:
     try:
-        reply = front.answer(_question(body), _token(authorization), listener)
+        reply = front.answer(_question(body), token, listener)
     except TracelakeError as error:
         return _problem(error)
     except Exception as error:  # no trace: it could hold the statement
@@ -72,6 +75,8 @@ def _question(body: bytes) -> Question:
         raise Malformed(f"The request is wrong at {place or 'its top'}: {first['msg']}.") from None
 
 
-def _problem(error: TracelakeError) -> Response:
+def _problem(error: TracelakeError, *, close: bool = False) -> Response:
     headers = {"Retry-After": str(error.retry_after)} if error.retry_after else {}
+    if close:
+        headers["Connection"] = "close"
     return JSONResponse(error.problem(), status_code=error.status, headers=headers, media_type="application/problem+json")

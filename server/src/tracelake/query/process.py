@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import structlog
 import uvicorn
 
+from tracelake.bounded_head import BoundedHead
 from tracelake.chaos import watch_for
 from tracelake.launch import hide_memory
 from tracelake.logging_setup import configure_logging
@@ -64,7 +65,7 @@ class QueryServer(uvicorn.Server):
                 access_log=False,
                 lifespan="off",
                 loop="uvloop",
-                http="httptools",
+                http=BoundedHead,
                 timeout_keep_alive=75,
                 timeout_graceful_shutdown=5,
             )

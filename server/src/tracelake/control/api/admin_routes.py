@@ -8,14 +8,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tracelake.control.access.administration import WantedToken
 from tracelake.control.api.context import Serving, User
+from tracelake.control.api.guarded_routes import UserRoute
 from tracelake.control.api.names import USER_NAME
 from tracelake.control.api.paging import Key, Limit, Token, id_of
 from tracelake.control.dags.granting import Holder
 from tracelake_sdk import access
 from tracelake_sdk.pages import Page
 
-router = APIRouter(prefix="/v1/admin", tags=["admin"])        # what every service has
-grants_router = APIRouter(prefix="/v1/admin", tags=["admin"])  # of DAGs and datasets
+router = APIRouter(prefix="/v1/admin", tags=["admin"], route_class=UserRoute)        # what every service has
+grants_router = APIRouter(prefix="/v1/admin", tags=["admin"], route_class=UserRoute)  # of DAGs and datasets
 
 UserName = Annotated[str, Field(pattern=USER_NAME)]
 RoleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]

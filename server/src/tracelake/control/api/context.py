@@ -97,31 +97,49 @@ def record_services_of(request: Request) -> Services | RecordServices:
 
 def caller_of(request: Request) -> Caller:
     """Whoever the bearer token belongs to; raises Unauthenticated."""
+    return record_services_of(request).access.authenticate(_token_of(request))
+
+
+def remembered_caller_of(request: Request) -> Caller | None:
+    """The same without a look into the database, where one was taken a moment ago; raises Unauthenticated where there is no token at all."""
+    return record_services_of(request).access.remembered(_token_of(request))
+
+
+def _token_of(request: Request) -> str:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not token:
+    if scheme.lower() != "bearer" or not token.strip():
         raise Unauthenticated
-    return record_services_of(request).access.authenticate(token.strip())
+    return token.strip()
 
 
-def user_of(request: Request) -> Caller:
-    caller = caller_of(request)
+def as_user(caller: Caller) -> Caller:
     if caller.kind is TokenKind.WORKER:
         raise Forbidden("A worker token only claims and completes tasks; use a user's or a service's token here.")
     return caller
 
 
-def worker_of(request: Request) -> Caller:
-    caller = caller_of(request)
+def as_worker(caller: Caller) -> Caller:
     if caller.kind is not TokenKind.WORKER:
         raise Forbidden("Only a worker's token may call /internal.")
     return caller
 
 
-def query_process_of(request: Request) -> Caller:
-    caller = caller_of(request)
+def as_query_process(caller: Caller) -> Caller:
     if caller.kind is not TokenKind.SERVICE or Right.PIN not in caller.scopes:
         raise Forbidden("Only a query process's token, a service's with the scope `pin`, may call this.")
     return caller
+
+
+def user_of(request: Request) -> Caller:
+    return as_user(caller_of(request))
+
+
+def worker_of(request: Request) -> Caller:
+    return as_worker(caller_of(request))
+
+
+def query_process_of(request: Request) -> Caller:
+    return as_query_process(caller_of(request))
 
 
 Serving = Annotated[Services, Depends(services_of)]

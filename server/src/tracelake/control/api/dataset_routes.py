@@ -6,12 +6,13 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from tracelake.control.api.context import Serving, User
+from tracelake.control.api.guarded_routes import UserRoute
 from tracelake.control.api.paging import Limit, Token, id_of, number_of
 from tracelake_sdk.dags import Layer, Name
 from tracelake_sdk.datasets import Dataset, Explanation, Snapshot, Version
 from tracelake_sdk.pages import Page
 
-router = APIRouter(prefix="/v1", tags=["datasets"])
+router = APIRouter(prefix="/v1", tags=["datasets"], route_class=UserRoute)
 
 Exactly = Annotated[str | None, Query(max_length=128)]
 

@@ -7,13 +7,14 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from tracelake.control.api.context import Serving, User
+from tracelake.control.api.guarded_routes import UserRoute
 from tracelake.control.api.paging import Key, Limit, Token, id_of, number_of
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.pages import Page
 from tracelake_sdk.promotions import Enforcement, Policy, Promotion, Rule
 from tracelake_sdk.rules import RuleScope, Severity
 
-router = APIRouter(prefix="/v1", tags=["guard"])
+router = APIRouter(prefix="/v1", tags=["guard"], route_class=UserRoute)
 
 Dataset = Annotated[str | None, Query(max_length=128, description="A dataset's name or uuid.")]
 Inactive = Annotated[bool, Query(description="Also those that are switched off.")]

@@ -15,7 +15,9 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
 from tracelake.control.access.callers import Caller
+from tracelake.control.api.bodies import takes
 from tracelake.control.api.context import Services, Serving, Worker, services_of, worker_of
+from tracelake.control.api.guarded_routes import WorkerRoute
 from tracelake.control.tasks.waiting import Poll
 from tracelake_sdk.tasks import (
     ClaimAnswer,
@@ -29,11 +31,7 @@ from tracelake_sdk.tasks import (
     TaskPayload,
 )
 
-router = APIRouter(prefix="/internal", tags=["internal"])
-
-
-def _takes(model: type[BaseModel]) -> dict[str, object]:
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}
+router = APIRouter(prefix="/internal", tags=["internal"], route_class=WorkerRoute)
 
 
 async def _in_thread(request: Request, step: Callable[[Services, Caller], object]) -> Response:
@@ -75,9 +73,9 @@ def _may_wait(request: Request) -> bool:
     return polls.borrowed_tokens < polls.total_tokens
 
 
-@router.post("/task-claim", response_model=ClaimAnswer, openapi_extra=_takes(ClaimRequest))
+@router.post("/task-claim", response_model=ClaimAnswer, openapi_extra=takes(ClaimRequest))
 async def task_claim(request: Request) -> Response:
-    wanted = ClaimRequest.model_validate_json(await request.body())
+    wanted = ClaimRequest.model_validate_json(await request.body())  # small, and it says in which thread the rest is done
     if wanted.wait_s > 0 and _may_wait(request):
         poll = Poll()
         return await _in_polls_thread(request, poll, lambda services, worker: {"claimed": services.claims.claim(worker, wanted, poll=poll)})
@@ -85,12 +83,13 @@ async def task_claim(request: Request) -> Response:
     return await _in_thread(request, lambda services, worker: {"claimed": services.claims.claim(worker, at_once)})
 
 
-@router.post("/task-complete", response_model=CompleteAnswer, openapi_extra=_takes(CompleteRequest))
+@router.post("/task-complete", response_model=CompleteAnswer, openapi_extra=takes(CompleteRequest))
 async def task_complete(request: Request) -> Response:
     """A claim in it never waits: the results are not kept from the worker."""
-    reports = CompleteRequest.model_validate_json(await request.body())
+    body = await request.body()
 
     def step(services: Services, worker: Caller) -> object:
+        reports = CompleteRequest.model_validate_json(body)
         results = services.joining.complete(worker, reports.items)
         claimed = services.claims.claim(worker, reports.claim.model_copy(update={"wait_s": 0})) if reports.claim else []
         return {"results": results, "claimed": claimed}
@@ -98,17 +97,17 @@ async def task_complete(request: Request) -> Response:
     return await _in_thread(request, step)
 
 
-@router.post("/events", response_model=PostAnswer, openapi_extra=_takes(PostRequest))
+@router.post("/events", response_model=PostAnswer, openapi_extra=takes(PostRequest))
 async def events(request: Request) -> Response:
     """Finished batches of running tasks: each becomes a task of its own that adopts it."""
-    posted = PostRequest.model_validate_json(await request.body())
-    return await _in_thread(request, lambda services, worker: {"results": services.posting.post(worker, posted.batches)})
+    body = await request.body()
+    return await _in_thread(request, lambda services, worker: {"results": services.posting.post(worker, PostRequest.model_validate_json(body).batches)})
 
 
-@router.post("/heartbeat", response_model=HeartbeatAnswer, openapi_extra=_takes(HeartbeatRequest))
+@router.post("/heartbeat", response_model=HeartbeatAnswer, openapi_extra=takes(HeartbeatRequest))
 async def heartbeat(request: Request) -> Response:
-    alive = HeartbeatRequest.model_validate_json(await request.body())
-    return await _in_thread(request, lambda services, worker: services.heartbeats.beat(worker, alive))
+    body = await request.body()
+    return await _in_thread(request, lambda services, worker: services.heartbeats.beat(worker, HeartbeatRequest.model_validate_json(body)))
 
 
 @router.get("/task-fetch", response_model=TaskPayload)

@@ -9,17 +9,12 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from tracelake.control.access.callers import Caller
-from tracelake.control.api.context import Services, query_process_of, services_of
-from tracelake_sdk.access import TokenKind
-from tracelake_sdk.errors import Forbidden
+from tracelake.control.api.bodies import takes
+from tracelake.control.api.context import Services, as_user, query_process_of, services_of
+from tracelake.control.api.guarded_routes import QueryProcessRoute
 from tracelake_sdk.queries import Pinned, PinRequest, Released, ReleaseRequest, Renewed, RenewRequest
 
-router = APIRouter(prefix="/internal/pins", tags=["internal"])
-
-
-def takes(model: type[BaseModel]) -> dict[str, object]:
-    """What the page of the API says of a body that a route parses itself."""
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}
+router = APIRouter(prefix="/internal/pins", tags=["internal"], route_class=QueryProcessRoute)
 
 
 async def _answer(request: Request, step: Callable[[Services, bytes], Any]) -> Response:
@@ -61,7 +56,4 @@ async def release(request: Request) -> Response:
 
 
 def _asking(services: Services, token: str) -> Caller:
-    caller = services.access.authenticate(token)
-    if caller.kind is TokenKind.WORKER:
-        raise Forbidden("A worker token only claims and completes tasks; use a user's or a service's token here.")
-    return caller
+    return as_user(services.access.authenticate(token))

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from tracelake.control.api.names import remedy_of
-from tracelake_sdk.errors import Malformed, NotFound, TooLarge, TracelakeError
+from tracelake_sdk.errors import Malformed, NotFound, TracelakeError
 
 _log = structlog.get_logger()
 
@@ -57,8 +57,6 @@ def _framework(request: Request, error: Exception) -> JSONResponse:
     match error.status_code:
         case 404:
             return answer(NotFound(f"There is no {request.method} {request.url.path}; /docs lists what there is."))
-        case 413:
-            return answer(TooLarge(str(error.detail)))
         case status:
             problem = Malformed(str(error.detail)).problem() | {"status": status}
             return JSONResponse(problem, status_code=status, media_type="application/problem+json")

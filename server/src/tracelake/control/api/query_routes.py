@@ -8,16 +8,17 @@ import anyio
 from fastapi import APIRouter, Path, Request, Response
 
 from tracelake.control.access.callers import Caller
+from tracelake.control.api.bodies import parsed, takes
 from tracelake.control.api.context import Services, Serving, User, services_of, user_of
+from tracelake.control.api.guarded_routes import UserRoute
 from tracelake.control.api.paging import Limit, Token, id_of
-from tracelake.control.api.pin_routes import takes
 from tracelake.kept_connections import Question
 from tracelake.listening import answer_while_listening
 from tracelake_sdk.errors import TooManyQueries
 from tracelake_sdk.pages import Page
 from tracelake_sdk.queries import MORE_HEADER, RECEIPT_HEADER, QueryAnswer, QueryRequest, QueryRun, ReplayRequest, SavedQuery, SaveQuery
 
-router = APIRouter(prefix="/v1", tags=["queries"])
+router = APIRouter(prefix="/v1", tags=["queries"], route_class=UserRoute)
 
 _KEPT = ("content-type", RECEIPT_HEADER.lower(), MORE_HEADER.lower(), "retry-after")
 Name = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_]{0,127}$")]
@@ -79,8 +80,8 @@ def saved_query(services: Serving, user: User, name: Name) -> SavedQuery:
     return services.saved_queries.get(user, name)
 
 
-@router.put("/saved-queries/{name}")
-def save_query(services: Serving, user: User, name: Name, body: SaveQuery) -> SavedQuery:
+@router.put("/saved-queries/{name}", openapi_extra=takes(SaveQuery))
+def save_query(services: Serving, user: User, name: Name, body: Annotated[SaveQuery, parsed(SaveQuery)]) -> SavedQuery:
     return services.saved_queries.save(user, name, body.sql, body.description)
 
 

@@ -17,8 +17,9 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tracelake.control.access.callers import Caller
+from tracelake.control.api.bodies import takes
 from tracelake.control.api.context import record_services_of, user_of
-from tracelake.control.api.pin_routes import takes
+from tracelake.control.api.guarded_routes import UserRoute
 from tracelake.control.api.problems import first_fault
 from tracelake.control.records.desk import RecordDesk
 from tracelake_sdk.kinds import Kind
@@ -40,7 +41,7 @@ from tracelake_sdk.records import (
     Window,
 )
 
-router = APIRouter(prefix="/v1", tags=["records"])
+router = APIRouter(prefix="/v1", tags=["records"], route_class=UserRoute)
 
 MOST_AT_ONCE = 10_000
 NDJSON = "application/x-ndjson"

@@ -5,7 +5,9 @@ from datetime import UTC, datetime, timedelta
 from fastapi import APIRouter, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
+from tracelake.control.access.orgs import require_metrics
 from tracelake.control.api.context import Serving, User
+from tracelake.control.api.guarded_routes import UserRoute
 from tracelake.control.api.loop_metrics import add_loop_metrics
 from tracelake.control.bus import store as bus
 from tracelake.control.database.ids import first_id_of
@@ -16,8 +18,9 @@ from tracelake.control.outbox import store as outbox
 from tracelake.control.tasks import store as tasks
 from tracelake_sdk.status import WhoAmI
 
-router = APIRouter(tags=["system"])          # what every service has
-metrics_router = APIRouter(tags=["system"])
+router = APIRouter(tags=["system"])  # of every service; answered to everybody
+me_router = APIRouter(tags=["user"], route_class=UserRoute)
+metrics_router = APIRouter(tags=["system"], route_class=UserRoute)
 _LOOKED_BACK = timedelta(minutes=15)
 _MOST_COUNTED = 10_000
 
@@ -34,13 +37,14 @@ def readyz(services: Serving) -> dict[str, str]:
     return {"status": "ready"}
 
 
-@router.get("/v1/me", tags=["user"])
+@me_router.get("/v1/me")
 def me(user: User) -> WhoAmI:
     return WhoAmI(org=user.org, name=user.name, kind=user.kind.value, roles=sorted(user.roles), scopes=sorted(user.scopes))
 
 
 @metrics_router.get("/metrics")
-def metrics(services: Serving) -> Response:
+def metrics(services: Serving, user: User) -> Response:
+    """The numbers of the whole installation, for a scraper with a service token of the scope `metrics`."""
     registry = CollectorRegistry()
     depth = Gauge("tracelake_tasks", "Unfinished tasks by state.", ["state"], registry=registry)
     backlog = Gauge("tracelake_outbox_backlog", "Side effects that are not performed yet.", registry=registry)
@@ -53,6 +57,7 @@ def metrics(services: Serving) -> Response:
     _count_told(services.record_loops, registry)
     add_loop_metrics(registry, services.readiness.loops.statuses())
     with services.database.transaction("metrics") as tx:
+        require_metrics(tx, user)
         for state, number in tasks.queue_depth(tx).items():
             depth.labels(state).set(number)
         backlog.set(outbox.backlog(tx))

@@ -6,7 +6,9 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from tracelake.control.api.bodies import parsed, takes
 from tracelake.control.api.context import Serving, User
+from tracelake.control.api.guarded_routes import UserRoute
 from tracelake.control.api.paging import Key, Limit, Token, id_of, number_of
 from tracelake_sdk.cascades import Cascade
 from tracelake_sdk.events import DatasetEvent
@@ -15,7 +17,7 @@ from tracelake_sdk.runs import Run, RunDetail, RunStatus
 from tracelake_sdk.status import DagStatus, Deployed
 from tracelake_sdk.tasks import Task, TaskState
 
-router = APIRouter(prefix="/v1", tags=["user"])
+router = APIRouter(prefix="/v1", tags=["user"], route_class=UserRoute)
 
 Name = Annotated[str | None, Query(max_length=128)]
 
@@ -35,8 +37,8 @@ class RunRequest(BaseModel):
     request: dict[str, Any] = Field(default_factory=dict)
 
 
-@router.post("/dags")
-def deploy(services: Serving, user: User, body: DeployRequest) -> Deployed:
+@router.post("/dags", openapi_extra=takes(DeployRequest))
+def deploy(services: Serving, user: User, body: Annotated[DeployRequest, parsed(DeployRequest)]) -> Deployed:
     return services.deploys.deploy(user, body.definition, dry_run=body.dry_run)
 
 
@@ -74,8 +76,8 @@ def resume_job(services: Serving, user: User, dag: str, job: str) -> DagStatus:
     return services.asking.status(user, dag)[0]
 
 
-@router.post("/runs")
-def run(services: Serving, user: User, body: RunRequest, key: Key = None) -> Task:
+@router.post("/runs", openapi_extra=takes(RunRequest))
+def run(services: Serving, user: User, body: Annotated[RunRequest, parsed(RunRequest)], key: Key = None) -> Task:
     return services.asking.task(user, services.requests.run(user, body.dag, body.job, body.request, idempotency_key=key))
 
 
