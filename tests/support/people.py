@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 from support.controls import Desk
@@ -48,4 +49,4 @@ def service(desk: Desk, label: str, *, scopes: tuple[str, ...], roles: tuple[str
 def again(desk: Desk, caller: Caller) -> Caller:
     """The same user with the roles that it has now."""
     [row] = [user for user in desk.services.administration.list_users(desk.admin, limit=1000).items if user.name == caller.name]
-    return Caller(caller.org_id, caller.org, caller.kind, caller.name, frozenset(row.roles), user_id=row.id)
+    return replace(caller, roles=frozenset(row.roles))

@@ -217,6 +217,9 @@ def test_metrics_are_for_the_org_that_operates_the_installation(api_url: str, ad
     assert httpx2.get(f"{api_url}/metrics", timeout=60).status_code == 401
     other = admin.post("/v1/admin/orgs", json={"name": "other"}).json()["token"]
     assert status_of(api_url, other) == 403
+    for scope in ("metrics", "pin"):
+        wanted = {"kind": "service", "label": "x", "scopes": [scope]}
+        assert httpx2.post(f"{api_url}/v1/admin/tokens", json=wanted, headers={"Authorization": f"Bearer {other}"}, timeout=60).json()["code"] == "forbidden"
     scraper = admin.post("/v1/admin/tokens", json={"kind": "service", "label": "prometheus", "scopes": ["metrics"]}).json()["token"]
     assert status_of(api_url, scraper) == 200
     assert admin.post("/v1/admin/users", json={"name": "rex", "roles": ["reader", "writer", "auditor"]}).status_code == 200

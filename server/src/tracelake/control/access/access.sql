@@ -1,5 +1,5 @@
 -- name: caller_of_token
-SELECT token.org_id, org.name AS org, token.kind, coalesce(app_user.name, token.label) AS name, token.scopes, token.pools, token.user_id,
+SELECT token.org_id, org.name AS org, org.operates, token.kind, coalesce(app_user.name, token.label) AS name, token.scopes, token.pools, token.user_id,
        CASE WHEN token.kind = 'service' THEN token.id END AS token_id,
        ARRAY(SELECT role.name FROM role WHERE role.id IN (
            SELECT role_id FROM role_member WHERE user_id = token.user_id UNION ALL SELECT role_id FROM token_role WHERE token_id = token.id
@@ -11,7 +11,7 @@ WHERE (token.sha256 = %(sha256)s OR token.id = %(id)s) AND token.revoked_at IS N
   AND app_user.disabled_at IS NULL AND org.disabled_at IS NULL
 
 -- name: caller_of_user
-SELECT app_user.org_id, org.name AS org, 'user'::token_kind AS kind, app_user.name, '{}'::text[] AS scopes, NULL::text[] AS pools, app_user.id AS user_id,
+SELECT app_user.org_id, org.name AS org, org.operates, 'user'::token_kind AS kind, app_user.name, '{}'::text[] AS scopes, NULL::text[] AS pools, app_user.id AS user_id,
        NULL::uuid AS token_id,
        ARRAY(SELECT role.name FROM role_member JOIN role ON role.id = role_member.role_id WHERE role_member.user_id = app_user.id) AS roles
 FROM app_user
@@ -30,9 +30,6 @@ SELECT EXISTS (SELECT 1 FROM org)
 -- name: add_org
 -- The first one operates the installation.
 INSERT INTO org (id, name, operates) VALUES (%(id)s, %(name)s, NOT EXISTS (SELECT 1 FROM org))
-
--- name: operates
-SELECT operates FROM org WHERE id = %(org)s
 
 -- name: orgs
 SELECT id, name, created_at, disabled_at, operates FROM org WHERE %(after)s::uuid IS NULL OR id > %(after)s ORDER BY id LIMIT %(limit)s

@@ -12,7 +12,7 @@ from uuid import UUID
 import orjson
 
 from tracelake.control.access import store
-from tracelake.control.access.callers import ADMIN, RESERVED_ROLES, SCOPES, Caller, Right
+from tracelake.control.access.callers import ADMIN, OF_THE_INSTALLATION, RESERVED_ROLES, SCOPES, Caller, Right
 from tracelake.control.access.store import TokenRow, UserRow
 from tracelake.control.access.tokens import new_token, token_sha256
 from tracelake.control.database import idempotency
@@ -20,7 +20,7 @@ from tracelake.control.database.ids import new_id
 from tracelake.control.database.transactions import Database, Role, Transaction
 from tracelake_sdk import access as words
 from tracelake_sdk.access import AuditEntry, NewToken, Token, TokenKind, User
-from tracelake_sdk.errors import AccessConflict, IdempotencyConflict, Invalid, LastAdmin, NotFound, TokenShownOnce
+from tracelake_sdk.errors import AccessConflict, Forbidden, IdempotencyConflict, Invalid, LastAdmin, NotFound, TokenShownOnce
 from tracelake_sdk.pages import Page
 from tracelake_sdk.suggestions import did_you_mean
 
@@ -173,6 +173,8 @@ class Administration:
         """The token is in this answer and nowhere else: the database keeps its hash."""
         caller.require(Right.ADMINISTER)
         wanted.check()
+        if not caller.operates and (beyond := OF_THE_INSTALLATION & set(wanted.scopes)):
+            raise Forbidden(f"The scope `{min(beyond)}` reaches beyond one org; only the org that operates the installation has tokens with it.")
         with self.database.transaction("create_token", role=Role.DEFINE) as tx:
             store.lock_access(tx, caller.org_id)
             role_ids(tx, caller, wanted.roles)

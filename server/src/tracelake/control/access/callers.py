@@ -38,6 +38,8 @@ _ROLES_WITH: dict[Right, frozenset[str]] = {
     Right.METRICS: frozenset({ADMIN}),
     Right.ADMINISTER: frozenset({ADMIN}),
 }
+# What reaches beyond one org: for callers of the org that operates the installation.
+OF_THE_INSTALLATION = frozenset({Right.METRICS, Right.PIN})
 # What a service's token may be given. A service that deploys creates DAGs where a role of its token lets it.
 SCOPES = (Right.READ, Right.OPERATE, Right.DEPLOY, Right.DEFINE, Right.PIN, Right.READ_RECORDS, Right.WRITE_RECORDS, Right.PUBLISH_RECORDS, Right.METRICS)
 
@@ -55,6 +57,7 @@ class Caller:
     pools: frozenset[str] | None = None  # of a worker; None means every pool of the org
     user_id: UUID | None = None          # of a user
     token_id: UUID | None = None         # of a service
+    operates: bool = False               # whether its org operates the installation
 
     @property
     def is_admin(self) -> bool:
@@ -68,6 +71,8 @@ class Caller:
     def require(self, right: Right) -> None:
         """Raises Forbidden unless a role, or for services a scope, gives the right."""
         wanted = _ROLES_WITH.get(right)
+        if right in OF_THE_INSTALLATION and not self.operates:
+            raise Forbidden(f"`{right.value}` reaches beyond one org; only tokens of the org that operates the installation may have it.")
         match self.kind:
             case TokenKind.USER if self.roles & (wanted or self.roles):
                 return

@@ -34,7 +34,7 @@ class Orgs:
         signed = issuer is not None
         issuer, subject = issuer or LOCAL_ISSUER, subject or f"{name}/{admin}"
         with self.database.transaction("create_org", role=Role.DEFINE) as tx:
-            _require_operator(tx, caller)
+            _require_operator(caller)
             store.lock_first_start(tx)
             if (there := store.find_org(tx, name)) is not None:
                 if ADMIN not in {role for user in store.users(tx, org=there.id, name=admin) if (user.issuer, user.subject) == (issuer, subject) for role in user.roles}:
@@ -49,14 +49,14 @@ class Orgs:
 
     def list_orgs(self, caller: Caller, *, after: UUID | None = None, limit: int = 50) -> Page[Org]:
         with self.database.transaction("list_orgs") as tx:
-            _require_operator(tx, caller)
+            _require_operator(caller)
             rows = store.orgs(tx, after=after, limit=limit + 1)
         return Page(items=[_org(row) for row in rows[:limit]], next=str(rows[limit - 1].id) if len(rows) > limit else None)
 
     def disable(self, caller: Caller, name: str, *, dry_run: bool = False) -> Org:
         """From now on nobody of it is let in: its users, services and workers. What it has stays as it is."""
         with self.database.transaction("disable_org", role=Role.DEFINE) as tx:
-            _require_operator(tx, caller)
+            _require_operator(caller)
             store.lock_first_start(tx)
             org = _get(tx, name)
             if org.operates:
@@ -69,7 +69,7 @@ class Orgs:
 
     def enable(self, caller: Caller, name: str, *, dry_run: bool = False) -> Org:
         with self.database.transaction("enable_org", role=Role.DEFINE) as tx:
-            _require_operator(tx, caller)
+            _require_operator(caller)
             store.lock_first_start(tx)
             org = _get(tx, name)
             if org.disabled_at is None or dry_run:
@@ -89,17 +89,10 @@ class Orgs:
             store.add_token(tx, org=org, kind=TokenKind.USER, user=user, label="first admin", sha256=token_sha256(token))
 
 
-def _require_operator(tx: Transaction, caller: Caller) -> None:
+def _require_operator(caller: Caller) -> None:
     caller.require(Right.ADMINISTER)
-    if not store.operates(tx, caller.org_id):
+    if not caller.operates:
         raise Forbidden("Orgs are made, listed and disabled by the installation's operators, who are the admins of its first org.")
-
-
-def require_metrics(tx: Transaction, caller: Caller) -> None:
-    """Raises Forbidden: the numbers are of all orgs, so they are for the org that operates the installation."""
-    caller.require(Right.METRICS)
-    if not store.operates(tx, caller.org_id):
-        raise Forbidden("Metrics are of the whole installation; only tokens of its first org may read them.")
 
 
 def _get(tx: Transaction, name: str) -> OrgRow:

@@ -27,11 +27,13 @@ class CallerRow:
     roles: list[str]
     user_id: UUID | None
     token_id: UUID | None
+    operates: bool
 
     def caller(self) -> Caller:
         pools = frozenset(self.pools) if self.pools is not None else None
         return Caller(
-            self.org_id, self.org, TokenKind(self.kind), self.name, frozenset(self.roles), frozenset(self.scopes), pools, self.user_id, self.token_id
+            self.org_id, self.org, TokenKind(self.kind), self.name, frozenset(self.roles), frozenset(self.scopes), pools, self.user_id, self.token_id,
+            self.operates,
         )
 
 
@@ -115,10 +117,6 @@ def add_org(tx: Transaction, name: str) -> UUID:
     id = new_id()
     tx.run(sql["add_org"], id=id, name=name)
     return id
-
-
-def operates(tx: Transaction, org: UUID) -> bool:
-    return tx.value(sql["operates"], org=org)
 
 
 def orgs(tx: Transaction, *, after: UUID | None, limit: int) -> list[OrgRow]:

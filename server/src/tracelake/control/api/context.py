@@ -127,6 +127,7 @@ def as_worker(caller: Caller) -> Caller:
 def as_query_process(caller: Caller) -> Caller:
     if caller.kind is not TokenKind.SERVICE or Right.PIN not in caller.scopes:
         raise Forbidden("Only a query process's token, a service's with the scope `pin`, may call this.")
+    caller.require(Right.PIN)
     return caller
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from fastapi import APIRouter, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from tracelake.control.access.orgs import require_metrics
+from tracelake.control.access.callers import Right
 from tracelake.control.api.context import Serving, User
 from tracelake.control.api.guarded_routes import UserRoute
 from tracelake.control.api.loop_metrics import add_loop_metrics
@@ -45,6 +45,7 @@ def me(user: User) -> WhoAmI:
 @metrics_router.get("/metrics")
 def metrics(services: Serving, user: User) -> Response:
     """The numbers of the whole installation, for a scraper with a service token of the scope `metrics`."""
+    user.require(Right.METRICS)
     registry = CollectorRegistry()
     depth = Gauge("tracelake_tasks", "Unfinished tasks by state.", ["state"], registry=registry)
     backlog = Gauge("tracelake_outbox_backlog", "Side effects that are not performed yet.", registry=registry)
@@ -57,7 +58,6 @@ def metrics(services: Serving, user: User) -> Response:
     _count_told(services.record_loops, registry)
     add_loop_metrics(registry, services.readiness.loops.statuses())
     with services.database.transaction("metrics") as tx:
-        require_metrics(tx, user)
         for state, number in tasks.queue_depth(tx).items():
             depth.labels(state).set(number)
         backlog.set(outbox.backlog(tx))

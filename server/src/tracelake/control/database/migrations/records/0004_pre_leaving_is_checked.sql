@@ -34,6 +34,9 @@ CREATE PROCEDURE check_record_partition_leaves(part text) LANGUAGE plpgsql SET s
 DECLARE
     leaves_at constant timestamptz := record_partition_leaves_at(part);
 BEGIN
+    IF leaves_at IS NULL AND to_regclass('public.' || part) IS NULL THEN
+        RETURN;  -- it has left a moment ago, which whoever asks finds out
+    END IF;
     IF leaves_at IS NULL THEN
         RAISE EXCEPTION 'this is not a partition that may leave' USING ERRCODE = 'invalid_parameter_value';
     END IF;
@@ -50,10 +53,10 @@ BEGIN
     IF part !~ '^metadata_record_(archive|drop)_[1-9][0-9]{0,4}_[0-9]{8}$' THEN
         RAISE EXCEPTION 'this is not a partition that may leave' USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    CALL check_record_partition_leaves(part);
     IF to_regclass('public.' || part) IS NULL THEN
         RETURN false;
     END IF;
-    CALL check_record_partition_leaves(part);
     IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass('public.' || part) AND tgname = 'sealed') THEN
         EXECUTE format('CREATE TRIGGER sealed BEFORE INSERT ON public.%I FOR EACH ROW EXECUTE FUNCTION refuse_record()', part);
         EXECUTE format('ALTER TABLE public.%I ENABLE ALWAYS TRIGGER sealed', part);
@@ -76,10 +79,10 @@ BEGIN
     IF class IS NULL THEN
         RAISE EXCEPTION 'this is not a partition that may leave' USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    CALL check_record_partition_leaves(part);
     IF to_regclass('public.' || part) IS NULL THEN
         RETURN NULL;
     END IF;
-    CALL check_record_partition_leaves(part);
     -- In the order in which readers take them. Whoever drops one has the first: what is there behind it stays.
     EXECUTE format('LOCK TABLE ONLY public.%I IN ACCESS EXCLUSIVE MODE', 'metadata_record_' || class);
     IF to_regclass('public.' || part) IS NULL THEN
