@@ -75,7 +75,8 @@ def create_user(name: str, *, roles: list[str], issuer: str | None, subject: str
     if not (dry_run or as_json):
         say("A token for them:")
         say(f"  {again('admin', 'token', 'create', user.name, '--user', user.name)}")
-        _say_what_is_read(user)
+        if user.roles:
+            _say_what_is_read(user, user.roles[0])
 
 
 def list_users(*, limit: int, token: str | None, as_json: bool) -> None:
@@ -127,6 +128,8 @@ def add_member(role: str, user: str, *, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         after = client.admin.add_member(role, user, dry_run=dry_run)
     _print_member(after, dry_run=dry_run, as_json=as_json)
+    if not (dry_run or as_json):
+        _say_what_is_read(after, role)
 
 
 def remove_member(role: str, user: str, *, dry_run: bool, as_json: bool) -> None:
@@ -138,16 +141,13 @@ def remove_member(role: str, user: str, *, dry_run: bool, as_json: bool) -> None
 def _print_member(user: User, *, dry_run: bool, as_json: bool) -> None:
     held = _named(user.roles) if user.roles else "no role"
     _print(user, f"User {user.name} {'would have' if dry_run else 'has'} {held}.", dry_run=dry_run, as_json=as_json)
-    if not (dry_run or as_json):
-        _say_what_is_read(user)
 
 
-def _say_what_is_read(user: User) -> None:
+def _say_what_is_read(user: User, role: str) -> None:
     """A role by itself reads nothing, which nobody expects of one that is called `reader`."""
-    if not user.roles or _SEEING & set(user.roles):
-        return
-    say(f"A role reads the datasets whose read roles name it, and no others. Let {user.roles[0]} read one:")
-    say(f"  {again('admin', 'read-roles', 'set', 'DATASET', user.roles[0])}")
+    if not _SEEING & set(user.roles):
+        say(f"A role reads the datasets whose read roles name it, and no others. Let {role} read one:")
+        say(f"  {again('admin', 'read-roles', 'set', 'DATASET', role)}")
 
 
 # Tokens
