@@ -130,6 +130,24 @@ CREATE FUNCTION public.begin_epoch() RETURNS bigint
     INSERT INTO log_epoch (number, cluster) SELECT max(number) + 1, this_cluster() FROM log_epoch RETURNING number
 $$;
 
+CREATE PROCEDURE public.check_record_partition_leaves(IN part text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+DECLARE
+    leaves_at constant timestamptz := record_partition_leaves_at(part);
+BEGIN
+    IF leaves_at IS NULL AND to_regclass('public.' || part) IS NULL THEN
+        RETURN;  -- it has left a moment ago, which whoever asks finds out
+    END IF;
+    IF leaves_at IS NULL THEN
+        RAISE EXCEPTION 'this is not a partition that may leave' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF leaves_at > now() THEN
+        RAISE EXCEPTION 'partition % stays until %', part, leaves_at USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+END $$;
+
 CREATE FUNCTION public.drop_record_partition(part text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public', 'pg_temp'
@@ -142,10 +160,10 @@ BEGIN
     IF class IS NULL THEN
         RAISE EXCEPTION 'this is not a partition that may leave' USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    CALL check_record_partition_leaves(part);
     IF to_regclass('public.' || part) IS NULL THEN
         RETURN NULL;
     END IF;
-    CALL check_record_partition_leaves(part);
     -- In the order in which readers take them. Whoever drops one has the first: what is there behind it stays.
     EXECUTE format('LOCK TABLE ONLY public.%I IN ACCESS EXCLUSIVE MODE', 'metadata_record_' || class);
     IF to_regclass('public.' || part) IS NULL THEN
@@ -341,10 +359,10 @@ BEGIN
     IF part !~ '^metadata_record_(archive|drop)_[1-9][0-9]{0,4}_[0-9]{8}$' THEN
         RAISE EXCEPTION 'this is not a partition that may leave' USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    CALL check_record_partition_leaves(part);
     IF to_regclass('public.' || part) IS NULL THEN
         RETURN false;
     END IF;
-    CALL check_record_partition_leaves(part);
     IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass('public.' || part) AND tgname = 'sealed') THEN
         EXECUTE format('CREATE TRIGGER sealed BEFORE INSERT ON public.%I FOR EACH ROW EXECUTE FUNCTION refuse_record()', part);
         EXECUTE format('ALTER TABLE public.%I ENABLE ALWAYS TRIGGER sealed', part);
@@ -2295,6 +2313,8 @@ REVOKE ALL ON PROCEDURE public.attach_record_partition(IN parent text, IN part t
 
 REVOKE ALL ON FUNCTION public.begin_epoch() FROM PUBLIC;
 
+REVOKE ALL ON PROCEDURE public.check_record_partition_leaves(IN part text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION public.drop_record_partition(part text) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.drop_record_partition(part text) TO tracelake_decide;
 
@@ -2304,9 +2324,24 @@ GRANT ALL ON FUNCTION public.ensure_record_partition(class text, moment timestam
 REVOKE ALL ON FUNCTION public.enter_epoch() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.enter_epoch() TO tracelake_execute;
 
+REVOKE ALL ON FUNCTION public.first_record_id(day integer) FROM PUBLIC;
+
 REVOKE ALL ON PROCEDURE public.forget_newest(IN part text, IN class text) FROM PUBLIC;
 
 GRANT SELECT ON TABLE public.log_epoch TO tracelake_execute;
+
+REVOKE ALL ON PROCEDURE public.make_append_only(IN appended regclass) FROM PUBLIC;
+
+REVOKE ALL ON PROCEDURE public.make_decision(IN decided regclass) FROM PUBLIC;
+
+REVOKE ALL ON PROCEDURE public.make_definition(IN defined regclass) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION public.record_partition_leaves_at(part text) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.record_partition_leaves_at(part text) TO tracelake_execute;
+
+REVOKE ALL ON FUNCTION public.refuse_change() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION public.refuse_record() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION public.seal_record_partition(part text) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.seal_record_partition(part text) TO tracelake_decide;
@@ -2655,6 +2690,8 @@ GRANT UPDATE(scopes) ON TABLE public.task_attempt TO tracelake_execute;
 GRANT UPDATE(rebases) ON TABLE public.task_attempt TO tracelake_execute;
 
 GRANT UPDATE(swept_at) ON TABLE public.task_attempt TO tracelake_execute;
+
+GRANT UPDATE(summary) ON TABLE public.task_attempt TO tracelake_execute;
 
 GRANT SELECT,INSERT ON TABLE public.task_input TO tracelake_execute;
 

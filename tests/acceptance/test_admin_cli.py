@@ -63,7 +63,7 @@ def test_an_org_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None
     assert [(org["name"], org["operates"]) for org in shell.json("admin", "org", "list")["items"]] == [("main", True), ("other", False), ("third", False)]
     ada = as_somebody(desk, shell, made["token"])
     shell("deploy", "-", stdin=DEFINITION)
-    assert "There is no such dataset" in ada("dataset", "list")
+    assert "Org other has no datasets yet" in ada("dataset", "list")
     assert "error [not_found]" in ada("dataset", "show", "sample_raw", code=1)
     assert "error [forbidden]" in ada("admin", "org", "list", code=1)
     assert "would be disabled" in shell("admin", "org", "disable", "other", "--dry-run")

@@ -28,7 +28,7 @@ EXECUTIONS = {
     "metadata_record", "metadata_latest", "record_identity", "bus_message", "bus_offset", "relay_offset", "emission_refusal",
 }  # fmt: skip
 # Rows that a migration or a function of the database itself makes, and nobody else.
-GIVEN = {"schema_migration", "compaction", "dropped_span", "emission", "cold_file"}
+GIVEN = {"schema_migration", "compaction", "dropped_span", "emission", "cold_file", "bus_name", "log_epoch"}
 
 # Columns that may change, and tables whose rows may go, under every role; everything else stays as it was written.
 EXECUTING = {
@@ -36,11 +36,12 @@ EXECUTING = {
     "emission": {"xid", "seq", "holder", "held_until"}, "job_key": {"paused_at", "pause_reason"},
     "line": {"next_ordinal", "reserved_task_id", "stopped_at", "stopped_reason"},
     "metadata_latest": {"produced_at", "record_id", "retention_class", "target", "dataset_ids"},
-    "outbox": {"due_at", "tries", "last_error", "sent_at", "given_up_at"}, "pin": {"lease_expires_at", "released_at"}, "relay_offset": {"behind"},
+    "outbox": {"due_at", "tries", "last_error", "sent_at", "given_up_at"}, "pin": {"lease_expires_at", "released_at"}, "relay_offset": {"behind", "holder", "held_until"},
     "saved_query": {"sql", "description", "saved_at"},
     "task": {"pool_id", "state", "waits", "seq", "ordinal", "attempt", "failures", "due_at", "lease_expires_at", "cancel_asked_at", "finished_at", "superseded"},
     "task_attempt": {
         "last_heartbeat_at", "timed_out_at", "ended_at", "outcome", "error_class", "error_message", "body_sha256", "result", "base", "scopes", "rebases", "swept_at",
+        "summary",
     },
 }  # fmt: skip
 CHANGING = {
@@ -56,12 +57,14 @@ CHANGING = {
 }  # fmt: skip
 REMOVING = {
     EXECUTE: {"bus_message", "pin", "saved_query"}, DECIDE: {"scope_state"},
-    DEFINE: {"dag_grant", "dataset_name", "dataset_read_role", "dataset_snapshot", "role_member"},
+    DEFINE: {"bus_offset", "dag_grant", "dataset_name", "dataset_read_role", "dataset_snapshot", "role_member"},
 }  # fmt: skip
 INSERTING = {EXECUTE: EXECUTIONS, DECIDE: EXECUTIONS | DECISIONS, DEFINE: EXECUTIONS | DEFINITIONS}
 # Functions of the database that act with its owner's rights, and who may call them.
 CALLING = {
     "ensure_record_partition('full', now())": {EXECUTE, DECIDE, DEFINE},
+    "enter_epoch()": {EXECUTE, DECIDE, DEFINE},
+    "begin_epoch()": set(),
     "seal_record_partition('metadata_record_drop_7_20200101')": {DECIDE},
     "drop_record_partition('metadata_record_drop_7_20200101')": {DECIDE},
 }
