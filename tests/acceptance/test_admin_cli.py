@@ -72,7 +72,7 @@ def test_an_org_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None
     assert "error [unauthenticated]" in ada("dataset", "list", code=1)
     assert "disabled" in shell("admin", "org", "list")
     assert shell("admin", "org", "enable", "other") == "Org other is active.\n"
-    assert "There is no such dataset" in ada("dataset", "list")
+    assert "Org other has no datasets yet" in ada("dataset", "list")
     assert "error [access_conflict]" in shell("admin", "org", "disable", "main", code=1)
     assert shell.json("admin", "audit")["items"][0]["action"] == "enable_org"
 
