@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx2
 import psycopg
 import pytest
-from support.controls import Desk, running_control, served, settings_for, succeeded
+from support.controls import Desk, running_control, scraped, served, settings_for, succeeded
 from support.databases import StateDatabase
 from support.processes import wait_until
 
@@ -66,7 +66,7 @@ def test_a_failing_loop_makes_the_process_not_ready_and_is_in_its_metrics(quick:
     quick.control.loops.start(loop)
     with served(quick.control) as url:
         wait_until(lambda: readiness(url) == (503, ["loop sample"]), "it is not ready")
-        text = httpx2.get(url + "/metrics", timeout=60).text
+        text = scraped(url, quick.control.settings.home)
         assert 'tracelake_loop_failing{loop="sample"} 1.0' in text and 'tracelake_loop_failing{loop="housekeeping"} 0.0' in text
         assert 'tracelake_loop_failures_total{loop="sample"}' in text and loop.status.failures >= FAILING_AFTER
         assert 'tracelake_loop_last_success_seconds{loop="sample"}' in text
