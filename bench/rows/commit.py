@@ -47,7 +47,7 @@ jobs:
     source: {{kind: manual}}
     runtime: spark
     operator: ingest_files
-    config: {{path: /nowhere, format: parquet}}
+    config: {{path: nowhere, format: parquet}}
     outputs: [{{layer: bronze, description: What rows are joined with}}]
     update_strategy: append
     unique_key: [id]
@@ -77,7 +77,7 @@ def contenders(stage: Stage, n: int) -> Generator[list[Contender]]:
     database = stage.database("tracelake")
     folder = stage.folder / f"{database}-stamps"
     folder.mkdir()
-    told = {stamps.FOLDER: str(folder), stamps.MOMENTS: ",".join(_STEPS.values()), "TRACELAKE__TASKS__LEASE_SECONDS": "600"}
+    told = {stamps.FOLDER: str(folder), stamps.MOMENTS: ",".join(_STEPS.values()), "TRACELAKE__TASKS__LEASE_SECONDS": "600", "TRACELAKE__LOCATIONS": '{"nowhere": "/nowhere"}'}
     with running_system(stage.postgres, stage.folder, database, commands=Commands(STAMPED_CONTROL, None), extra=told) as system:
         ours = _Ours(system, folder, PlayedWorker(system))
         ours.run(min(n, 20))

@@ -45,7 +45,7 @@ jobs:
     source: {kind: manual}
     runtime: spark
     operator: ingest_files
-    config: {path: /nowhere, format: parquet}
+    config: {path: nowhere, format: parquet}
     outputs: [{layer: bronze, description: Rows as they came}]
     update_strategy: append
     unique_key: [id]
@@ -59,7 +59,7 @@ def contenders(stage: Stage, n: int) -> Generator[list[Contender]]:
     database = stage.database("tracelake")
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    with running_system(stage.postgres, stage.folder, database, commands=Commands(worker=None), extra={"TRACELAKE__QUERY__URL": url}) as system:
+    with running_system(stage.postgres, stage.folder, database, commands=Commands(worker=None), extra={"TRACELAKE__QUERY__URL": url, "TRACELAKE__LOCATIONS": '{"nowhere": "/nowhere"}'}) as system:
         files = _commit(system)
         with _query_process(system, port, url):
             system.client.query("SELECT 1")  # starts the engine

@@ -32,7 +32,7 @@ jobs:
     source: {{kind: manual}}
     runtime: spark
     operator: ingest_files
-    config: {{path: "${{landing}}", format: csv, schema: "id BIGINT, customer STRING, amount DECIMAL(10,2), day DATE"}}
+    config: {{path: landing, format: csv, schema: "id BIGINT, customer STRING, amount DECIMAL(10,2), day DATE"}}
     outputs: [{{layer: bronze, description: Orders as they came}}]
     update_strategy: append
     unique_key: [id]
@@ -73,7 +73,7 @@ def contenders(stage: Stage, n: int) -> Generator[list[Contender]]:
     told = {
         stamps.FOLDER: str(stamped),
         stamps.MOMENTS: ",".join(sorted({moment for _, _, moment in _WALK})),
-        "TRACELAKE__VARS": f'{{"landing": "{landing}"}}',
+        "TRACELAKE__LOCATIONS": f'{{"landing": "{landing}"}}',
         "TRACELAKE__WORKER__RUNTIMES": '["spark"]',
     }
     commands = Commands(STAMPED_CONTROL, STAMPED_SPARK_WORKER)

@@ -121,7 +121,7 @@ def test_operators_are_found_by_runtime_and_name() -> None:
     assert sorted(OPERATORS) == [*(("dispatcher", name) for name in ("emit", "noop", "range_aggregator", "range_splitter")), ("spark", "ingest_files"), ("spark", "sql")]
     for (runtime, name), operator in OPERATORS.items():
         assert (operator.runtime, operator.name) == (runtime, name)
-        assert operator.writes_files == operator.takes_variables == (operator.runtime is Runtime.SPARK)
+        assert operator.writes_files == (operator.runtime is Runtime.SPARK)
         assert (operator.request is not None) == (Activation.SOURCE in operator.activations)
 
 

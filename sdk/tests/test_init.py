@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tracelake_sdk.cli import invocation
-from tracelake_sdk.cli.project.making import init, project_files
+from tracelake_sdk.cli.project.making import init, location_name, project_files
+from tracelake_sdk.dags import NAME
 from tracelake_sdk.errors import ProjectRefused
 
 FILES = ["README.md", "dag.yaml", "landing/sales/2026-01-01.csv", "landing/sales/2026-01-02.csv", "tracelake.yaml"]
@@ -16,13 +17,19 @@ def made(folder: Path) -> list[str]:
     return sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
 
 
-def test_a_project_has_settings_that_name_its_own_landing_folder(tmp_path: Path) -> None:
-    folder = tmp_path / 'a "new" lake'
+def test_a_project_has_a_location_named_after_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / 'a "new" Lake'
     init(str(folder), dry_run=False, as_json=False)
     assert made(folder) == FILES
-    last = (folder / "tracelake.yaml").read_text().splitlines()[-1]
-    assert json.loads(last.removeprefix("  landing: ")) == str(folder / "landing")
-    assert "${landing}/sales" in (folder / "dag.yaml").read_text()
+    assert (folder / "tracelake.yaml").read_text().endswith("\nlocations:\n  a_new_lake: {url: ./landing, roles: [writer]}\n")
+    assert "path: a_new_lake/sales " in (folder / "dag.yaml").read_text()
+    assert not any("LOCATION" in (folder / file).read_text() for file in FILES)
+
+
+@pytest.mark.parametrize(("folder", "name"), [("my-lake", "my_lake"), ("2024", "lake_2024"), ("...", "lake"), ("Übung 1", "bung_1"), ("x" * 200, "x" * 128)])
+def test_any_folder_has_a_name_for_its_location(folder: str, name: str) -> None:
+    assert location_name(Path("/somewhere") / folder) == name
+    assert NAME.fullmatch(name)
 
 
 def test_a_dry_run_names_the_files_and_makes_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tracelake_spark.operators.source_files import find_files
 from tracelake_spark.storage import HadoopStorage, LocalStorage, Storage, parquet_rows, storage_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -55,8 +54,3 @@ def test_rows_are_counted_by_the_footer(spark: SparkSession, tmp_path: Path) -> 
     assert [parquet_rows(spark, f"file://{path}") for path in (tmp_path / "seven").glob("part-*.parquet")] == [7]
 
 
-def test_files_come_in_the_order_of_their_names(spark: SparkSession, tmp_path: Path) -> None:
-    for name in ("b", "a", "c"):
-        (tmp_path / name).write_text(name)
-    assert [file.name for file in find_files(spark, str(tmp_path))] == ["a", "b", "c"]
-    assert find_files(spark, f"{tmp_path}/")[0].uri == f"file://{tmp_path}/a"

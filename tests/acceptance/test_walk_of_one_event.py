@@ -22,7 +22,7 @@ jobs:
     source: {kind: manual}
     runtime: spark
     operator: ingest_files
-    config: {path: "${landing}/orders", format: csv, columns: "order_id BIGINT, customer STRING, amount DECIMAL(10,2)"}
+    config: {path: landing/orders, format: csv, columns: "order_id BIGINT, customer STRING, amount DECIMAL(10,2)"}
     outputs: [{layer: bronze, description: Orders as they arrived}]
     update_strategy: append
     unique_key: [order_id]
@@ -56,7 +56,7 @@ def shop(database: StateDatabase, tmp_path: Path) -> Iterator[Processes]:
     landing = tmp_path / "landing" / "orders"
     landing.mkdir(parents=True)
     settings = {
-        "TRACELAKE__VARS": f'{{"landing": "{tmp_path}/landing"}}',
+        "TRACELAKE__LOCATIONS": f'{{"landing": "{tmp_path}/landing"}}',
         "TRACELAKE__TASKS__LEASE_SECONDS": "30",
         "TRACELAKE__WORKER__RUNTIMES": '["dispatcher", "spark"]',
     }

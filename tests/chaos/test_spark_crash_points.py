@@ -25,7 +25,7 @@ jobs:
     source: {kind: manual}
     runtime: spark
     operator: ingest_files
-    config: {path: "${here}/landing", format: csv, schema: "id BIGINT, value STRING"}
+    config: {path: landing, format: csv, schema: "id BIGINT, value STRING"}
     outputs: [{layer: bronze, description: Rows as they came}]
     update_strategy: append
     unique_key: [id]
@@ -43,7 +43,7 @@ jobs:
 
 @pytest.fixture
 def processes(database: StateDatabase, tmp_path: Path) -> Iterator[Processes]:
-    settings = {"TRACELAKE__VARS": f'{{"here": "{tmp_path}"}}', "TRACELAKE__WORKER__RUNTIMES": '["spark"]', "TRACELAKE__WORKER__SLOTS": "1"}
+    settings = {"TRACELAKE__LOCATIONS": f'{{"landing": "{tmp_path}/landing"}}', "TRACELAKE__WORKER__RUNTIMES": '["spark"]', "TRACELAKE__WORKER__SLOTS": "1"}
     with running_processes(database, tmp_path, settings) as running:
         yield running
 

@@ -41,7 +41,7 @@ _SOURCE = """  - name: {job}
     source: {{{{kind: manual}}}}
     runtime: spark
     operator: ingest_files
-    config: {{{{path: /nowhere, format: csv}}}}
+    config: {{{{path: nowhere, format: csv}}}}
     outputs: [{{{{layer: bronze, description: Rows}}}}]
     update_strategy: append
     unique_key: [id]

@@ -18,7 +18,7 @@ _RATES = """  - name: rates
     source: {{kind: manual}}
     runtime: spark
     operator: ingest_files
-    config: {{path: /nowhere, format: csv}}
+    config: {{path: nowhere, format: csv}}
     outputs: [{{layer: bronze, description: A lookup table}}]
     update_strategy: replace
 """

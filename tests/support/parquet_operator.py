@@ -46,6 +46,7 @@ from pyarrow import fs
 
 from tracelake_sdk.cursors import CursorType
 from tracelake_sdk.dags import PartitionSpec
+from tracelake_sdk.locations import LocationPath, local_folder
 from tracelake_sdk.operating import BatchReady, OperatorOutcome, Order, OrderInput, OrderOutput, OutputStaged
 from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, folder_of
 from tracelake_sdk.tasks import OperatorError
@@ -57,7 +58,7 @@ Spec = dict[str, Any]
 
 
 def spec_of(order: Order) -> Spec:
-    text = Path(order.config["path"]).read_text() if order.operator == "ingest_files" else order.config["query"]
+    text = source_of(order).read_text() if order.operator == "ingest_files" else order.config["query"]
     spec: Spec = json.loads(text) | order.trigger_payload
     if "by_run" in spec:
         runs = (order.state or {}).get("runs", 0)
@@ -85,6 +86,12 @@ class Moments:
         except FileExistsError:
             return False
         return True
+
+
+def source_of(order: Order) -> Path:
+    """The file that the config names, below its location."""
+    asked = LocationPath.parse(order.config["path"])
+    return Path(str(local_folder(order.locations[asked.location]))) / asked.below
 
 
 def wait_for(path: str | None) -> None:

@@ -31,7 +31,7 @@ jobs:
     source: {kind: manual}
     runtime: spark
     operator: ingest_files
-    config: {path: "${here}/load.json", format: csv}
+    config: {path: here/load.json, format: csv}
     outputs: [{layer: bronze, description: Rows as they came}]
     update_strategy: append
     unique_key: [id]
@@ -64,9 +64,11 @@ class SmallLine:
 
     def settings(self, **more: str) -> dict[str, str]:
         """For control and worker; leases are long, so that only a test ends one."""
-        (self.folder / "load.json").write_text(json.dumps({"by_run": {str(number): run for number, run in enumerate(self.runs)}}))
+        place = _place(self.folder)
+        place.mkdir(exist_ok=True)
+        (place / "load.json").write_text(json.dumps({"by_run": {str(number): run for number, run in enumerate(self.runs)}}))
         return {
-            "TRACELAKE__VARS": json.dumps({"here": str(self.folder)}),
+            "TRACELAKE__LOCATIONS": json.dumps({"here": str(place)}),
             "TRACELAKE__TASKS__LEASE_SECONDS": "60",
             "TRACELAKE__WORKER__COMMANDS": json.dumps({"ingest_files": COMMAND, "sql": COMMAND}),
             "TRACELAKE__WORKER__RUNTIMES": '["spark"]',
@@ -81,6 +83,11 @@ class SmallLine:
         return [client.run(DAG, "load", idempotency_key=f"run {number}") for number in numbers]
 
 
+def _place(folder: Path) -> Path:
+    """The location `here`: beside the home, never around it."""
+    return folder / "here"
+
+
 @contextmanager
 def control_here(processes: Processes, folder: Path, *, storage: dict[str, Any] | None = None, **tasks: float) -> Iterator[Lake]:
     """A control that lives in the test itself, where it starts at once, under the address that workers and clients know."""
@@ -88,7 +95,7 @@ def control_here(processes: Processes, folder: Path, *, storage: dict[str, Any] 
         processes.database,
         processes.home,
         api={"port": int(processes.api_url.rpartition(":")[2])},
-        vars={"here": str(folder)},
+        locations={"here": str(_place(folder))},
         storage=storage or {},
         tasks={"lease_seconds": 60, "housekeeping_seconds": 0.05, "backoff_seconds": 0.05} | tasks,
     )

@@ -1,4 +1,4 @@
-"""Administration as Python: orgs, users, roles, tokens, grants and read roles of an org, reached as `client.admin`.
+"""Administration as Python: orgs, users, roles, tokens, grants, read roles and locations of an org, reached as `client.admin`.
 
 Making what is there already, with the same facts, changes nothing; every change takes `dry_run`.
 """
@@ -12,6 +12,7 @@ from urllib.parse import quote
 from uuid import UUID
 
 from tracelake_sdk.access import AuditEntry, DagRight, Grant, NewOrg, NewToken, Org, ReadRoles, Role, Token, TokenKind, User
+from tracelake_sdk.locations import Location
 from tracelake_sdk.pages import Page
 
 Answer = TypeVar("Answer")
@@ -127,6 +128,27 @@ class Administration:
     def set_read_roles(self, dataset: UUID | str, roles: Collection[str], *, dry_run: bool = False) -> ReadRoles:
         """Exactly these roles from now on; none: only those who deploy or trigger its DAG, and the admins."""
         return self._post(ReadRoles, f"/v1/admin/read-roles/{_part(dataset)}", {"roles": list(roles), "dry_run": dry_run})
+
+    # Locations: where they are is for the installation's operators, who may use them for each org's admins
+    def locations(self) -> list[Location]:
+        return self._get(list[Location], "/v1/admin/locations")
+
+    def add_location(self, name: str, url: str, *, roles: Collection[str] = (), org: str | None = None, dry_run: bool = False) -> Location:
+        """One that is there with the same root and these roles stays as it is; one with another root raises LocationConflict."""
+        return self._post(Location, "/v1/admin/locations", {"name": name, "url": url, "roles": list(roles), "org": org, "dry_run": dry_run})
+
+    def set_location(self, name: str, url: str, *, org: str | None = None, dry_run: bool = False) -> Location:
+        return self._post(Location, f"/v1/admin/locations/{_part(name)}/set", {"url": url, "org": org, "dry_run": dry_run})
+
+    def remove_location(self, name: str, *, dry_run: bool = False) -> Location:
+        """The location as it was."""
+        return self._post(Location, f"/v1/admin/locations/{_part(name)}/remove", {"dry_run": dry_run})
+
+    def grant_location(self, name: str, role: str, *, dry_run: bool = False) -> Location:
+        return self._post(Location, f"/v1/admin/locations/{_part(name)}/grant", {"role": role, "dry_run": dry_run})
+
+    def revoke_location(self, name: str, role: str, *, dry_run: bool = False) -> Location:
+        return self._post(Location, f"/v1/admin/locations/{_part(name)}/revoke", {"role": role, "dry_run": dry_run})
 
     def audit(self, *, limit: int = 50, token: str | None = None) -> Page[AuditEntry]:
         """Who did what, the newest first."""

@@ -97,16 +97,8 @@ class DagNameInvalid(DagInvalid, code="dag_name_invalid", status=422):
     """A name is a small letter, then up to 127 small letters, digits and underscores; rename it."""
 
 
-class DagVarUnknown(DagInvalid, code="dag_var_unknown", status=422):
-    """The variable is not declared; declare it under `vars` in the tracelake.yaml of the folder where the system is started, and start it there again."""
-
-
-class DagVarMalformed(DagInvalid, code="dag_var_malformed", status=422):
-    """A `${` is not followed by a variable's name and `}`; write `${name}`."""
-
-
-class DagVarNotAllowed(DagInvalid, code="dag_var_not_allowed", status=422):
-    """A variable is not filled in at this place; write the value itself."""
+class DagVarRefused(DagInvalid, code="dag_var_refused", status=422):
+    """`${…}` is not filled in; write the value itself, and for files a location, such as `path: landing/orders`."""
 
 
 class DagWhereInvalid(DagInvalid, code="dag_where_invalid", status=422):
@@ -270,6 +262,18 @@ class OperatorOutputsWrong(DagInvalid, code="operator_outputs_wrong", status=422
 
 class OperatorConfigInvalid(DagInvalid, code="operator_config_invalid", status=422):
     """A value of the operator's config cannot be used; the detail says what it takes."""
+
+
+class LocationPathInvalid(DagInvalid, code="location_path_invalid", status=422):
+    """Files are read below a location; write its name and a path below it, such as `landing/orders`, without `..`."""
+
+
+class LocationUnknown(DagInvalid, code="location_unknown", status=422):
+    """The org has no location of this name; correct the name, or ask an admin to add it with `tracelake admin location add`."""
+
+
+class LocationNotAllowed(DagInvalid, code="location_not_allowed", status=422):
+    """Whoever activates a DAG must be allowed to use its locations; ask an admin to grant the location to one of your roles."""
 
 
 class OperatorScopeMismatch(DagInvalid, code="operator_scope_mismatch", status=422):

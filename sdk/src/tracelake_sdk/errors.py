@@ -88,6 +88,14 @@ class AccessConflict(TracelakeError, code="access_conflict", status=409):
     """A user of this name, or of this issuer and subject, is there already with other facts; choose another name."""
 
 
+class LocationConflict(TracelakeError, code="location_conflict", status=409):
+    """A location of this name already exists with another root or other roles; change that one, or choose another name."""
+
+
+class LocationRefused(TracelakeError, code="location_refused", status=422):
+    """The root of a location is an absolute folder or an S3 prefix, and neither in nor around the home or the lake; choose another."""
+
+
 class LastAdmin(TracelakeError, code="last_admin", status=409):
     """The org would be left without an admin; give somebody else the role first."""
 

@@ -50,7 +50,8 @@ class Order(_File):
     attempt: int
     job: str
     operator: str
-    config: dict[str, Any]         # variables filled
+    config: dict[str, Any]         # as the DAG file has it
+    locations: dict[str, str]      # by name, those that the config names: `file:///folder` or `s3://bucket/prefix`
     update_strategy: str | None
     unique_key: list[str]
     trigger_kind: TriggerKind

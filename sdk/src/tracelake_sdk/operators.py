@@ -120,7 +120,7 @@ class OperatorSpec:
     outputs: Count
     writes_files: bool = False              # its outputs are tables; without: events and ranges only
     reads_files: bool = False               # at least one of its inputs is a table
-    takes_variables: bool = False           # `${…}` may stand in its config
+    location_keys: tuple[str, ...] = ()     # of its config, those that name a place below a location
     keys_to_append: tuple[str, ...] = ()    # of its config, those that only a job that appends may give
     columns_key: str | None = None          # of its config, the one that lists columns and their types
     every_input_triggers: bool = False
@@ -161,7 +161,7 @@ OPERATORS: Mapping[tuple[str, str], OperatorSpec] = _by_name(
     # Takes the files that are new since its last run.
     OperatorSpec(
         Runtime.SPARK, "ingest_files", IngestFilesConfig, IngestFilesRequest,
-        activations=frozenset({Activation.SOURCE}), inputs=Count(0, 0), outputs=Count(1, 1), writes_files=True, takes_variables=True,
+        activations=frozenset({Activation.SOURCE}), inputs=Count(0, 0), outputs=Count(1, 1), writes_files=True, location_keys=("path",),
         keys_to_append=("cursor_column", "batch_files"),  # a replace takes every file each time
         columns_key="schema",
         keeps_state=True, ordered=True,  # each run goes on where the one before it stopped
@@ -169,6 +169,6 @@ OPERATORS: Mapping[tuple[str, str], OperatorSpec] = _by_name(
     # Writes the rows of one SELECT over its inputs.
     OperatorSpec(
         Runtime.SPARK, "sql", SqlConfig, None,
-        activations=frozenset({Activation.REACTIVE}), inputs=Count(1, None), outputs=Count(1, 1), writes_files=True, reads_files=True, takes_variables=True,
+        activations=frozenset({Activation.REACTIVE}), inputs=Count(1, None), outputs=Count(1, 1), writes_files=True, reads_files=True,
     ),
 )

@@ -17,7 +17,7 @@ from tracelake_sdk.measurements import OutputMeasured, TableFile
 from tracelake_sdk.rules import RuleToMeasure
 from tracelake_sdk.scopes import Scope
 
-PAYLOAD_VERSION = 1
+PAYLOAD_VERSION = 2
 MAX_BATCH = 500             # items in one claim, completion or heartbeat
 MAX_EVENTS = 10_000         # events in one completion
 
@@ -183,16 +183,17 @@ class LimitsOfTask(_Wire):
 class TaskPayload(_Wire):
     """Everything an operator may know of its task; the same object for fetch and claim.
 
-    A fetch before the claim leaves attempt, base, pins, state and slot null.
+    A fetch before the claim leaves attempt, base, pins, state and slot null, and locations empty.
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     task_id: UUID
     attempt: int | None
     status: TaskState
     org_id: UUID
     dag: DagOfTask
     job: JobOfTask
+    locations: dict[str, str]      # by name, those that the job's config names: `file:///folder` or `s3://bucket/prefix`
     trigger: TriggerOfTask
     inputs: list[InputOfTask]
     outputs: list[OutputOfTask]

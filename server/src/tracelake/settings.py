@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from tracelake_sdk.dags import NAME
 from tracelake_sdk.errors import SettingInvalid
 from tracelake_sdk.home import default_home
 from tracelake_sdk.spark_settings import MEMORY, SparkSettings
@@ -73,6 +74,18 @@ class StorageSettings(_Section):
     timeout_seconds: float = Field(default=30, gt=0, le=600)
     staging_retention_seconds: float = Field(default=86400, ge=0)  # before files of a final attempt that no table names are deleted
     max_unrecorded: int = Field(default=100, ge=1)  # places of a line that may wait to be recorded before its tasks are held
+
+
+class LocationSettings(_Section):
+    """A place that DAGs read files from. In a file a path alone is enough, and a relative one is below the file's folder."""
+
+    url: str                     # `/folder`, `file:///folder` or `s3://bucket/prefix`
+    roles: tuple[str, ...] = ()  # that may use it in a DAG, beside the admins
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_path(cls, value: Any) -> Any:
+        return {"url": value} if isinstance(value, str) else value
 
 
 class WebhookSettings(_Section):
@@ -156,7 +169,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="TRACELAKE__", env_nested_delimiter="__", frozen=True, extra="forbid")
 
     home: Path = Field(default_factory=default_home)
-    vars: dict[str, str] = Field(default_factory=dict)  # what `${name}` in a DAG file's config stands for on this installation
+    locations: dict[str, LocationSettings] = Field(default_factory=dict)  # by name; control defines those that its first org does not have
     database: DatabaseSettings = DatabaseSettings()
     api: ApiSettings = ApiSettings()
     access: AccessSettings = AccessSettings()
@@ -170,6 +183,13 @@ class Settings(BaseSettings):
     bus: BusSettings = BusSettings()
     records: RecordSettings = RecordSettings()
     chaos: ChaosSettings = ChaosSettings()
+
+    @field_validator("locations")
+    @classmethod
+    def _named_plainly(cls, locations: dict[str, LocationSettings]) -> dict[str, LocationSettings]:
+        if not all(NAME.fullmatch(name) for name in locations):
+            raise ValueError("the name of a location is a lowercase letter, then up to 127 lowercase letters, digits and underscores")
+        return locations
 
     @classmethod
     def settings_customise_sources(
@@ -207,8 +227,34 @@ def _values_of(file: Path | None) -> dict[str, Any]:
         raise SettingInvalid(f"{file}: it is no YAML{f', see line {line}' if line else ''}; correct it, or take it away") from None
     if found is not None and not isinstance(found, dict):
         raise SettingInvalid(f"{file}: settings are written as names with their values, like `home: /data/tracelake`")
-    return cast("dict[str, Any]", found or {})
+    values = cast("dict[str, Any]", found or {})
+    for name, what in _REMOVED.items():
+        if name in values:
+            raise SettingInvalid(f"{file}: {what}")
+    return _below_folder(values, file.resolve().parent)
 
+
+def _below_folder(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The values with the relative paths of locations made absolute: they are below the file's folder, wherever a process is started."""
+    given = values.get("locations")
+    if not isinstance(given, dict):
+        return values
+    located = cast("dict[Any, Any]", given)
+    return values | {"locations": {name: _absolute(value, folder) for name, value in located.items()}}
+
+
+def _absolute(value: Any, folder: Path) -> Any:
+    if isinstance(value, dict):
+        known = cast("dict[Any, Any]", value)
+        return known | ({"url": _absolute(known["url"], folder)} if "url" in known else {})
+    relative = isinstance(value, str) and ":" not in value.partition("/")[0]
+    return os.path.normpath(folder / Path(value).expanduser()) if relative else value
+
+
+# Settings that earlier versions had.
+_REMOVED = {
+    "vars": "`vars` does not exist any more; define the folders under `locations`, such as `locations: {landing: ./landing}`, and write `path: landing/orders` in the DAG file",
+}
 
 # The names that people know, beside the systematic ones.
 _SHORT_NAMES = {
@@ -219,6 +265,9 @@ _SHORT_NAMES = {
 
 def read_settings(**overrides: Any) -> Settings:
     """This process's settings; a wrong one is an error that names it and never repeats its value."""
+    for name, what in _REMOVED.items():
+        if (variable := f"TRACELAKE__{name.upper()}") in os.environ:
+            raise SettingInvalid(f"{variable}: {what}")
     given: dict[str, Any] = {}
     for name, path in _SHORT_NAMES.items():
         if value := os.environ.get(name):

@@ -21,7 +21,7 @@ jobs:
     source: {kind: manual}
     runtime: spark
     operator: ingest_files
-    config: {path: /nowhere, format: csv}
+    config: {path: nowhere, format: csv}
     outputs: [{layer: bronze, description: Rows as they came}]
     update_strategy: append
     unique_key: [id]

@@ -80,14 +80,14 @@ def _with_rows(rng: random.Random) -> list[dict[str, Any]]:
     reactive = {"activation": "reactive", "operator": "sql", **spark}
     ingest: dict[str, Any] = {
         "name": "taken", "activation": "source", "source": {"kind": "manual"}, "operator": "ingest_files", **spark, "outputs": [{"layer": "bronze", **_cut(rng, sized=False)}],
-        "config": {"path": "${landing}/orders", "format": "csv", "cursor_column": "order_id"}, "update_strategy": "append", "unique_key": ["order_id", "line"],
+        "config": {"path": "landing/orders", "format": "csv", "cursor_column": "order_id"}, "update_strategy": "append", "unique_key": ["order_id", "line"],
     }
     clean: dict[str, Any] = {
         "name": "cleaned", **reactive, "inputs": [reads("taken"), {"from": {"dataset": "customers"}, "trigger": False}], "execution_strategy": "PerPartition",
         "config": {"query": "SELECT * FROM input_0 JOIN customers USING (customer_id)"}, "outputs": [{"layer": "silver", **_cut(rng, sized=True)}], "update_strategy": "replace",
     }
     total: dict[str, Any] = {
-        "name": "totals", **reactive, "inputs": [reads("cleaned"), reads("ranges_0")], "execution_strategy": "PerUpdate", "config": {"query": "SELECT '${landing}' AS place"},
+        "name": "totals", **reactive, "inputs": [reads("cleaned"), reads("ranges_0")], "execution_strategy": "PerUpdate", "config": {"query": "SELECT 'landing' AS place"},
         "outputs": [{"layer": "gold", **_cut(rng, sized=False)}], "update_strategy": "replace",
     }
     return [ingest, clean, total]

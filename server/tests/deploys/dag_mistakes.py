@@ -99,18 +99,19 @@ def _say_nothing(it: Draft) -> Expected:
 
 
 def _use_a_variable(it: Draft) -> Expected:
-    code, text = it.rng.choice([("dag_var_unknown", "${landnig}/a"), ("dag_var_unknown", "${x}"), ("dag_var_malformed", "${landing"), ("dag_var_malformed", "a${}")])
+    text = it.rng.choice(["${landing}/a", "${x}", "${landing", "a${}"])
     at = it.add_job(config={"deep": [{"path": text}]})
-    return Expected(code, f"{at}.config.deep[0].path")
+    return Expected("dag_var_refused", f"{at}.config.deep[0].path")
 
 
-def _vary_what_cannot_vary(it: Draft) -> Expected:
-    at, job = it.job("emit")
-    if it.rng.random() < 0.5:
-        job["config"]["cursor"] = "${landing}"
-        return Expected("dag_var_not_allowed", f"{at}.config.cursor")
-    job["outputs"][0]["description"] = "from ${landing}"
-    return Expected("dag_var_not_allowed", f"{at}.outputs[0].description")
+def _leave_the_locations(it: Draft) -> Expected:
+    at, job = it.job("ingest_files")
+    code, path = it.rng.choice([
+        ("location_path_invalid", "/etc/passwd"), ("location_path_invalid", "landing/../x"), ("location_path_invalid", "file:/x"), ("location_path_invalid", "s3://landing/x"),
+        ("location_path_invalid", "../x"), ("location_unknown", "landings/x"), ("location_unknown", "x"), ("location_not_allowed", "payroll"),
+    ])
+    job["config"]["path"] = path
+    return Expected(code, f"{at}.config.path")
 
 
 def _filter_wrongly(it: Draft) -> Expected:
@@ -172,7 +173,7 @@ def _ask_for_bulk(it: Draft) -> Expected:
 
 def _with_rows(it: Draft, *, runtimes: tuple[str, ...] = ("spark", "python", "lambda"), **keys: Any) -> str:
     runtime = it.rng.choice(runtimes)
-    return it.add_job(runtime=runtime, operator="anything", outputs=[{"layer": "bronze"}], config={"path": "${landing}"}, **keys)
+    return it.add_job(runtime=runtime, operator="anything", outputs=[{"layer": "bronze"}], config={"path": "landing"}, **keys)
 
 
 def _append_without_a_key(it: Draft) -> Expected:
@@ -241,7 +242,7 @@ def _forget_a_strategy(it: Draft) -> Expected:
 
 def _run_rows_wrongly(it: Draft) -> Expected:
     """An operator of Spark, in a job that is otherwise right."""
-    taken: dict[str, Any] = {"operator": "ingest_files", "config": {"path": "a", "format": "csv"}, "outputs": [{"layer": "bronze"}]}
+    taken: dict[str, Any] = {"operator": "ingest_files", "config": {"path": "landing", "format": "csv"}, "outputs": [{"layer": "bronze"}]}
     sql: dict[str, Any] = {"operator": "sql", "config": {"query": "SELECT 1"}, "outputs": [{"layer": "silver"}], "execution_strategy": "PerUpdate"}
     reactive: dict[str, Any] = {"activation": "reactive", "source": None, "inputs": [reads("taken")]}
     code, place, keys = it.rng.choice([
@@ -254,13 +255,13 @@ def _run_rows_wrongly(it: Draft) -> Expected:
         ("dag_gold_without_silver", "outputs[0].layer", sql | reactive | {"inputs": [reads("joined"), reads("totals")], "outputs": [{"layer": "gold"}]}),
         ("dag_layer_backwards", "inputs[1].from", sql | reactive | {"inputs": [reads("taken"), reads("summed")]}),
         ("operator_unknown", "operator", sql | reactive | {"operator": "sqll"}), ("operator_unknown", "operator", taken | {"operator": "adopt"}),
-        ("dag_key_missing", "config.format", taken | {"config": {"path": "a"}}), ("dag_key_unknown", "config.querry", sql | reactive | {"config": {"querry": "SELECT 1"}}),
-        ("dag_value_unknown", "config.format", taken | {"config": {"path": "a", "format": "xml"}}),
+        ("dag_key_missing", "config.format", taken | {"config": {"path": "landing"}}), ("dag_key_unknown", "config.querry", sql | reactive | {"config": {"querry": "SELECT 1"}}),
+        ("dag_value_unknown", "config.format", taken | {"config": {"path": "landing", "format": "xml"}}),
         ("operator_config_invalid", "config.query", sql | reactive | {"config": {"query": ""}}),
-        ("operator_config_invalid", "config", taken | {"config": {"path": "a", "format": "csv", "header": False}}),
-        ("operator_config_invalid", "config.cursor_column", taken | {"config": {"path": "a", "format": "csv", "cursor_column": "id"}}),
-        ("operator_config_invalid", "config.batch_files", taken | {"config": {"path": "a", "format": "csv", "batch_files": 5}}),
-        ("dag_key_unknown", "config.columns_", taken | {"config": {"path": "a", "format": "csv", "columns_": "a INT"}}),
+        ("operator_config_invalid", "config", taken | {"config": {"path": "landing", "format": "csv", "header": False}}),
+        ("operator_config_invalid", "config.cursor_column", taken | {"config": {"path": "landing", "format": "csv", "cursor_column": "id"}}),
+        ("operator_config_invalid", "config.batch_files", taken | {"config": {"path": "landing", "format": "csv", "batch_files": 5}}),
+        ("dag_key_unknown", "config.columns_", taken | {"config": {"path": "landing", "format": "csv", "columns_": "a INT"}}),
     ])
     at = it.add_job(runtime="spark", update_strategy="replace", **keys)
     return Expected(code, f"{at}.{place}", f"{at}.config" if code == "dag_key_missing" else None)

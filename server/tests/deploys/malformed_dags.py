@@ -20,7 +20,8 @@ SEED = int(os.environ.get("TRACELAKE_SEED", "20240110"))
 ROUNDS = 8 if PROOF else 1
 
 # What the files may name.
-VARS = {"landing": "s3://landing"}
+LOCATIONS = ["landing"]
+BARRED_LOCATIONS = ["payroll"]
 DATASETS = {
     "customers": ReadableDataset(Layer.SILVER, has_files=True), "raw_customers": ReadableDataset(Layer.BRONZE, has_files=True),
     "revenue": ReadableDataset(Layer.GOLD, has_files=True), "numbers": ReadableDataset(Layer.BRONZE, has_files=False),

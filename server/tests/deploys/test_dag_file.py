@@ -75,7 +75,7 @@ jobs:
     source: {kind: manual}
     runtime: spark
     operator: ingest_files
-    config: {path: "${landing}/orders", format: csv, cursor_column: order_id}
+    config: {path: landing/orders, format: csv, cursor_column: order_id}
     outputs: [{layer: bronze, description: Orders as they arrived}]
     update_strategy: append
     unique_key: [order_id]
@@ -96,7 +96,7 @@ publish:
 
 
 def parsed(text: str, **context: Any) -> DagSpec:
-    return parse_dag(text, **({"vars": {"landing": "s3://landing"}, "datasets": tables(customers="silver")} | context))
+    return parse_dag(text, **({"locations": ["landing"], "datasets": tables(customers="silver")} | context))
 
 
 def tables(**layers: str) -> dict[str, ReadableDataset]:
@@ -146,15 +146,15 @@ def test_a_where_names_each_partition_once() -> None:
 
 @pytest.mark.proves("T9.3")
 def test_the_example_is_a_chain_of_one_cursor() -> None:
-    spec = parse_dag(EXAMPLE, vars={})
+    spec = parse_dag(EXAMPLE)
     assert [job.operator for job in spec.jobs] == ["emit", "range_aggregator", "range_splitter", "noop"]
     assert {job.config["cursor"] for job in spec.jobs if job.config} == {"integer"}
     assert all(job.inputs[0].reads == JobOutput(job=parent.name, output=0) for parent, job in zip(spec.jobs, spec.jobs[1:], strict=False))
 
 
-def test_a_file_with_rows_becomes_its_canonical_form_with_variables_unfilled() -> None:
+def test_a_file_with_rows_becomes_its_canonical_form_with_every_default() -> None:
     taken, cleaned = parsed(WITH_ROWS).jobs
-    assert (taken.config["path"], taken.config["format"], taken.config["cursor_column"]) == ("${landing}/orders", "csv", "order_id")
+    assert (taken.config["path"], taken.config["format"], taken.config["cursor_column"]) == ("landing/orders", "csv", "order_id")
     assert taken.config.keys() == {field.alias or name for name, field in IngestFilesConfig.model_fields.items()}, "every default is spelled out"
     assert (taken.update_strategy, taken.unique_key, taken.execution_strategy) == (UpdateStrategy.APPEND, ("order_id",), None)
     assert (cleaned.update_strategy, cleaned.execution_strategy) == (UpdateStrategy.REPLACE, ExecutionStrategy.PER_PARTITION)
@@ -399,11 +399,10 @@ def test_the_same_cut_has_the_same_hash(one: str, other: str) -> None:
 
 
 @pytest.mark.proves("T7.2")
-def test_variables_are_hashed_unfilled_and_defaults_not_at_all() -> None:
-    assert lineage_hashes(parsed(WITH_ROWS, vars={"landing": "/elsewhere"})) == _rows()
+def test_a_path_is_hashed_by_its_location_and_defaults_not_at_all() -> None:
     assert _rows("format: csv", "format: csv, header: true, bad_records: fail") == _rows()
     assert _rows("format: csv", "format: csv, bad_records: set_aside") != _rows()
-    assert _rows("${landing}/orders", "s3://landing/orders") != _rows()
+    assert _rows("landing/orders", "landing/others") != _rows()
     config = parsed(WITH_ROWS).jobs[0].config
     later = parsed(WITH_ROWS).jobs[0].model_copy(update={"config": {key: value for key, value in config.items() if key != "batch_files"}})
     assert config_hash(later) == config_hash(parsed(WITH_ROWS).jobs[0]), "a key that a release adds changes no hash by being there"
@@ -436,23 +435,34 @@ def test_general_mistakes_come_before_what_is_not_available() -> None:
         (WITH_ROWS.replace("PerPartition", "Bulk"), "dag_bulk_refused"),
         (WITH_ROWS.replace("    unique_key: [order_id]\n", ""), "dag_append_without_unique_key"),
         (WITH_ROWS.replace("layer: silver", "layer: gold"), "dag_layer_skipped"),
-        (WITH_ROWS.replace("${landing}", "${landng}"), "dag_var_unknown"),
+        (WITH_ROWS.replace("landing/orders", '"${landing}/orders"'), "dag_var_refused"),
         (WITH_ROWS.replace("job: clean_orders, output_index: 0", "job: clean_orders, output_index: 1"), "dag_publish_output_missing"),
     ):
         assert refused(wrong.replace("runtime: spark", "runtime: python")).code == code
 
 
-def test_an_unknown_variable_is_told_with_the_file_that_declares_it() -> None:
-    """Which need not be the one beside the DAG file: the system reads its settings where it is started."""
-    remedy = "Declare it under `vars` in the tracelake.yaml of the folder where the system is started, and start it there again."
-    assert refused(WITH_ROWS, vars={}).extra["remedy"] == remedy
-    assert refused(WITH_ROWS.replace("${landing}", "${landng}"), vars={"landing": "x"}).extra["remedy"] == "Did you mean `landing`?"
+@pytest.mark.proves("T3.12")
+def test_a_path_is_below_a_location_that_whoever_deploys_may_use() -> None:
+    assert refused(WITH_ROWS.replace("landing/orders", "landng/orders")).extra["remedy"] == "Did you mean `landing`?"
+    unknown = refused(WITH_ROWS.replace("landing/orders", "orders"))
+    assert (unknown.code, unknown.extra["remedy"]) == ("location_unknown", "Write the name of a location and a path below it; you may use `landing`.")
+    barred = refused(WITH_ROWS, locations=[], barred_locations=["landing"])
+    assert barred.code == "location_not_allowed"
+    assert "tracelake admin location grant landing ROLE" in barred.extra["remedy"]
+    assert "tracelake admin location add" in refused(WITH_ROWS, locations=[]).extra["remedy"]
+
+
+def test_a_variable_is_refused_with_a_word_about_locations() -> None:
+    error = refused(WITH_ROWS.replace("landing/orders", '"${landing}/orders"'))
+    assert (error.code, error.extra["place"]) == ("dag_var_refused", "jobs[0].config.path")
+    assert "`path: landing/orders`" in error.extra["remedy"]
+    assert parsed(WITH_ROWS.replace("Orders as they arrived", '"Costs ${price}"')), "a description is text"
 
 
 @pytest.mark.proves("T2.1")
 @pytest.mark.parametrize("runtime", ["spark", "dispatcher"])
 def test_bulk_is_refused(runtime: str) -> None:
-    error = refused(WITH_ROWS.replace("PerPartition", "Bulk").replace("runtime: spark", f"runtime: {runtime}"), vars={"landing": "x"})
+    error = refused(WITH_ROWS.replace("PerPartition", "Bulk").replace("runtime: spark", f"runtime: {runtime}"))
     assert error.code == "dag_bulk_refused"
     assert error.extra["remedy"] == "Write PerUpdate or PerPartition."
 
@@ -518,7 +528,7 @@ def test_gold_reads_silver_and_gold_and_has_a_silver_parent() -> None:
 
 def test_a_value_that_may_be_a_secret_is_not_repeated() -> None:
     for secret in ("0777123", "1_000_000_7", "2024-01-10", "99999999999999999999999"):
-        error = refused(WITH_ROWS.replace("format: csv", f"password: {secret}"), vars={"landing": "x"})
+        error = refused(WITH_ROWS.replace("format: csv", f"password: {secret}"))
         assert error.extra["place"] == "jobs[0].config.password"
         assert secret not in error.detail
 

@@ -74,12 +74,12 @@ def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
 
 def test_the_pages_first_example_is_valid() -> None:
     example = PAGE.split("```yaml\n")[1].split("```")[0]
-    assert [job.name for job in parse_dag(example, vars={}).jobs] == ["numbers", "hundreds"]
+    assert [job.name for job in parse_dag(example).jobs] == ["numbers", "hundreds"]
 
 
 def test_the_pages_example_with_rows_is_valid() -> None:
     example = PAGE.split("```yaml\n")[2].split("```")[0]
-    spec = parse_dag(example, vars={"landing": "/landing"}, datasets={"customers": ReadableDataset(Layer.SILVER, has_files=True)})
+    spec = parse_dag(example, locations=["landing"], datasets={"customers": ReadableDataset(Layer.SILVER, has_files=True)})
     assert [(job.name, job.runtime) for job in spec.jobs] == [("ingest_orders", Runtime.SPARK), ("clean_orders", Runtime.SPARK)]
 
 
@@ -111,5 +111,5 @@ def test_the_page_maps_every_kind_of_scope() -> None:
 @pytest.mark.parametrize("where", re.findall(r"^where: (.+)$", PAGE, re.MULTILINE))
 def test_the_pages_conditions_are_valid(where: str) -> None:
     example = PAGE.split("```yaml\n")[1].split("```")[0]
-    spec = parse_dag(example.replace("output: 0}}]", f"output: 0}}, where: {where}}}]"), vars={})
+    spec = parse_dag(example.replace("output: 0}}]", f"output: 0}}, where: {where}}}]"))
     assert spec.jobs[1].inputs[0].where is not None

@@ -6,7 +6,6 @@ import pytest
 from support.controls import EMIT, NOOP, Desk
 from support.sizes import full
 
-from tracelake.control.deploys.service import Deploys
 from tracelake_sdk.dag_errors import OperatorInputsWrong
 from tracelake_sdk.errors import Forbidden, NameTaken, TracelakeError
 
@@ -30,7 +29,7 @@ jobs:
     source: {{kind: manual}}
     runtime: spark
     operator: ingest_files
-    config: {{path: /landing/customers, format: json}}
+    config: {{path: landing/customers, format: json}}
     outputs: [{{layer: bronze, partition_by: {{column: country}}}}]
     update_strategy: append
     unique_key: [customer_id]
@@ -126,7 +125,7 @@ def test_every_malformed_file_is_refused_with_one_error_and_nothing_is_stored(de
 @pytest.mark.proves("T4.5")
 def test_the_sample_with_rows_is_deployed_and_its_outputs_are_tables(desk: Desk):
     desk.deploy(CUSTOMERS)
-    deployed = Deploys(desk.services.database, {"landing": "/landing"}).deploy(desk.admin, WITH_ROWS)
+    deployed = desk.services.deploys.deploy(desk.admin, WITH_ROWS)
     assert (deployed.created, deployed.jobs, sorted(deployed.published)) == (True, ["ingest_orders", "clean_orders"], ["orders", "orders_raw"])
     registered = "SELECT job_key.name, layer, has_files FROM dataset JOIN job_key ON job_key.id = job_key_id JOIN dag ON dag.id = dag_id WHERE dag.name = 'orders'"
     assert sorted(desk.query(registered)) == [("clean_orders", "silver", True), ("ingest_orders", "bronze", True)]
@@ -136,9 +135,9 @@ def test_the_sample_with_rows_is_deployed_and_its_outputs_are_tables(desk: Desk)
     )
     assert jobs == [("clean_orders", False, 2, "spark", "default"), ("ingest_orders", True, 1, "spark", "default")]
     config = desk.one("SELECT job.spec->'config' FROM job JOIN job_key ON job_key.id = job_key_id WHERE job_key.name = 'ingest_orders'")
-    assert config["path"] == "${landing}/orders", "variables are filled where the job runs"
-    again = Deploys(desk.services.database, {"landing": "s3://elsewhere"}).deploy(desk.admin, WITH_ROWS)
-    assert again.created is False, "another value is the same definition"
+    assert config["path"] == "landing/orders"
+    desk.services.locations.set(desk.admin, "landing", "s3://elsewhere")
+    assert desk.services.deploys.deploy(desk.admin, WITH_ROWS).created is False, "a location that has moved is the same definition"
 
 
 def test_datasets_of_the_dispatcher_have_no_files_and_cannot_be_all_that_sql_reads(desk: Desk):
@@ -146,5 +145,5 @@ def test_datasets_of_the_dispatcher_have_no_files_and_cannot_be_all_that_sql_rea
     assert desk.query("SELECT has_files FROM dataset") == [(False,)]
     alone = WITH_ROWS.replace("{dataset: customers}, trigger: false", "{dataset: cursors}").replace("{from: {job: ingest_orders, output: 0}}, ", "")
     with pytest.raises(OperatorInputsWrong) as refused:
-        Deploys(desk.services.database, {"landing": "/landing"}).deploy(desk.admin, alone)
+        desk.services.deploys.deploy(desk.admin, alone)
     assert refused.value.extra["place"] == "jobs[1].inputs"

@@ -12,14 +12,14 @@ from tracelake_sdk.dags import DagSpec
 from tracelake_sdk.errors import TracelakeError
 
 from .dag_drafts import Writer, draft
-from .malformed_dags import DATASETS, PROOF, ROUNDS, SEED, VARS, Malformed, by_hand, generated
+from .malformed_dags import BARRED_LOCATIONS, DATASETS, LOCATIONS, PROOF, ROUNDS, SEED, Malformed, by_hand, generated
 
 CORPUS = [*by_hand(), *generated()]
 FUZZED = 4000 if PROOF else 400
 
 
 def parsed(text: str) -> DagSpec:
-    return parse_dag(text, vars=VARS, datasets=DATASETS)
+    return parse_dag(text, locations=LOCATIONS, barred_locations=BARRED_LOCATIONS, datasets=DATASETS)
 
 
 @pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.title)

@@ -92,7 +92,7 @@ def test_what_makes_the_same_rows_is_the_next_version_and_everything_else_stays(
     ("old", "new", "jobs"),
     [
         ("SELECT * FROM input_0", "SELECT id FROM input_0", {"edited": ["clean"]}),
-        ("path: /nowhere", "path: /elsewhere", {"edited": ["load"], "downstream": ["clean"]}),
+        ("path: nowhere", "path: nowhere/else", {"edited": ["load"], "downstream": ["clean"]}),
         ("unique_key: [id]\npublish", "unique_key: [value]\npublish", {"edited": ["clean"]}),
         ("- name: clean", "- name: cleaner", {"new": ["cleaner"], "removed": ["clean"]}),
         ("description: Rows as they came", "description: Rows as they came, partition_by: {column: value}", {"edited": ["load"], "downstream": ["clean"]}),

@@ -406,10 +406,16 @@ def test_a_failure_is_reported_with_its_class_and_whether_to_retry(shop: Worksho
     assert shop.measured == []
 
 
-def test_a_variable_that_this_worker_lacks_is_a_failure_that_another_may_mend(shop: Workshop):
-    shop.run(payload(config={"path": "${nowhere}/x", "format": "csv"}))
+@pytest.mark.proves("T3.12")
+@pytest.mark.parametrize("root", ["home", "home/lake", "home/logs/deep", "", "link"])
+def test_a_location_in_or_around_the_home_is_refused_before_a_program_starts(root: str, shop: Workshop):
+    (shop.folder / "link").symlink_to(shop.settings.home)
+    url = (shop.folder / root).as_uri()
+    shop.run(payload(config={"path": "here/credentials.json", "format": "csv"}, locations={"here": url}))
     [report] = shop.control.completions
-    assert report.error is not None and (report.error.error_class, report.error.retry) == ("variable_missing", True)
+    assert report.error is not None and (report.error.error_class, report.error.retry) == ("location_refused", False)
+    assert str(shop.folder) not in report.error.message
+    assert "operator_started" not in shop.moments
 
 
 @pytest.mark.parametrize("point", ["operator_start", "half_the_files", "all_files"])

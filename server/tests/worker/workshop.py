@@ -15,6 +15,7 @@ from support.parquet_operator import COMMAND
 from tracelake.settings import Settings, read_settings
 from tracelake.storage.opening import open_storage
 from tracelake.storage.operator_credentials import operator_credentials
+from tracelake.storage.private_places import private_places
 from tracelake.worker.building import storage_section
 from tracelake.worker.control_client import ControlClient
 from tracelake.worker.measuring_process import MeasuringProcess
@@ -58,10 +59,14 @@ class Workshop:
         given = {
             "name": "w1", "slots": 1, "poll_seconds": 0, "storage": open_storage(self.settings, self._watch), "measuring": self.measuring,
             "operators": OperatorProcesses({"ingest_files": self.operator, "sql": self.operator}, None), "scratch": self.settings.home / "scratch",
-            "credentials": operator_credentials(self.settings, {}),
-            "variables": {"here": str(self.folder)}, "watch": self._watch,
+            "credentials": operator_credentials(self.settings, {}), "private": private_places(self.settings), "watch": self._watch,
         }
         return SparkWorker(self.client, **(given | more))
+
+    @property
+    def here(self) -> Path:
+        """The folder of the location `here`."""
+        return self.folder / "here"
 
     def _watch(self, moment: str) -> None:
         self.moments.append(moment)
@@ -69,11 +74,12 @@ class Workshop:
             act()
 
     def spec(self, name: str = "spec.json", **spec: Any) -> str:
-        (self.folder / name).write_text(json.dumps(spec))
+        self.here.mkdir(exist_ok=True)
+        (self.here / name).write_text(json.dumps(spec))
         return name
 
     def task(self, spec: str = "spec.json", **more: Any) -> TaskPayload:
-        return payload(config={"path": f"${{here}}/{spec}", "format": "csv"}, **more)
+        return payload(config={"path": f"here/{spec}", "format": "csv"}, locations={"here": self.here.as_uri()}, **more)
 
     def run(self, task: TaskPayload) -> None:
         """One attempt, guarded and with heartbeats, to its end."""
@@ -147,7 +153,7 @@ def payload(
     *, operator: str = "ingest_files", config: dict[str, Any], task: UUID | None = None, attempt: int = 1, lease_seconds: float = 30, timeout_seconds: int = 60,
     update_strategy: str = "append", state: dict[str, Any] | None = None, batch: dict[str, Any] | None = None, posted: list[str] | None = None,
     inputs: list[dict[str, Any]] | None = None, scopes: list[Scope] | None = None, current: list[TableFile] | None = None, staging: str | None = None,
-    base: int = 7,
+    base: int = 7, locations: dict[str, str] | None = None,
 ) -> TaskPayload:
     id = task or uuid4()
     return TaskPayload.model_validate(
@@ -157,6 +163,7 @@ def payload(
                 "key": "main/sample/job", "name": "job", "operator": operator, "runtime": "spark", "config": config, "config_hash": "h",
                 "update_strategy": update_strategy, "unique_key": ["id"], "execution_strategy": None, "timeout_seconds": timeout_seconds,
             },
+            "locations": locations or {},
             "trigger": {"kind": "request", "id": uuid4(), "event_kind": None, "scope": None, "event_time": None, "payload": {}, "seen_before": False},
             "inputs": inputs or [],
             "outputs": [

@@ -1,8 +1,9 @@
-"""`admin`: orgs, users, roles, tokens, grants, read roles, and what was done."""
+"""`admin`: orgs, users, roles, tokens, grants, read roles, locations, and what was done."""
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from tracelake_sdk.access import AuditEntry, DagRight, Grant, Org, ReadRoles, Ro
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_table, say
 from tracelake_sdk.client import Client
+from tracelake_sdk.locations import Location
 from tracelake_sdk.pages import Page
 
 Item = TypeVar("Item")
@@ -263,6 +265,59 @@ def set_read_roles(dataset: str, roles: list[str], *, dry_run: bool, as_json: bo
 def _readers(dataset: str, found: ReadRoles, *, dry_run: bool) -> str:
     own = "those who deploy or trigger its DAG, and the admins"
     return f"{dataset} {'would be' if dry_run else 'is'} read by {own}{', and by ' + _named(found.roles) if found.roles else ' alone'}."
+
+
+# Locations
+def list_locations(*, as_json: bool) -> None:
+    with Client() as client:
+        found = client.admin.locations()
+    if as_json:
+        print_json(found)
+        return
+    rows: list[list[Cell]] = [[one.name, one.url, ", ".join(["admin", *one.roles]), str(one.revision), one.actor, instant(one.at)] for one in found]
+    print_table([Column("location"), Column("root", folds=True), Column("used by", folds=True), Column("revision"), Column("by"), Column("at")], rows)
+
+
+def add_location(name: str, url: str, roles: list[str], *, org: str | None, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        made = client.admin.add_location(name, _absolute(url), roles=roles, org=org, dry_run=dry_run)
+    _print(made, f"Location {made.name} {_is(dry_run)} {made.url}, {_users(made)}.", dry_run=dry_run, as_json=as_json)
+    if not (dry_run or as_json):
+        say(f"In a DAG file: `path: {made.name}/…`")
+
+
+def set_location(name: str, url: str, *, org: str | None, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        after = client.admin.set_location(name, _absolute(url), org=org, dry_run=dry_run)
+    _print(after, f"Location {after.name} {_is(dry_run)} {after.url} from now on.", dry_run=dry_run, as_json=as_json)
+
+
+def remove_location(name: str, *, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        gone = client.admin.remove_location(name, dry_run=dry_run)
+    sentence = f"Location {gone.name} ({gone.url}) {_is(dry_run)} removed: tasks that read below it fail. If a settings file names it, the next start adds it again."
+    _print(gone, sentence, dry_run=dry_run, as_json=as_json)
+
+
+def grant_location(name: str, role: str, *, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        after = client.admin.grant_location(name, role, dry_run=dry_run)
+    _print(after, f"Location {after.name} {_is(dry_run)} {_users(after)}.", dry_run=dry_run, as_json=as_json)
+
+
+def revoke_location(name: str, role: str, *, dry_run: bool, as_json: bool) -> None:
+    with Client() as client:
+        after = client.admin.revoke_location(name, role, dry_run=dry_run)
+    _print(after, f"Location {after.name} {_is(dry_run)} {_users(after)}.", dry_run=dry_run, as_json=as_json)
+
+
+def _absolute(url: str) -> str:
+    """A path of this machine is meant from the folder where the command is typed."""
+    return url if ":" in url.partition("/")[0] else str(Path(url).expanduser().absolute())
+
+
+def _users(location: Location) -> str:
+    return f"usable by the admins and {_named(location.roles)}" if location.roles else "usable by the admins alone"
 
 
 # What was done

@@ -1,4 +1,4 @@
-"""The words of `tracelake admin`: orgs, users, roles, tokens, grants, read roles, and what was done. What a command does it imports when it runs."""
+"""The words of `tracelake admin`: orgs, users, roles, tokens, grants, read roles, locations, and what was done. What a command does it imports when it runs."""
 
 from typing import Annotated, Literal
 from uuid import UUID
@@ -21,11 +21,17 @@ admin_app.add_typer(tokens_app, name="token")
 read_roles_app = typer.Typer(help="Read roles: which roles read a dataset.", no_args_is_help=True, rich_markup_mode=None)
 admin_app.add_typer(read_roles_app, name="read-roles")
 
+locations_app = typer.Typer(help="Locations: the places that DAGs read files from, and who may use them.", no_args_is_help=True, rich_markup_mode=None)
+admin_app.add_typer(locations_app, name="location")
+
 OrgName = Annotated[str, typer.Argument(metavar="ORG", help="The name of the org.")]
 UserName = Annotated[str, typer.Argument(metavar="USER", help="The name of the user.")]
 RoleName = Annotated[str, typer.Argument(metavar="ROLE", help="The name of the role.")]
 DagName = Annotated[str, typer.Argument(metavar="DAG", help="The name of the DAG.")]
 RightName = Annotated[Literal["deploy", "trigger"], typer.Argument(metavar="RIGHT", help="deploy, or trigger: run, pause, resume, cancel.")]
+LocationName = Annotated[str, typer.Argument(metavar="LOCATION", help="The name of the location: how DAG files name it.")]
+LocationUrl = Annotated[str, typer.Argument(metavar="URL", help="A folder (a path, or file:///folder) or a prefix of an object store (s3://bucket/prefix).")]
+LocationOrg = Annotated[str | None, typer.Option("--org", metavar="ORG", help="Whose it is; left out, your own org's.")]
 DatasetName = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, by its name or uuid.")]
 
 
@@ -246,6 +252,61 @@ def set_read_roles(
     from tracelake_sdk.cli import admin
 
     admin.set_read_roles(dataset, roles or [], dry_run=dry_run, as_json=_json(output))
+
+
+@locations_app.command("list")
+def list_locations(output: Output = Shown) -> None:
+    """List locations: where they are, and which roles may use them."""
+    from tracelake_sdk.cli import admin
+
+    admin.list_locations(as_json=_json(output))
+
+
+@locations_app.command("add")
+def add_location(
+    name: LocationName,
+    url: LocationUrl,
+    role: Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="A role that may use it in a DAG, beside the admins; again for more.")] = None,
+    org: LocationOrg = None,
+    dry_run: DryRun = False,
+    output: Output = Shown,
+) -> None:
+    """Add a location. For admins of the first org."""
+    from tracelake_sdk.cli import admin
+
+    admin.add_location(name, url, role or [], org=org, dry_run=dry_run, as_json=_json(output))
+
+
+@locations_app.command("set")
+def set_location(name: LocationName, url: LocationUrl, org: LocationOrg = None, dry_run: DryRun = False, output: Output = Shown) -> None:
+    """Give a location another root. For admins of the first org."""
+    from tracelake_sdk.cli import admin
+
+    admin.set_location(name, url, org=org, dry_run=dry_run, as_json=_json(output))
+
+
+@locations_app.command("remove")
+def remove_location(name: LocationName, dry_run: DryRun = False, output: Output = Shown) -> None:
+    """Remove a location. Tasks that read below it fail from then on."""
+    from tracelake_sdk.cli import admin
+
+    admin.remove_location(name, dry_run=dry_run, as_json=_json(output))
+
+
+@locations_app.command("grant")
+def grant_location(name: LocationName, role: RoleName, dry_run: DryRun = False, output: Output = Shown) -> None:
+    """Let a role use a location in its DAGs."""
+    from tracelake_sdk.cli import admin
+
+    admin.grant_location(name, role, dry_run=dry_run, as_json=_json(output))
+
+
+@locations_app.command("revoke")
+def revoke_location(name: LocationName, role: RoleName, dry_run: DryRun = False, output: Output = Shown) -> None:
+    """Let a role no longer use a location. DAGs that its people activated stop reading it."""
+    from tracelake_sdk.cli import admin
+
+    admin.revoke_location(name, role, dry_run=dry_run, as_json=_json(output))
 
 
 @admin_app.command("audit")

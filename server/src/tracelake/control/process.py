@@ -29,6 +29,8 @@ from tracelake.control.database.wakeups import WakeUps
 from tracelake.control.deploys.service import Deploys
 from tracelake.control.emission.loops import RecordLoops
 from tracelake.control.explain.service import Explaining
+from tracelake.control.locations.first_definitions import define_missing
+from tracelake.control.locations.service import Locations
 from tracelake.control.outbox.service import Drainer
 from tracelake.control.outbox.webhook import Webhook
 from tracelake.control.pools import store as pools
@@ -45,6 +47,7 @@ from tracelake.control.registry.read_roles import Reading
 from tracelake.control.registry.snapshots import Snapshots
 from tracelake.control.serving import HttpServer, settle
 from tracelake.control.tasks.asking import Asking
+from tracelake.control.tasks.barring import Barring
 from tracelake.control.tasks.canceling import Cancels
 from tracelake.control.tasks.claiming import Claims
 from tracelake.control.tasks.completing import Completions
@@ -60,7 +63,6 @@ from tracelake.control.tasks.requesting import Requests
 from tracelake.control.tasks.routing import Routes
 from tracelake.control.tasks.sweeping import Sweeper
 from tracelake.control.tasks.unchanged import Unchanging
-from tracelake.control.tasks.unreadable import Barring
 from tracelake.control.tasks.waiting import WaitingRoom
 from tracelake.logging_setup import configure_logging
 from tracelake.loops import Loop, Loops
@@ -68,6 +70,7 @@ from tracelake.settings import Settings
 from tracelake.storage.contract import Storage
 from tracelake.storage.opening import open_storage
 from tracelake.storage.paths import table_location
+from tracelake.storage.private_places import PrivatePlaces, private_places
 from tracelake_sdk.dags import DEFAULT_POOL
 from tracelake_sdk.errors import SettingInvalid
 from tracelake_sdk.operators import OPERATORS
@@ -88,6 +91,7 @@ class Control:
         self.settings: Settings = settings
         self.database: Database = Database(url.get_secret_value(), size=settings.database.pool_size, watch=watch)
         self.storage: Storage = open_storage(settings, watch)
+        self._private: PrivatePlaces = private_places(settings)
         self.waiting: WaitingRoom = WaitingRoom()
         self.wakeups: WakeUps = WakeUps(url.get_secret_value(), self._heard)
         self.loops: Loops = Loops()
@@ -117,6 +121,7 @@ class Control:
             for org in orgs:
                 ensure_reserved_roles(tx, org)
                 _furnish(tx, org)
+            define_missing(tx, orgs[0], settings.locations, self._private)
         if made:
             _log.info("first start: an org, its admin and its worker were made", org=access.org)
         self.wakeups.start()
@@ -158,8 +163,9 @@ class Control:
             orgs=Orgs(database, _furnish),
             granting=Granting(database),
             reading=Reading(database),
+            locations=Locations(database, self._private),
             snapshots=Snapshots(database),
-            deploys=Deploys(database, settings.vars, self._wake),
+            deploys=Deploys(database, self._wake),
             requests=Requests(database, self._wake),
             claims=Claims(database, self.waiting, lease, Unchanging(database, self._wake, finisher).end, Barring(database, self._wake, finisher).end, max_unrecorded, routes=self._routes),
             completions=completions,

@@ -14,6 +14,7 @@ import structlog
 
 from tracelake.storage.contract import Storage
 from tracelake.storage.operator_credentials import OperatorCredentials
+from tracelake.storage.private_places import PrivatePlaces
 from tracelake.worker.attempt_credentials import AttemptCredentials, prefixes_of
 from tracelake.worker.batches import BatchPoster
 from tracelake.worker.control_client import ControlClient
@@ -22,9 +23,8 @@ from tracelake.worker.measurement import Measurement
 from tracelake.worker.measuring_process import MeasuringProcess
 from tracelake.worker.operator_processes import OperatorProcesses
 from tracelake.worker.operators.contract import OperatorFailed
-from tracelake.worker.orders import check_outcome, make_order, read_told, write_order
+from tracelake.worker.orders import check_locations, check_outcome, make_order, read_told, write_order
 from tracelake.worker.persistence import REFUSED, Persistence, is_broken
-from tracelake.worker.variables import fill
 from tracelake_sdk.errors import BatchesDiffer, TracelakeError
 from tracelake_sdk.operating import OperatorOutcome
 from tracelake_sdk.tasks import ClaimedTask, CompleteRequest, Completion, CompletionAnswer, CompletionResult, Fence, OperatorError, Outcome
@@ -52,7 +52,7 @@ class Equipment:
     persistence: Persistence
     stopping: threading.Event
     scratch: Path                     # each attempt has a folder of its own below it
-    variables: Mapping[str, str]
+    private: PrivatePlaces            # which no location may reach
     watch: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
 
@@ -131,11 +131,11 @@ class AttemptRun:
 
     def _operate(self) -> Completion:
         payload, equipment = self._task.payload, self._equipment
-        config = fill(payload.job.config, equipment.variables)
+        check_locations(payload.locations, equipment.private)
         process = equipment.operators.of(payload.job.operator)
         self._make_folder()
         credentials = self._credentials()
-        order = make_order(payload, config, equipment.storage, self._folder, credentials.profile)
+        order = make_order(payload, equipment.storage, self._folder, credentials.profile)
         path = write_order(order, self._folder)
         poster = self._poster = BatchPoster(
             self._task, Path(order.batches), control=equipment.control, storage=equipment.storage, watch=equipment.watch, clock=equipment.clock

@@ -10,6 +10,7 @@ from typing import Any
 from tracelake.settings import Settings
 from tracelake.storage.opening import open_storage
 from tracelake.storage.operator_credentials import AMBIENT, OfTheMachine, operator_credentials
+from tracelake.storage.private_places import private_places
 from tracelake.worker.control_client import ControlClient
 from tracelake.worker.measuring.contract import CHAOS_VARIABLE, Limits
 from tracelake.worker.measuring_process import MeasuringProcess
@@ -53,7 +54,7 @@ def build_spark_worker(settings: Settings, control: ControlClient, name: str, wa
         credentials=operator_credentials(settings, os.environ),
         measuring=measuring,
         scratch=settings.home / "scratch",
-        variables=settings.vars,
+        private=private_places(settings),
         watch=watch,
     )
 

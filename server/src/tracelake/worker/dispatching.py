@@ -18,7 +18,6 @@ from tracelake.worker.leases import Leases, Standing
 from tracelake.worker.operators.contract import Operator, OperatorFailed, OperatorResult
 from tracelake.worker.operators.registry import OPERATOR_FUNCTIONS, operator_for
 from tracelake.worker.persistence import REFUSED, Persistence, is_broken
-from tracelake.worker.variables import fill
 from tracelake_sdk.dags import DEFAULT_POOL, Runtime
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.tasks import (
@@ -51,7 +50,6 @@ class DispatcherWorker:
         name: str,
         prefetch: int,
         poll_seconds: float,
-        variables: Mapping[str, str] | None = None,
         watch: Callable[[str], None] = lambda moment: None,
         operators: Mapping[tuple[str, str], Operator] = OPERATOR_FUNCTIONS,
         clock: Callable[[], float] = time.monotonic,
@@ -60,7 +58,6 @@ class DispatcherWorker:
         self._name: str = name
         self._prefetch: int = prefetch
         self._poll_seconds: float = poll_seconds
-        self._variables: Mapping[str, str] = variables or {}
         self._watch: Callable[[str], None] = watch
         self._operators: Mapping[tuple[str, str], Operator] = operators
         self._clock: Callable[[], float] = clock
@@ -198,9 +195,6 @@ class DispatcherWorker:
 
     def _operate(self, payload: TaskPayload) -> OperatorResult:
         operator = operator_for(payload, self._operators)
-        filled = fill(payload.job.config, self._variables)
-        if filled != payload.job.config:
-            payload = payload.model_copy(update={"job": payload.job.model_copy(update={"config": filled})})
         return operator(payload)
 
     def _report(self, reports: list[Completion], *, claims_next: bool) -> None:

@@ -2,14 +2,15 @@
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from tracelake.storage.contract import Storage
 from tracelake.storage.paths import UnsafePath, plain
+from tracelake.storage.private_places import PrivatePlaces
 from tracelake.worker.operators.contract import OperatorFailed
 from tracelake_sdk.measurements import MAX_FILES
 from tracelake_sdk.operating import OperatorOutcome, Order, OrderInput, OrderOutput
@@ -30,14 +31,23 @@ def below_table(staged: StagedOutput, file: str) -> str:
     return f"{staging_path(staged)}/{file}".removeprefix(f"{staged.location}/")
 
 
-def make_order(payload: TaskPayload, config: dict[str, Any], storage: Storage, folder: Path, credentials: str | None = None) -> Order:
+def check_locations(locations: Mapping[str, str], private: PrivatePlaces) -> None:
+    """That none reaches what is private on this very machine; control, which checked it before, may be on another one."""
+    for name, url in locations.items():
+        if touched := private.touched_by(url):
+            message = f"The location `{name}` is refused by this worker: it is in or around {touched}; ask an admin to give it a folder of its own."
+            raise OperatorFailed("location_refused", message, retry=False)
+
+
+def make_order(payload: TaskPayload, storage: Storage, folder: Path, credentials: str | None = None) -> Order:
     """The attempt's order; `folder` is its own and exists. No token and no address is in it; `credentials` is the path of a file."""
     return Order(
         task_id=payload.task_id,
         attempt=payload.attempt or 1,
         job=payload.job.name,
         operator=payload.job.operator,
-        config=config,
+        config=payload.job.config,
+        locations=payload.locations,
         update_strategy=payload.job.update_strategy,
         unique_key=payload.job.unique_key,
         trigger_kind=payload.trigger.kind,

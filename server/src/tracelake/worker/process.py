@@ -124,6 +124,5 @@ def _dispatcher(settings: Settings, control: ControlClient, name: str, watch: Ca
         name=name,
         prefetch=settings.worker.prefetch,
         poll_seconds=settings.worker.poll_seconds,
-        variables=settings.vars,
         watch=watch,
     )

@@ -9,7 +9,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import structlog
 from tracelake.loops import Loop, Loops
 from tracelake.storage.contract import Storage
 from tracelake.storage.operator_credentials import OperatorCredentials
+from tracelake.storage.private_places import PrivatePlaces
 from tracelake.worker.attempts import AttemptRun, Equipment
 from tracelake.worker.control_client import ControlClient
 from tracelake.worker.guarding import Guard
@@ -54,7 +55,7 @@ class SparkWorker:
         credentials: OperatorCredentials,
         measuring: MeasuringProcess,
         scratch: Path,
-        variables: Mapping[str, str] | None = None,
+        private: PrivatePlaces,
         watch: Callable[[str], None] = lambda moment: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -72,7 +73,7 @@ class SparkWorker:
         self.guard: Guard = Guard(self.leases, clock=clock)
         self._equipment: Equipment = Equipment(
             control=control, storage=storage, operators=operators, credentials=credentials, measuring=measuring, guard=self.guard, persistence=self._persistence,
-            stopping=self._stopping, scratch=scratch, variables=variables or {}, watch=watch, clock=clock,
+            stopping=self._stopping, scratch=scratch, private=private, watch=watch, clock=clock,
         )  # fmt: skip
         self._failures: list[Exception] = []
         self.loops: Loops = Loops()

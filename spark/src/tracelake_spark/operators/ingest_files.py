@@ -102,7 +102,7 @@ class _Ingest:
     def run(self) -> OperatorOutcome:
         before = _State() if self._anew else _State.of(self._order.state)
         output = self._order.outputs[0]
-        listed = find_files(self._spark, self._config.path)
+        listed = find_files(self._spark, self._config.path, self._order.locations)
         files = [file for file in listed if before.files.get(file.name) != file.mark]
         state, staged, rows = before, self._nothing(), None
         if files:

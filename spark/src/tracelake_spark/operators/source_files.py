@@ -1,9 +1,17 @@
-"""Source files: what lies below a path, on this machine or in any storage that Spark can open; a star in a name is a star."""
+"""Source files: what is below a path of a location, and never anything outside of it.
 
-from collections.abc import Iterable
+People know a file by the location's name and its path below it, such as `landing/orders/x.csv`; where a location is on a
+machine is in no message. Names are taken as they are: a star in a name is a star.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
+from tracelake_sdk.locations import LocationPath, local_folder
 from tracelake_spark.failures import OperatorFailed
 from tracelake_spark.storage import FoundFile, Storage, storage_of
 
@@ -14,6 +22,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class SourceFile:
     name: str          # relative to the folder that is read: what the state knows it by
+    shown: str         # what people know it by: `landing/orders/x.csv`
     uri: str
     size: int
     modified_ns: int
@@ -24,33 +33,162 @@ class SourceFile:
         return [self.size, self.modified_ns]
 
 
-def find_files(spark: "SparkSession", path: str) -> list[SourceFile]:
+class Tree(Protocol):
+    """The files of one location. Paths are relative to its root; the empty one is the root."""
+
+    @property
+    def uri(self) -> str:
+        """Of the root, as Spark opens it."""
+        ...
+
+    def is_folder(self, path: str) -> bool: ...
+
+    def find_file(self, path: str) -> FoundFile | None: ...
+
+    def files(self, folder: str, beginning: str = "") -> Iterator[FoundFile]:
+        """Every file below the folder whose path begins like this, without hidden ones."""
+        ...
+
+
+def find_files(spark: "SparkSession", path: str, locations: Mapping[str, str]) -> list[SourceFile]:
     """The files of a folder, one file, or those that begin with the path; in the order of their names, without hidden ones."""
-    if path.startswith("/"):
-        path = f"file://{path}"
-    if "://" not in path and not path.startswith("file:/"):
-        raise OperatorFailed("path_relative", "The config's `path` must be absolute, such as /data/orders, or a URI.")
-    if path.startswith("file:"):
-        path = "file:///" + path.removeprefix("file:").lstrip("/")
-    folder, found = _found(storage_of(spark, path), path.rstrip("/"))
-    files = [SourceFile(each.path, f"{folder}/{each.path}", each.size, each.modified_ns) for each in found if not _hidden(each.path)]
-    for file in files:
-        if not file.name.isprintable():
-            raise OperatorFailed("file_name", "A file below the config's `path` has a name with unprintable characters; rename it.")
+    try:
+        asked = LocationPath.parse(path)
+    except ValueError as error:
+        raise OperatorFailed("location_path_invalid", f"The config's `path` must be a location and a path below it, such as landing/orders: {error}.") from None
+    url = locations.get(asked.location)
+    if url is None:
+        raise OperatorFailed("location_unknown", f"The task was given no location `{asked.location}`; ask an admin to add it with `tracelake admin location add`.")
+    local = local_folder(url)
+    tree: Tree = LocalTree(asked.location, Path(local)) if local else StoredTree(spark, asked.location, f"s3a://{url.removeprefix('s3://')}")
+    try:
+        folder, found = _found(tree, asked)
+    except PermissionError:
+        raise OperatorFailed("path_unreadable", f"The worker is not allowed to read a file or folder of {asked}; change its permissions.", retry=True) from None
+    below = f"{folder}/" if folder else ""
+    files = [SourceFile(each.path, f"{asked.location}/{below}{each.path}", f"{tree.uri}/{below}{each.path}", each.size, each.modified_ns) for each in found]
     return sorted(files, key=lambda file: file.name)
 
 
-def _hidden(name: str) -> bool:
-    return any(part.startswith(("_", ".")) for part in name.split("/"))
-
-
-def _found(storage: Storage, path: str) -> tuple[str, Iterable[FoundFile]]:
-    if storage.is_folder(path):
-        return path, storage.list_files(path)
-    folder, name = path.rsplit("/", 1)
-    if file := storage.find_file(path):
+def _found(tree: Tree, asked: LocationPath) -> tuple[str, list[FoundFile]]:
+    """The folder that is read, and what of it."""
+    if tree.is_folder(asked.below):
+        return asked.below, list(tree.files(asked.below))
+    folder, _, name = asked.below.rpartition("/")
+    if asked.below and not _hidden(name) and (file := tree.find_file(asked.below)):
         return folder, [file]
-    beginning = [each for each in storage.list_files(folder) if each.path.startswith(name)] if storage.is_folder(folder) else []
+    # Never of the location itself: what begins like its root is another folder beside it.
+    beginning = list(tree.files(folder, name)) if asked.below and tree.is_folder(folder) else []
     if not beginning:
-        raise OperatorFailed("path_missing", "There is no file and no folder at the config's `path`, and no file that begins with it.", retry=True)
+        raise OperatorFailed("path_missing", f"There is no file and no folder at {asked}, and no file that begins with it; names that begin with `_` or `.` are hidden.", retry=True)
     return folder, beginning
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith(("_", "."))
+
+
+class LocalTree:
+    """A folder of this machine. Links that stay inside it are followed; one that leaves it is refused, never skipped."""
+
+    def __init__(self, location: str, root: Path) -> None:
+        self._location = location
+        self._root = Path(os.path.realpath(root))
+
+    @property
+    def uri(self) -> str:
+        # As it is: Hadoop reads no `%20`.
+        return f"file://{str(self._root).rstrip('/')}"
+
+    def is_folder(self, path: str) -> bool:
+        return self._real(self._root / path, path).is_dir()
+
+    def find_file(self, path: str) -> FoundFile | None:
+        real = self._real(self._root / path, path)
+        if not real.exists():
+            return None
+        found = self._regular(real.stat(), path)
+        return FoundFile(path.rsplit("/", 1)[-1], found.st_size, found.st_mtime_ns)
+
+    def files(self, folder: str, beginning: str = "") -> Iterator[FoundFile]:
+        top = self._real(self._root / folder, folder)
+        shown = f"{folder}/" if folder else ""
+        waiting = [(top, "", frozenset({top}))]
+        while waiting:
+            where, prefix, above = waiting.pop()
+            with os.scandir(where) as entries:
+                for entry in entries:
+                    path = f"{prefix}{entry.name}"
+                    if _hidden(entry.name) or not (prefix or entry.name.startswith(beginning)):
+                        continue
+                    self._check_name(f"{shown}{prefix}", entry.name)
+                    real = self._real(Path(entry.path), f"{shown}{path}") if entry.is_symlink() else where / entry.name
+                    status = self._status(entry, f"{shown}{path}")
+                    if status is None:
+                        continue
+                    if not stat.S_ISDIR(status.st_mode):
+                        found = self._regular(status, f"{shown}{path}")
+                        yield FoundFile(path, found.st_size, found.st_mtime_ns)
+                    elif real in above:
+                        raise self._link_refused(f"{shown}{path}", "leads to a folder that it is in")
+                    else:
+                        waiting.append((real, f"{path}/", above | {real}))
+
+    def _status(self, entry: os.DirEntry[str], shown: str) -> os.stat_result | None:
+        """Of the file behind a link, too; None where it was removed meanwhile."""
+        try:
+            return entry.stat()
+        except FileNotFoundError:
+            if entry.is_symlink():
+                raise self._link_refused(shown, "leads to nothing") from None
+            return None
+
+    def _real(self, path: Path, shown: str) -> Path:
+        real = Path(os.path.realpath(path))
+        if not real.is_relative_to(self._root):
+            raise self._link_refused(shown, "leads out of the location")
+        return real
+
+    def _regular(self, status: os.stat_result, shown: str) -> os.stat_result:
+        if not stat.S_ISREG(status.st_mode):
+            raise OperatorFailed("file_refused", f"{self._location}/{shown} is neither a file nor a folder, such as a pipe or a device; remove it.")
+        return status
+
+    def _link_refused(self, shown: str, why: str) -> OperatorFailed:
+        return OperatorFailed("link_refused", f"{self._location}/{shown} is or is behind a symbolic link that {why}; remove the link, or put the file itself there.")
+
+    def _check_name(self, folder: str, name: str) -> None:
+        if not name.isprintable():  # neither are the bytes of a name that cannot be decoded
+            spelled = name.encode("unicode_escape").decode()
+            raise OperatorFailed("file_name", f"In {self._location}/{folder} the file name `{spelled}` has characters that cannot be decoded or printed; rename it.")
+
+
+class StoredTree:
+    """A prefix of an object store. There are no links; keys with `..` are refused, since Hadoop would resolve them."""
+
+    def __init__(self, spark: "SparkSession", location: str, root: str) -> None:
+        self._location = location
+        self._root = root.rstrip("/")
+        self._storage: Storage = storage_of(spark, self._root)
+
+    @property
+    def uri(self) -> str:
+        return self._root
+
+    def is_folder(self, path: str) -> bool:
+        return self._storage.is_folder(self._below(path))
+
+    def find_file(self, path: str) -> FoundFile | None:
+        return self._storage.find_file(self._below(path))
+
+    def files(self, folder: str, beginning: str = "") -> Iterator[FoundFile]:
+        for each in self._storage.list_files(self._below(folder)):
+            parts = each.path.split("/")
+            if not {"", ".", ".."}.isdisjoint(parts) or not each.path.isprintable():
+                shown = f"{self._location}/{folder}".rstrip("/")
+                raise OperatorFailed("file_name", f"In {shown} an object's key has an empty part, `.`, `..` or characters that cannot be printed; rename it.")
+            if each.path.startswith(beginning) and not any(_hidden(part) for part in parts):
+                yield each
+
+    def _below(self, path: str) -> str:
+        return f"{self._root}/{path}" if path else self._root

@@ -16,7 +16,7 @@ from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.client import Client
 from tracelake_sdk.home import default_home
 
-FOLDER = "demo"       # below the home: the landing folder and the DAG file
+LOCATION = "demo"     # that the DAG file names: the landing folder
 _FIRST_DAYS = 4       # of orders, at the first telling; each later one brings a further day
 
 DEFINITION = Path(__file__).with_name("shop.yaml")
@@ -75,8 +75,9 @@ def _stop(teller: Teller, own: OwnSystem) -> None:
 
 
 def _prepare() -> Landing:
-    """The landing folder with what this telling starts from, and the DAG file that names it."""
-    folder = default_home().absolute() / FOLDER
+    """The landing folder with what this telling starts from, and the DAG file beside it."""
+    home = default_home().absolute()
+    folder = home.with_name(f"{home.name}-demo")  # beside the home: no location may be in it
     landing = Landing(folder / "landing")
     landing.bring_customers()
     known = landing.days
@@ -84,12 +85,12 @@ def _prepare() -> Landing:
         landing.bring(known)  # a telling that was interrupted may have left it spoiled
     for day in range(known + 1, max(known + 1, _FIRST_DAYS) + 1):
         landing.bring(day)
-    # Without a variable it runs on any system, whatever its `vars` say.
-    (folder / "dag.yaml").write_text(DEFINITION.read_text().replace("${landing}", str(landing.folder)))
+    (folder / "dag.yaml").write_text(DEFINITION.read_text())
     return landing
 
 
 def _tell_chapters(teller: Teller, client: Client, landing: Landing) -> None:
+    client.admin.add_location(LOCATION, str(landing.folder))
     chapters = Chapters(teller, client, landing, landing.folder.with_name("dag.yaml"))
     chapters.deploy()
     chapters.from_files_to_gold()

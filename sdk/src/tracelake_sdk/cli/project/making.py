@@ -1,7 +1,7 @@
 """Makes a project folder: every file of the template, or none where one of them is there already."""
 
-import json
 import os
+import re
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -11,7 +11,7 @@ from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import print_json, say
 from tracelake_sdk.errors import ProjectRefused
 
-_LANDING = '"${landing}"'  # in the template's settings: the landing folder of this very project
+_LOCATION = "LOCATION"  # in the template: the location of this very project
 
 
 def init(folder: str, *, dry_run: bool, as_json: bool) -> None:
@@ -40,10 +40,14 @@ def init(folder: str, *, dry_run: bool, as_json: bool) -> None:
 def project_files(place: Path) -> dict[Path, str]:
     """What a project in this folder is made of, by name below it."""
     template = files("tracelake_sdk.cli.project") / "template"
-    found = dict(sorted(_texts(template, Path())))
-    settings = Path("tracelake.yaml")
-    found[settings] = found[settings].replace(_LANDING, json.dumps(str(place / "landing"), ensure_ascii=False))
-    return found
+    location = location_name(place)
+    return {name: text.replace(_LOCATION, location) for name, text in sorted(_texts(template, Path()))}
+
+
+def location_name(place: Path) -> str:
+    """After the project's folder, so that two projects on one home have each its own."""
+    plain = re.sub(r"[^a-z0-9]+", "_", place.name.lower()).strip("_")
+    return (plain if plain[:1].isalpha() else f"lake_{plain}".rstrip("_"))[:128]
 
 
 def _texts(folder: Traversable, name: Path) -> list[tuple[Path, str]]:

@@ -1,4 +1,4 @@
-"""Administration over HTTP: orgs, users, roles, tokens, grants, read roles, and what was done. Thin: each route is its use case."""
+"""Administration over HTTP: orgs, users, roles, tokens, grants, read roles, locations, and what was done. Thin: each route is its use case."""
 
 from typing import Annotated
 from uuid import UUID
@@ -13,13 +13,16 @@ from tracelake.control.api.names import USER_NAME
 from tracelake.control.api.paging import Key, Limit, Token, id_of
 from tracelake.control.dags.granting import Holder
 from tracelake_sdk import access
+from tracelake_sdk.locations import Location
 from tracelake_sdk.pages import Page
 
 router = APIRouter(prefix="/v1/admin", tags=["admin"], route_class=UserRoute)        # what every service has
-grants_router = APIRouter(prefix="/v1/admin", tags=["admin"], route_class=UserRoute)  # of DAGs and datasets
+grants_router = APIRouter(prefix="/v1/admin", tags=["admin"], route_class=UserRoute)  # of DAGs, datasets and locations
 
 UserName = Annotated[str, Field(pattern=USER_NAME)]
 RoleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+LocationName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,127}$")]
+LocationUrl = Annotated[str, Field(min_length=1, max_length=4096, description="`file:///folder` or `s3://bucket/prefix`.")]
 OrgName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 
 
@@ -77,6 +80,22 @@ class RevokeRequest(_Request):
 
 class ReadRolesRequest(_Request):
     roles: list[str] = Field(max_length=100, description="Exactly these from now on.")
+
+
+class LocationRequest(_Request):
+    name: LocationName
+    url: LocationUrl
+    roles: list[RoleName] = Field(default_factory=list, max_length=100, description="That may use it in a DAG, beside the admins.")
+    org: OrgName | None = Field(default=None, description="Whose it is; without it the caller's own.")
+
+
+class LocationMove(_Request):
+    url: LocationUrl
+    org: OrgName | None = None
+
+
+class LocationGrant(_Request):
+    role: str
 
 
 @router.get("/orgs")
@@ -185,6 +204,39 @@ def read_roles(services: Serving, user: User, dataset: str) -> access.ReadRoles:
 @grants_router.post("/read-roles/{dataset}")
 def set_read_roles(services: Serving, user: User, dataset: str, body: ReadRolesRequest) -> access.ReadRoles:
     return services.reading.set_read_roles(user, dataset, body.roles, dry_run=body.dry_run)
+
+
+@grants_router.get("/locations")
+def locations(services: Serving, user: User) -> list[Location]:
+    return services.locations.list_locations(user)
+
+
+@grants_router.post("/locations")
+def add_location(services: Serving, user: User, body: LocationRequest) -> Location:
+    """For the installation's operators, who are the admins of its first org."""
+    return services.locations.add(user, body.name, body.url, roles=body.roles, org=body.org, dry_run=body.dry_run)
+
+
+@grants_router.post("/locations/{name}/set")
+def set_location(services: Serving, user: User, name: str, body: LocationMove) -> Location:
+    """For the installation's operators, who are the admins of its first org."""
+    return services.locations.set(user, name, body.url, org=body.org, dry_run=body.dry_run)
+
+
+@grants_router.post("/locations/{name}/remove")
+def remove_location(services: Serving, user: User, name: str, body: Change) -> Location:
+    """The location as it was."""
+    return services.locations.remove(user, name, dry_run=body.dry_run)
+
+
+@grants_router.post("/locations/{name}/grant")
+def grant_location(services: Serving, user: User, name: str, body: LocationGrant) -> Location:
+    return services.locations.grant(user, name, body.role, dry_run=body.dry_run)
+
+
+@grants_router.post("/locations/{name}/revoke")
+def revoke_location(services: Serving, user: User, name: str, body: LocationGrant) -> Location:
+    return services.locations.revoke(user, name, body.role, dry_run=body.dry_run)
 
 
 @router.get("/audit")

@@ -15,6 +15,7 @@ from tracelake.control.database.transactions import Database
 from tracelake.control.deploys.service import Deploys
 from tracelake.control.emission.loops import RecordLoops
 from tracelake.control.explain.service import Explaining
+from tracelake.control.locations.service import Locations
 from tracelake.control.promotion.service import Guard
 from tracelake.control.queries.forwarding import Forwarding
 from tracelake.control.queries.pins import Pins
@@ -49,6 +50,7 @@ class Services:
     orgs: Orgs
     granting: Granting
     reading: Reading
+    locations: Locations
     snapshots: Snapshots
     deploys: Deploys
     requests: Requests

@@ -18,23 +18,23 @@ from tracelake_sdk.dags import DEFAULT_POOL, DagSpec
 def parse_dag(
     text: str,
     *,
-    vars: Mapping[str, str],
     datasets: Mapping[str, ReadableDataset] | None = None,
     unreadable: Collection[str] = (),
+    locations: Collection[str] = (),
+    barred_locations: Collection[str] = (),
     pools: Collection[str] = (DEFAULT_POOL,),
 ) -> DagSpec:
     """The DAG that the file defines; raises the `DagInvalid` that stands first in it.
 
-    `vars` are the declared variables: they are looked up and never filled in, which is the wrapper's part, so that
-    hashes see them unfilled. `datasets` are those, by name, that other DAGs publish and this one may read; `unreadable`
-    names those that it may not.
+    `datasets` are those, by name, that other DAGs publish and this one may read; `unreadable` names those that it may
+    not. `locations` names those that whoever deploys may use, `barred_locations` the org's other ones.
     """
     findings = Findings()
     root = read_yaml(text, findings)
-    check_shape(root, findings, vars)
+    check_shape(root, findings)
     findings.raise_first()
     spec = DagSpec.model_validate(_filled(plain(root)))
-    dag = Deploying(spec, places_of(root), datasets or {}, unreadable, pools, findings)
+    dag = Deploying(spec, places_of(root), datasets or {}, unreadable, locations, barred_locations, pools, findings)
     check_rules(dag)
     findings.raise_first()
     jobs = check_operators(dag)

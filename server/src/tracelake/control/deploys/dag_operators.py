@@ -1,6 +1,5 @@
 """Whether this release can run a DAG's jobs: their runtimes, their operators, and the configs in full."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,7 +11,9 @@ from tracelake_sdk.dag_errors import (
     DagKeyMissing,
     DagKeyUnknown,
     DagValueUnknown,
-    DagVarNotAllowed,
+    LocationNotAllowed,
+    LocationPathInvalid,
+    LocationUnknown,
     OperatorActivationWrong,
     OperatorConfigInvalid,
     OperatorCursorMismatch,
@@ -23,9 +24,11 @@ from tracelake_sdk.dag_errors import (
     RuntimeNotAvailable,
 )
 from tracelake_sdk.dags import JobOutput, JobSpec, UpdateStrategy
+from tracelake_sdk.locations import LocationPath
 from tracelake_sdk.operators import OPERATORS, OperatorSpec
 from tracelake_sdk.spark_schemas import check_types
 
+_MOST_NAMED = 10
 _RUNTIMES = frozenset(runtime for runtime, _ in OPERATORS)
 
 
@@ -56,6 +59,7 @@ def _checked(dag: Deploying, job: JobSpec, at: str) -> JobSpec:
             what = f"{quoted(operator.name)} takes everything each time where it replaces, and `{key}` is for going on from the last time"
             dag.add(OperatorConfigInvalid, f"{at}.config.{key}", what, f"Remove `{key}`, or write `update_strategy: append`")
     _check_columns(dag, job, operator, at)
+    _check_locations(dag, job, operator, at)
     config = _full_config(dag, job, operator, at)
     return job if config is None else job.model_copy(update={"config": config})
 
@@ -81,7 +85,7 @@ def _check_edges(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) 
 
 def _check_columns(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) -> None:
     listed = job.config.get(operator.columns_key) if operator.columns_key else None
-    if not isinstance(listed, str) or "${" in listed:  # what stands for a type may be filled in later
+    if not isinstance(listed, str):
         return
     try:
         check_types(listed)
@@ -89,18 +93,35 @@ def _check_columns(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str
         dag.add(OperatorConfigInvalid, f"{at}.config.{operator.columns_key}", str(error), "Write the columns like `order_id BIGINT, amount DECIMAL(10,2)`")
 
 
+def _check_locations(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) -> None:
+    for key in operator.location_keys:
+        given = job.config.get(key)
+        if not isinstance(given, str):
+            continue
+        try:
+            name = LocationPath.parse(given).location
+        except ValueError as error:
+            dag.add(LocationPathInvalid, f"{at}.config.{key}", f"{quoted(given)} is not a path below a location: {error}", _may_use(dag))
+            continue
+        if name in dag.barred_locations:
+            what = f"whoever activates the DAG may not use the location {quoted(name)}"
+            dag.add(LocationNotAllowed, f"{at}.config.{key}", what, f"Ask an admin to grant it to one of your roles with `tracelake admin location grant {name} ROLE`")
+        elif name not in dag.locations:
+            dag.add(LocationUnknown, f"{at}.config.{key}", f"the org has no location {quoted(name)}", Suggestion(name, dag.locations, otherwise=_may_use(dag)))
+
+
+def _may_use(dag: Deploying) -> str:
+    if not dag.locations:
+        return "Ask an admin for a location with `tracelake admin location add`, and write its name and a path below it"
+    return f"Write the name of a location and a path below it; you may use {one_of(sorted(dag.locations)[:_MOST_NAMED])}"
+
+
 def _s(number: int | None) -> str:
     return "" if number == 1 else "s"
 
 
 def _full_config(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) -> dict[str, Any] | None:
-    """The config as its model spells it, variables unfilled; None, with findings, when it is not one."""
-    with_variables = [path for path, text in _texts(job.config, f"{at}.config") if "${" in text and not operator.takes_variables]
-    for path in with_variables:
-        what = f"a variable cannot stand in the config of {quoted(operator.name)}: another value would change its ranges unseen"
-        dag.add(DagVarNotAllowed, path, what, "Write the value itself")
-    if with_variables:
-        return None
+    """The config as its model spells it; None, with findings, when it is not one."""
     try:
         return operator.config.model_validate(job.config).model_dump(mode="json")
     except ValidationError as error:
@@ -132,17 +153,6 @@ def _tell_config(dag: Deploying, operator: OperatorSpec, at: str, problem: Any) 
             dag.add(OperatorConfigInvalid, path_below(at, key), str(problem["ctx"]["error"]), takes)
         case _:
             dag.add(OperatorConfigInvalid, path_below(at, key), "this value cannot be used here", takes)
-
-
-def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, child in value.items():
-            yield from _texts(child, path_below(path, key))
-    elif isinstance(value, list):
-        for index, child in enumerate(value):
-            yield from _texts(child, f"{path}[{index}]")
 
 
 def _triggers(job: JobSpec) -> list[tuple[int, JobOutput]]:

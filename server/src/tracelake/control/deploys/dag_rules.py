@@ -59,6 +59,8 @@ class Deploying:
     places: Mapping[str, Place]
     datasets: Mapping[str, ReadableDataset]  # by name
     unreadable: Collection[str]              # names of datasets that whoever deploys may not read
+    locations: Collection[str]               # names of those that whoever deploys may use
+    barred_locations: Collection[str]        # and of those that only others may
     pools: Collection[str]
     findings: Findings
 

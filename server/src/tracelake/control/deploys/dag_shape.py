@@ -3,7 +3,6 @@
 The shape is data; one walk over it finds every unknown, missing and mistyped thing of a file at once.
 """
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -31,22 +30,17 @@ from tracelake_sdk.dag_errors import (
     DagTypeWrong,
     DagValueMissing,
     DagValueUnknown,
-    DagVarMalformed,
-    DagVarNotAllowed,
-    DagVarUnknown,
+    DagVarRefused,
     DagWhereInvalid,
 )
 from tracelake_sdk.dags import COLUMN, NAME, Activation, CursorBounds, ExecutionStrategy, Layer, PartitionSpec, Runtime, SourceKind, UpdateStrategy
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
-
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a file: what is found in it, the declared variables, and what `defaults` gives to every job."""
+    """One look at a file: what is found in it, and what `defaults` gives to every job."""
 
     findings: Findings
-    variables: Collection[str]
     defaults: Collection[str] = ()
 
 
@@ -54,10 +48,10 @@ class Shape(Protocol):
     def check(self, node: Node, look: Look) -> None: ...
 
 
-def check_shape(root: Node, findings: Findings, variables: Collection[str]) -> None:
+def check_shape(root: Node, findings: Findings) -> None:
     given = root.value.get("defaults") if isinstance(root.value, dict) else None
     defaults = given.value if given is not None and isinstance(given.value, dict) else {}
-    DAG.check(root, Look(findings, variables, frozenset(defaults)))
+    DAG.check(root, Look(findings, frozenset(defaults)))
 
 
 def _type_of(node: Node) -> str:
@@ -89,19 +83,6 @@ def _is(node: Node, look: Look, kind: type, needed: str) -> bool:
     return False
 
 
-def check_variables(node: Node, text: str, look: Look) -> None:
-    """Every `${…}` of a config's text names a declared variable."""
-    for found in _VARIABLE.finditer(text):
-        name = found[1]
-        if name is None:
-            look.findings.add(DagVarMalformed, node.place, "a `${` is not followed by a name and `}`", "Write `${name}`")
-            return
-        if name not in look.variables:
-            remedy = Suggestion(name, look.variables, otherwise="Declare it under `vars` in the tracelake.yaml of the folder where the system is started, and start it there again")
-            look.findings.add(DagVarUnknown, node.place, f"the variable {quoted(name)} is not declared", remedy)
-            return
-
-
 @dataclass(frozen=True)
 class Text:
     longest: int = 200
@@ -115,8 +96,6 @@ class Text:
         if empty or len(text) > self.longest:
             what = "the text is empty" if empty else f"the text is longer than {self.longest:,} characters"
             look.findings.add(DagTextInvalid, node.place, what, f"Write 1 to {self.longest:,} characters")
-        elif "${" in text:
-            look.findings.add(DagVarNotAllowed, node.place, "variables are filled in a job's `config` only", "Write the value itself")
 
 
 @dataclass(frozen=True)
@@ -140,9 +119,7 @@ class Column:
         if not _is(node, look, str, "the name of a column"):
             return
         name = str(node.value)
-        if "${" in name:
-            look.findings.add(DagVarNotAllowed, node.place, "variables are filled in a job's `config` only", "Write the value itself")
-        elif not COLUMN.fullmatch(name):
+        if not COLUMN.fullmatch(name):
             remedy = "Write 1 to 255 characters without blanks, dots, quotes and any of , ; { } ( ) ="
             look.findings.add(DagColumnInvalid, node.place, f"{quoted(name)} cannot be the column of a key or a partition", remedy)
 
@@ -240,7 +217,7 @@ class NamedEntries:
 
 @dataclass(frozen=True)
 class Config:
-    """An operator's config: any values; its texts may name variables."""
+    """An operator's config: any values. Nothing is filled in, so that a DAG means the same wherever it runs."""
 
     def check(self, node: Node, look: Look) -> None:
         if _is(node, look, dict, "a mapping of keys to values"):
@@ -249,7 +226,9 @@ class Config:
     def _walk(self, node: Node, look: Look) -> None:
         match node.value:
             case str() as text:
-                check_variables(node, text, look)
+                if "${" in text:
+                    remedy = "Write the value itself; for files write a location that an admin has defined, such as `path: landing/orders`"
+                    look.findings.add(DagVarRefused, node.place, "`${…}` is not filled in", remedy)
             case dict() as entries:
                 for child in entries.values():
                     self._walk(child, look)

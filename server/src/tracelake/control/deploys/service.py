@@ -1,6 +1,6 @@
 """Deploy: a definition is judged, and activated in one transaction under the org's lock, or refused and nothing of it stored."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -8,7 +8,8 @@ from tracelake.control.access import store as access
 from tracelake.control.access.callers import Caller, Right
 from tracelake.control.dags import rights
 from tracelake.control.dags import store as dags
-from tracelake.control.dags.foreign_inputs import unreadable_inputs
+from tracelake.control.dags.lapsed_rights import lapsed_rights
+from tracelake.control.dags.location_paths import locations_of_jobs
 from tracelake.control.dags.store import Dag
 from tracelake.control.database.transactions import Database, Role, Transaction
 from tracelake.control.deploys.activating import Deploying, FirstVersion
@@ -16,6 +17,8 @@ from tracelake.control.deploys.dag_file import parse_dag
 from tracelake.control.deploys.dag_hashes import spec_hash
 from tracelake.control.deploys.dag_rules import ReadableDataset
 from tracelake.control.deploys.redeploying import Redeploy
+from tracelake.control.locations import store as locations
+from tracelake.control.locations.using import usable
 from tracelake.control.pools import store as pools
 from tracelake.control.registry import store as registry
 from tracelake.control.registry.reading import readable
@@ -32,7 +35,6 @@ def _nobody_waits(pools: Iterable[UUID]) -> None:
 @dataclass(frozen=True)
 class Deploys:
     database: Database
-    vars: Mapping[str, str]
     wake: Callable[[Iterable[UUID]], None] = _nobody_waits
 
     def deploy(self, caller: Caller, text: str, *, dry_run: bool = False) -> Deployed:
@@ -58,7 +60,16 @@ class Deploys:
         allowed = readable(tx, caller, [dataset.id for dataset in named.values()])
         datasets = {name: ReadableDataset(Layer(dataset.layer), dataset.has_files) for name, dataset in named.items() if dataset.id in allowed}
         unreadable = named.keys() - datasets.keys()
-        spec = parse_dag(text, vars=self.vars, datasets=datasets, unreadable=unreadable, pools=pools.names(tx, org=caller.org_id))
+        places = locations.locations(tx, caller.org_id)
+        may_use = usable(caller, places)
+        spec = parse_dag(
+            text,
+            datasets=datasets,
+            unreadable=unreadable,
+            locations=may_use,
+            barred_locations=places.keys() - may_use,
+            pools=pools.names(tx, org=caller.org_id),
+        )
         return Deploying(tx, caller, spec, spec_hash(spec), named)
 
 
@@ -93,11 +104,12 @@ def _activate(deploying: Deploying, dag: Dag | None, *, dry_run: bool) -> tuple[
 
 
 def _same(deploying: Deploying, dag: Dag, *, dry_run: bool) -> Deployed:
-    """Nothing is made; but where whoever activated it may not read its inputs any more, the caller, who may, takes that on."""
+    """Nothing is made; but where whoever activated it may not use what it needs any more, the caller, who may, takes that on."""
     tx, spec, caller = deploying.tx, deploying.spec, deploying.caller
     if not dry_run and dag.active_version_id is not None:
         jobs = dags.jobs_of_generations(tx, [job.generation_id for job in dags.built_jobs(tx, dag.active_version_id)])
-        if unreadable_inputs(tx, jobs.values(), dags.inputs_of_jobs(tx, [job.id for job in jobs.values()])):
+        inputs = dags.inputs_of_jobs(tx, [job.id for job in jobs.values()])
+        if lapsed_rights(tx, jobs.values(), inputs, locations_of_jobs(tx, jobs.values())):
             before = dags.newest_activation(tx, dag.active_version_id)
             dags.lock_routing(tx, [dag.id])
             deploying.activate(dag.id, dag.active_version_id, pointer_set_hash=before.pointer_set_hash, previous=before.id)

@@ -17,11 +17,11 @@ from tracelake.control.pools import store as pools
 from tracelake.control.run_history import store as run_history
 from tracelake.control.run_history.store import FinishedAttempt
 from tracelake.control.tasks import store
+from tracelake.control.tasks.barring import Barred, barred
 from tracelake.control.tasks.judgement import lease_token_sha256
 from tracelake.control.tasks.payloads import PayloadMaker, Wire
 from tracelake.control.tasks.routing import Routes
 from tracelake.control.tasks.rows import Candidate, ClosedAttempt, NewAttempt, TaskFacts
-from tracelake.control.tasks.unreadable import Barred, barred
 from tracelake.control.tasks.waiting import Poll, WaitingRoom
 from tracelake_sdk.dags import Runtime
 from tracelake_sdk.errors import NotFound
@@ -73,7 +73,7 @@ class Claims:
     waiting: WaitingRoom
     lease: timedelta
     unchanged: Callable[[list[TaskFacts]], None]  # ends tasks whose result is there already
-    barring: Callable[[list[Barred]], None]       # ends tasks that may not read one of their inputs
+    barring: Callable[[list[Barred]], None]       # ends tasks that may not use what they need
     max_unrecorded: int = 100                     # places of a line that may wait to be recorded before its tasks are held back
     watermarks: Watermarks = field(default_factory=Watermarks)
     clock: Callable[[], float] = time.monotonic
@@ -87,12 +87,12 @@ class Claims:
         pool_ids = self._pools(caller, request)
         while True:
             seen = self.waiting.counters(list(pool_ids))
-            claimed, unchanged, unreadable = self.claim_now(caller, request, pool_ids, now=now)
+            claimed, unchanged, lapsed = self.claim_now(caller, request, pool_ids, now=now)
             if unchanged:
                 self.unchanged(unchanged)
-            if unreadable:
-                self.barring(unreadable)
-            if (unchanged or unreadable) and not claimed:
+            if lapsed:
+                self.barring(lapsed)
+            if (unchanged or lapsed) and not claimed:
                 continue  # the room is still free
             left = deadline - self.clock()
             if claimed or left <= 0 or self.waiting.closed:
@@ -106,7 +106,7 @@ class Claims:
     ) -> tuple[list[Wire], list[TaskFacts], list[Barred]]:
         """One transaction; a claim that is repeated returns what it holds. Each is a `ClaimedTask` as it goes over the wire.
 
-        Beside them come tasks whose result is there already, and tasks that may not read one of their inputs: they run, and nobody is handed them.
+        Beside them come tasks whose result is there already, and tasks that may not use what they need: they run, and nobody is handed them.
         """
         claim_sha256 = hashlib.sha256(request.claim_id.encode()).digest()
         learned: dict[UUID, int | None] = {}
@@ -120,15 +120,15 @@ class Claims:
                     facts += taken
             claimed: list[Wire] = []
             unchanged: list[TaskFacts] = []
-            unreadable: list[Barred] = []
+            lapsed: list[Barred] = []
             if facts:
                 maker = PayloadMaker(tx, facts, lease_seconds=self.lease.total_seconds())
                 tokens = {fact.id: _lease_token(request, fact) for fact in facts}
                 handed = maker.handing_out.plan(facts) if fresh else maker.handing_out.again(facts)
                 kept: list[TaskFacts] = []
                 if fresh:
-                    unreadable = barred(tx, facts, maker.jobs, maker.inputs)
-                    kept = [one.fact for one in unreadable]
+                    lapsed = barred(tx, facts, maker.jobs, maker.inputs, maker.locations)
+                    kept = [one.fact for one in lapsed]
                     unchanged = [
                         fact for fact in facts if fact.id in handed and fact not in kept and maker.is_unchanged(fact, handed[fact.id])
                     ]
@@ -142,7 +142,7 @@ class Claims:
             self.watermarks.learn(pool, low)
             if low is not None and sum(1 for fact in facts if fact.pool_id == pool) >= pool_ids[pool]:
                 self.waiting.wake(pool)  # there may be more than this worker could take
-        return claimed, unchanged, unreadable
+        return claimed, unchanged, lapsed
 
     def fetch(self, caller: Caller, task: UUID) -> Wire:
         """The payload as a claim would hand it out, changing nothing."""

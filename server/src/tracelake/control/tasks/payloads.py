@@ -11,8 +11,10 @@ from uuid import UUID
 import orjson
 
 from tracelake.control.dags import store as dags
+from tracelake.control.dags.location_paths import location_names, locations_of_jobs
 from tracelake.control.dags.store import Input, Job, Output
 from tracelake.control.database.transactions import Transaction
+from tracelake.control.locations.store import LocationRow
 from tracelake.control.operator_state import store as operator_state
 from tracelake.control.operator_state.store import StateRow
 from tracelake.control.tasks import store
@@ -33,6 +35,7 @@ class PayloadMaker:
         self.jobs: dict[UUID, Job] = dags.jobs_of_generations(tx, generations)
         self.outputs: dict[UUID, list[Output]] = dags.outputs_of_generations(tx, generations)
         self.inputs: dict[UUID, list[Input]] = dags.inputs_of_jobs(tx, [job.id for job in self.jobs.values()])
+        self.locations: dict[UUID, dict[str, LocationRow]] = locations_of_jobs(tx, self.jobs.values())  # by org
         stateful = [generation for generation, job in self.jobs.items() if _keeps_state(job)]
         self._stateful: frozenset[UUID] = frozenset(stateful)
         # Before the pins, as the base is: an attempt must not hold an older input than the state that it builds on.
@@ -69,11 +72,17 @@ class PayloadMaker:
             "attempt": fact.attempt if claimed else None,
             "status": TaskState.RUNNING.value if claimed else fact.state,
             "org_id": fact.org_id,
+            "locations": self._locations(fact.generation_id) if claimed else {},
             "trigger": self._trigger(fact),
             "state": self._state(fact.generation_id, handing) if claimed else None,
             "idempotency": {"producer_task_id": fact.id, "key_prefix": str(fact.id)},
             "slot": {"pool": self.jobs[fact.generation_id].pool} if claimed else None,
         }
+
+    def _locations(self, generation: UUID) -> dict[str, str]:
+        job = self.jobs[generation]
+        known = self.locations.get(job.org_id, {})
+        return {name: known[name].url for name in location_names(job) if name in known}
 
     def _state(self, generation: UUID, handing: Handing | None) -> Wire | None:
         revision = self.state_revision(generation)

@@ -1,0 +1,81 @@
+"""Lapsed rights: jobs that may not run, since whoever activated their DAG may not use what they need any more.
+
+A DAG reads other DAGs' datasets and uses locations with the rights that whoever activated it has now. Somebody who is
+disabled, or whose token was revoked, has none.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from tracelake.control.access import store as access
+from tracelake.control.access.callers import Caller
+from tracelake.control.dags import store
+from tracelake.control.dags.location_paths import location_names
+from tracelake.control.dags.store import Input, Job
+from tracelake.control.database.transactions import Transaction
+from tracelake.control.locations.store import LocationRow
+from tracelake.control.locations.using import usable
+from tracelake.control.registry.reading import readable
+from tracelake_sdk.dag_errors import InputNotReadable, LocationNotAllowed, LocationUnknown
+
+
+@dataclass(frozen=True)
+class Lapse:
+    """Why a job may not run; `code` is that of the error with which a deploy would be refused."""
+
+    code: str
+    why: str
+
+
+def lapsed_rights(
+    tx: Transaction, jobs: Iterable[Job], inputs: Mapping[UUID, Sequence[Input]], locations: Mapping[UUID, Mapping[str, LocationRow]]
+) -> dict[UUID, Lapse]:
+    """By job: the first right that lapsed; `inputs` are those of each job, `locations` those of each org."""
+    needing = {job.id: job for job in jobs if location_names(job) or _foreign(job, inputs)}
+    if not needing:
+        return {}
+    by_activator: dict[tuple[UUID | None, UUID | None], list[Job]] = defaultdict(list)
+    for activator in store.activators_of_jobs(tx, list(needing)):
+        by_activator[activator.user_id, activator.token_id].append(needing[activator.job_id])
+    found: dict[UUID, Lapse] = {}
+    for (user, token), activated in by_activator.items():
+        row = access.caller_of_user(tx, user) if user else access.caller_of_service(tx, token) if token else None
+        caller = row.caller() if row else None
+        datasets = {input.dataset_id for job in activated for input in _foreign(job, inputs)}
+        allowed = readable(tx, caller, datasets) if caller else set()
+        for job in activated:
+            lapse = _lapsed_input(job, inputs, allowed) or _lapsed_location(job, caller, locations.get(job.org_id, {}))
+            if lapse is not None:
+                found[job.id] = lapse
+    return found
+
+
+def _foreign(job: Job, inputs: Mapping[UUID, Sequence[Input]]) -> list[Input]:
+    return [input for input in inputs[job.id] if input.dag_id != job.dag_id]
+
+
+def _lapsed_input(job: Job, inputs: Mapping[UUID, Sequence[Input]], allowed: set[UUID]) -> Lapse | None:
+    barred = next((input for input in _foreign(job, inputs) if input.dataset_id not in allowed), None)
+    if barred is None:
+        return None
+    return Lapse(
+        InputNotReadable.code,
+        f"Its input {barred.name or barred.dataset_id} may not be read by whoever activated the DAG; let an admin give one of their roles the right to read it, or"
+        " deploy the definition again as somebody who may.",
+    )
+
+
+def _lapsed_location(job: Job, caller: Caller | None, locations: Mapping[str, LocationRow]) -> Lapse | None:
+    allowed = usable(caller, locations) if caller else set[str]()
+    barred = next((name for name in location_names(job) if name not in allowed), None)
+    if barred is None:
+        return None
+    if barred not in locations:
+        return Lapse(LocationUnknown.code, f"The org has no location `{barred}` any more; let an admin add it with `tracelake admin location add`.")
+    return Lapse(
+        LocationNotAllowed.code,
+        f"The location `{barred}` may not be used by whoever activated the DAG; let an admin grant it to one of their roles with"
+        f" `tracelake admin location grant {barred} ROLE`, or deploy the definition again as somebody who may.",
+    )

@@ -1,0 +1,165 @@
+"""Defining locations, and granting their use: an admin's acts.
+
+Where a location is on a machine or in a store decides what its org can read, and machines and stores belong to the whole
+installation. So its operators, the admins of its first org, say where; the admins of each org say who may use it.
+"""
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from uuid import UUID
+
+from tracelake.control.access import store as access
+from tracelake.control.access.administration import role_ids
+from tracelake.control.access.callers import Caller, Right
+from tracelake.control.database.ids import new_id
+from tracelake.control.database.transactions import Database, Role, Transaction
+from tracelake.control.locations import store
+from tracelake.control.locations.store import LocationRow
+from tracelake.storage.private_places import PrivatePlaces
+from tracelake_sdk.dags import NAME
+from tracelake_sdk.errors import Forbidden, Invalid, LocationConflict, LocationRefused, NotFound
+from tracelake_sdk.locations import Location, canonical_url
+from tracelake_sdk.suggestions import nearest
+
+
+@dataclass(frozen=True)
+class Locations:
+    database: Database
+    private: PrivatePlaces
+
+    def list_locations(self, caller: Caller) -> list[Location]:
+        caller.require(Right.ADMINISTER)
+        with self.database.transaction("list_locations") as tx:
+            return [_location(row) for row in store.locations(tx, caller.org_id).values()]
+
+    def add(self, caller: Caller, name: str, url: str, *, roles: Collection[str] = (), org: str | None = None, dry_run: bool = False) -> Location:
+        """One that is there with the same root and these roles stays as it is; one with another root is never changed."""
+        caller.require(Right.ADMINISTER)
+        check_name(name)
+        wanted = checked_url(url, self.private)
+        with self.database.transaction("add_location", role=Role.DEFINE) as tx:
+            where = _org_of(tx, caller, org)
+            access.lock_access(tx, where.org_id)
+            ids = role_ids(tx, where, roles)
+            there = store.locations(tx, where.org_id).get(name)
+            if there is not None:
+                if there.url != wanted or not set(roles) <= set(there.roles):
+                    raise LocationConflict(
+                        f"The location {name} already exists with the root {there.url} and {_named(there.roles)}; change it with"
+                        f" `tracelake admin location set {name} URL` or `tracelake admin location grant {name} ROLE`, or choose another name."
+                    )
+                return _location(there)
+            if dry_run:
+                return _location(LocationRow(new_id(), name, wanted, 1, caller.name, datetime.now(UTC), sorted(set(roles))))
+            define(tx, where.org_id, name, wanted, ids, actor=where.name)
+            return _location(_get(tx, where.org_id, name))
+
+    def set(self, caller: Caller, name: str, url: str, *, org: str | None = None, dry_run: bool = False) -> Location:
+        """Another root from now on; tasks that run go on with the one that they were given."""
+        caller.require(Right.ADMINISTER)
+        wanted = checked_url(url, self.private)
+        with self.database.transaction("set_location", role=Role.DEFINE) as tx:
+            where = _org_of(tx, caller, org)
+            access.lock_access(tx, where.org_id)
+            there = _get(tx, where.org_id, name)
+            if there.url == wanted or dry_run:
+                return _location(replace(there, url=wanted))
+            store.revise(tx, org=where.org_id, name=name, url=wanted, actor=where.name)
+            _audit(tx, where, "set_location", name, {"before": there.url, "after": wanted})
+            return _location(_get(tx, where.org_id, name))
+
+    def remove(self, caller: Caller, name: str, *, dry_run: bool = False) -> Location:
+        """Tasks of jobs that name it fail from now on."""
+        caller.require(Right.ADMINISTER)
+        with self.database.transaction("remove_location", role=Role.DEFINE) as tx:
+            access.lock_access(tx, caller.org_id)
+            there = _get(tx, caller.org_id, name)
+            if not dry_run:
+                store.revise(tx, org=caller.org_id, name=name, url=None, actor=caller.name)
+                store.remove_roles(tx, org=caller.org_id, name=name)
+                _audit(tx, caller, "remove_location", name, {"url": there.url, "roles": there.roles})
+            return _location(there)
+
+    def grant(self, caller: Caller, name: str, role: str, *, dry_run: bool = False) -> Location:
+        caller.require(Right.ADMINISTER)
+        with self.database.transaction("grant_location", role=Role.DEFINE) as tx:
+            access.lock_access(tx, caller.org_id)
+            there = _get(tx, caller.org_id, name)
+            id = role_ids(tx, caller, [role])[role]
+            if role in there.roles or dry_run:
+                return _location(replace(there, roles=sorted({*there.roles, role})))
+            store.add_role(tx, org=caller.org_id, name=name, role=id)
+            _audit(tx, caller, "grant_location", name, {"role": role})
+            return _location(_get(tx, caller.org_id, name))
+
+    def revoke(self, caller: Caller, name: str, role: str, *, dry_run: bool = False) -> Location:
+        caller.require(Right.ADMINISTER)
+        with self.database.transaction("revoke_location", role=Role.DEFINE) as tx:
+            access.lock_access(tx, caller.org_id)
+            there = _get(tx, caller.org_id, name)
+            role_ids(tx, caller, [role])
+            if role not in there.roles or dry_run:
+                return _location(replace(there, roles=[held for held in there.roles if held != role]))
+            store.remove_roles(tx, org=caller.org_id, name=name, role=role)
+            _audit(tx, caller, "revoke_location", name, {"role": role})
+            return _location(_get(tx, caller.org_id, name))
+
+
+def define(tx: Transaction, org: UUID, name: str, url: str, roles: dict[str, UUID], *, actor: str) -> None:
+    """One that the org does not have; under its lock."""
+    store.name_location(tx, org=org, name=name)
+    store.revise(tx, org=org, name=name, url=url, actor=actor)
+    for role in roles.values():
+        store.add_role(tx, org=org, name=name, role=role)
+    access.append_audit(tx, org=org, actor=actor, action="add_location", object=name, detail={"url": url, "roles": sorted(roles)})
+
+
+def check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise Invalid(f"{name[:128]!r} cannot be the name of a location; use a lowercase letter, then up to 127 lowercase letters, digits and underscores.")
+
+
+def checked_url(url: str, private: PrivatePlaces) -> str:
+    """The canonical URL; raises LocationRefused for one that is none, or that is in or around what no location may reach."""
+    try:
+        canonical = canonical_url(url)
+    except ValueError as error:
+        raise LocationRefused(f"{url[:500]!r} cannot be the root of a location: {error}.") from None
+    if touched := private.touched_by(canonical):
+        raise LocationRefused(f"{canonical} cannot be the root of a location: it is in or around {touched}; name a folder or prefix of its own.")
+    return canonical
+
+
+def _org_of(tx: Transaction, caller: Caller, org: str | None) -> Caller:
+    """The caller as it acts in the org whose location is defined; raises Forbidden where it is not an operator."""
+    if not access.operates(tx, caller.org_id):
+        raise Forbidden("Where a location is, is defined by the installation's operators, the admins of its first org; ask one of them to add it for your org.")
+    if org is None or org == caller.org:
+        return caller
+    found = access.find_org(tx, org)
+    if found is None:
+        raise NotFound(f"There is no org {org[:64]!r}; `tracelake admin org list` lists them.")
+    return replace(caller, org_id=found.id, org=found.name, name=f"{caller.org}/{caller.name}")
+
+
+def _get(tx: Transaction, org: UUID, name: str) -> LocationRow:
+    known = store.locations(tx, org)
+    if name not in known:
+        near = nearest(name, known)
+        raise NotFound(f"There is no location {name[:128]!r} in this org; {f'did you mean {near}?' if near else '`tracelake admin location list` lists them.'}")
+    return known[name]
+
+
+def _named(roles: Collection[str]) -> str:
+    return f"the roles {', '.join(roles)}" if roles else "no roles"
+
+
+def _location(row: LocationRow) -> Location:
+    known = asdict(row)
+    del known["id"]
+    return Location.model_validate(known)
+
+
+def _audit(tx: Transaction, caller: Caller, action: str, name: str, detail: dict[str, object]) -> None:
+    access.append_audit(tx, org=caller.org_id, actor=caller.name, action=action, object=name, detail=detail)
