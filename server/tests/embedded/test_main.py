@@ -64,6 +64,21 @@ def test_an_error_is_one_line_with_its_code_and_never_a_trace(tmp_path: Path, wo
     assert "secret" not in answer.stderr
 
 
+@pytest.mark.proves("T3.12")
+def test_a_location_of_a_settings_file_is_below_the_files_folder_wherever_a_process_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "project").mkdir()
+    file = tmp_path / "project/tracelake.yaml"
+    file.write_text("locations: {a: ./landing, b: {url: ../other, roles: [writer]}, c: /data/c, d: 's3://bucket/d', e: {url: 'file:///data/e'}, f: landing}\n")
+    monkeypatch.delenv("TRACELAKE_HOME", raising=False)
+    for folder, named in ((tmp_path / "project", "tracelake.yaml"), (tmp_path, "project/tracelake.yaml"), (Path("/"), str(file))):
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("TRACELAKE_CONFIG", named)
+        assert {name: given.url for name, given in read_settings().locations.items()} == {
+            "a": f"{tmp_path}/project/landing", "b": f"{tmp_path}/other", "c": "/data/c", "d": "s3://bucket/d", "e": "file:///data/e", "f": f"{tmp_path}/project/landing",
+        }
+    assert read_settings().locations["b"].roles == ("writer",)
+
+
 @pytest.mark.parametrize(
     ("written", "said"),
     [
@@ -73,6 +88,8 @@ def test_an_error_is_one_line_with_its_code_and_never_a_trace(tmp_path: Path, wo
         (b"secret", "{file}: settings are written as names with their values, like `home: /data/tracelake`"),
         (b"hom: secret", "TRACELAKE__HOM: there is no such setting; correct its name, or take it away"),
         (b"api: {port: secret}", "TRACELAKE__API__PORT: Input should be a valid integer, unable to parse string as an integer"),
+        (b"vars: {landing: secret}", "{file}: `vars` does not exist any more; define the folders under `locations`, such as `locations: {{landing: ./landing}}`, and write `path: landing/orders` in the DAG file"),
+        (b"locations: {Landing: secret}", "TRACELAKE__LOCATIONS: Value error, the name of a location is a lowercase letter, then up to 127 lowercase letters, digits and underscores"),
         (None, "TRACELAKE_CONFIG: it names a file that is not there; correct the path, or unset it"),
     ],
 )
@@ -86,13 +103,13 @@ def test_a_wrong_settings_file_is_one_line_that_repeats_nothing_of_it(tmp_path: 
 
 
 def test_the_environment_stands_above_the_settings_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "tracelake.yaml").write_text("home: /from/the/file\napi: {host: 127.0.0.2, port: 7}\nvars: {landing: here}\n")
+    (tmp_path / "tracelake.yaml").write_text("home: /from/the/file\napi: {host: 127.0.0.2, port: 7}\n")
     monkeypatch.chdir(tmp_path)
     for name in ("TRACELAKE_HOME", "TRACELAKE_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TRACELAKE__API__PORT", "8")
     found = read_settings()
-    assert (str(found.home), found.api.host, found.api.port, found.vars) == ("/from/the/file", "127.0.0.2", 8, {"landing": "here"})
+    assert (str(found.home), found.api.host, found.api.port) == ("/from/the/file", "127.0.0.2", 8)
     (tmp_path / "tracelake.yaml").write_text("")
     assert (read_settings().api.host, read_settings().api.port) == ("127.0.0.1", 8)
 

@@ -96,7 +96,7 @@ def _user_row(user: User) -> list[Cell]:
 def disable_user(name: str, *, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         user = client.admin.disable_user(name, dry_run=dry_run)
-    sentence = f"User {user.name} {_is(dry_run)} disabled: their tokens are refused, and DAGs that they activated read no datasets of other DAGs."
+    sentence = f"User {user.name} {_is(dry_run)} disabled: their tokens are refused, and DAGs that they activated read neither locations nor datasets of other DAGs."
     _print(user, sentence, dry_run=dry_run, as_json=as_json)
 
 
