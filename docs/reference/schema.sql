@@ -894,6 +894,28 @@ CREATE TABLE public.line (
     CONSTRAINT stopped_means_a_reason CHECK (((stopped_at IS NULL) = (stopped_reason IS NULL)))
 );
 
+CREATE TABLE public.location (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    name text NOT NULL,
+    CONSTRAINT location_has_a_plain_name CHECK ((name ~ '^[a-z][a-z0-9_]{0,127}$'::text))
+);
+
+CREATE TABLE public.location_revision (
+    location_id uuid NOT NULL,
+    revision integer NOT NULL,
+    url text,
+    actor text NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT location_is_a_folder_or_a_prefix CHECK ((url ~ '^(file:///|s3://[^/])'::text)),
+    CONSTRAINT revisions_count_from_one CHECK ((revision >= 1))
+);
+
+CREATE TABLE public.location_role (
+    location_id uuid NOT NULL,
+    role_id uuid NOT NULL
+);
+
 CREATE TABLE public.materialization (
     id uuid NOT NULL,
     org_id uuid NOT NULL,
@@ -1508,6 +1530,18 @@ ALTER TABLE ONLY public.job
 ALTER TABLE ONLY public.line
     ADD CONSTRAINT line_pkey PRIMARY KEY (generation_id);
 
+ALTER TABLE ONLY public.location
+    ADD CONSTRAINT location_is_named_once UNIQUE (org_id, name);
+
+ALTER TABLE ONLY public.location
+    ADD CONSTRAINT location_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.location_revision
+    ADD CONSTRAINT location_revision_pkey PRIMARY KEY (location_id, revision);
+
+ALTER TABLE ONLY public.location_role
+    ADD CONSTRAINT location_role_pkey PRIMARY KEY (location_id, role_id);
+
 ALTER TABLE ONLY public.log_epoch
     ADD CONSTRAINT log_epoch_pkey PRIMARY KEY (number);
 
@@ -1813,6 +1847,14 @@ CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.job_input FOR EACH 
 
 ALTER TABLE public.job_input ENABLE ALWAYS TRIGGER append_only;
 
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.location FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.location ENABLE ALWAYS TRIGGER append_only;
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.location_revision FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.location_revision ENABLE ALWAYS TRIGGER append_only;
+
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.log_epoch FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.log_epoch ENABLE ALWAYS TRIGGER append_only;
@@ -1952,6 +1994,14 @@ ALTER TABLE public.job ENABLE ALWAYS TRIGGER append_only_whole;
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.job_input FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.job_input ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.location FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.location ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.location_revision FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.location_revision ENABLE ALWAYS TRIGGER append_only_whole;
 
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.log_epoch FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
@@ -2186,6 +2236,18 @@ ALTER TABLE ONLY public.job
 
 ALTER TABLE ONLY public.line
     ADD CONSTRAINT line_generation_id_fkey FOREIGN KEY (generation_id) REFERENCES public.generation(id);
+
+ALTER TABLE ONLY public.location
+    ADD CONSTRAINT location_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
+ALTER TABLE ONLY public.location_revision
+    ADD CONSTRAINT location_revision_location_id_fkey FOREIGN KEY (location_id) REFERENCES public.location(id);
+
+ALTER TABLE ONLY public.location_role
+    ADD CONSTRAINT location_role_location_id_fkey FOREIGN KEY (location_id) REFERENCES public.location(id);
+
+ALTER TABLE ONLY public.location_role
+    ADD CONSTRAINT location_role_role_id_fkey FOREIGN KEY (role_id) REFERENCES public.role(id);
 
 ALTER TABLE ONLY public.materialization
     ADD CONSTRAINT materialization_dataset_id_version_fkey FOREIGN KEY (dataset_id, version) REFERENCES public.data_version(dataset_id, version);
@@ -2528,6 +2590,15 @@ GRANT UPDATE(turn_task_id) ON TABLE public.line TO tracelake_decide;
 GRANT UPDATE(turn_attempt) ON TABLE public.line TO tracelake_decide;
 
 GRANT UPDATE(reserved_task_id) ON TABLE public.line TO tracelake_execute;
+
+GRANT SELECT ON TABLE public.location TO tracelake_execute;
+GRANT INSERT ON TABLE public.location TO tracelake_define;
+
+GRANT SELECT ON TABLE public.location_revision TO tracelake_execute;
+GRANT INSERT ON TABLE public.location_revision TO tracelake_define;
+
+GRANT SELECT ON TABLE public.location_role TO tracelake_execute;
+GRANT INSERT,DELETE ON TABLE public.location_role TO tracelake_define;
 
 GRANT SELECT ON TABLE public.materialization TO tracelake_execute;
 GRANT INSERT ON TABLE public.materialization TO tracelake_decide;

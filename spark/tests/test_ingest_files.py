@@ -255,7 +255,7 @@ def test_a_quote_that_is_never_closed_swallows_no_rows(landing: Landing) -> None
     failed = landing.take()
     assert failed.error is not None
     assert (failed.error.error_class, failed.error.message.split(". ")[0]) == ("bad_records", "A quote in bad.csv is opened and never closed")
-    assert len(landing.rows(landing.take({"multiline": False, "path": str(landing.path / "bad.csv")}))) == 3
+    assert len(landing.rows(landing.take({"multiline": False, "path": "landing/bad.csv"}))) == 3
 
 
 @pytest.mark.parametrize(("name", "text"), [("a.csv", "id,n,more\n1,1.005,x\n2,2.50,y\n3,,z\n1,0.1,a\n"), ("a.json", '{"id": 1, "n": 1.005}\n{"id": 2, "n": 2.50}\n{"id": 3}\n{"id": 1, "n": 0.1}\n')])

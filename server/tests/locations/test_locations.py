@@ -9,7 +9,9 @@ from support.databases import StateDatabase
 from support.people import again, service, user
 
 from tracelake.control.access.callers import Caller
+from tracelake.control.locations import store
 from tracelake.control.locations.service import Locations
+from tracelake.control.locations.using import usable
 from tracelake_sdk.errors import Forbidden, LocationConflict, LocationRefused, NotFound, SettingInvalid
 from tracelake_sdk.locations import LocationPath, canonical_url
 
@@ -159,12 +161,9 @@ def test_paths_and_urls_have_one_spelling() -> None:
 
 
 def test_a_user_who_leaves_a_role_may_not_use_its_locations(desk: Desk, locations: Locations):
-    from tracelake.control.locations.store import locations as stored
-    from tracelake.control.locations.using import usable
-
     wanda = user(desk, "wanda", "writer")
     with desk.services.database.transaction("test") as tx:
-        rows = stored(tx, desk.admin.org_id)
+        rows = store.locations(tx, desk.admin.org_id)
     assert usable(wanda, rows) == usable(desk.admin, rows) == {"landing", "nowhere"}
     desk.services.administration.remove_member(desk.admin, "writer", "wanda")
     assert usable(again(desk, wanda), rows) == set()

@@ -33,7 +33,7 @@ class Floor:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TRACELAKE")}
         given = {
             "TRACELAKE_HOME": str(self.folder / "home"), "TRACELAKE__WORKER__API_URL": self.control.url, "TRACELAKE__WORKER__TOKEN": TOKEN,
-            "TRACELAKE__WORKER__COMMANDS": json.dumps({"ingest_files": COMMAND}), "TRACELAKE__VARS": json.dumps({"here": str(self.folder)}),
+            "TRACELAKE__WORKER__COMMANDS": json.dumps({"ingest_files": COMMAND}),
         }  # fmt: skip
         process = subprocess.Popen([sys.executable, "-m", "tracelake.main", "worker"], env=kept | given | environment, stdout=log, stderr=log, cwd=self.folder)
         self._ending.callback(process.wait, 20)
@@ -41,8 +41,10 @@ class Floor:
         return process
 
     def task(self, spec: dict[str, Any], **more: Any) -> TaskPayload:
-        (self.folder / "spec.json").write_text(json.dumps(spec))
-        return payload(config={"path": "${here}/spec.json", "format": "csv"}, lease_seconds=30, **more)
+        here = self.folder / "here"
+        here.mkdir(exist_ok=True)
+        (here / "spec.json").write_text(json.dumps(spec))
+        return payload(config={"path": "here/spec.json", "format": "csv"}, locations={"here": here.as_uri()}, lease_seconds=30, **more)
 
     def reported(self, number: int = 1) -> None:
         until(lambda: len(self.control.completions) >= number)
