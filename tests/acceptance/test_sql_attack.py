@@ -22,7 +22,7 @@ jobs:
     source: {kind: manual}
     runtime: spark
     operator: ingest_files
-    config: {path: "${landing}/orders", format: csv, columns: "order_id BIGINT"}
+    config: {path: landing/orders, format: csv, columns: "order_id BIGINT"}
     outputs: [{layer: bronze, description: Orders as they arrived}]
     update_strategy: append
     unique_key: [order_id]
@@ -50,7 +50,7 @@ jobs:
 
 @pytest.fixture
 def shop(database: StateDatabase, tmp_path: Path) -> Iterator[Processes]:
-    settings = {"TRACELAKE__VARS": f'{{"landing": "{tmp_path}/landing"}}', "TRACELAKE__WORKER__RUNTIMES": '["dispatcher", "spark"]'}
+    settings = {"TRACELAKE__LOCATIONS": f'{{"landing": {{"url": "{tmp_path}/landing", "roles": ["writer"]}}}}', "TRACELAKE__WORKER__RUNTIMES": '["dispatcher", "spark"]'}
     with running_processes(database, tmp_path, settings) as processes:
         yield processes
 

@@ -193,7 +193,7 @@ class JobSpec(_Spec):
     execution_strategy: ExecutionStrategy | None = None
     runtime: Runtime
     operator: str
-    config: dict[str, Any] = Field(default_factory=dict)  # the operator's config with its defaults, variables unfilled
+    config: dict[str, Any] = Field(default_factory=dict)  # the operator's config with its defaults
     outputs: tuple[OutputSpec, ...] = ()
     update_strategy: UpdateStrategy | None = None
     unique_key: tuple[Column, ...] = ()
