@@ -26,15 +26,16 @@ _RETRY_SECONDS = 10.0
 
 
 def prefixes_of(payload: TaskPayload, storage: Storage) -> Prefixes:
-    """Read of the tables of its inputs, and everything inside the folders that the attempt itself stages in."""
+    """Read of the tables of its inputs and of its locations, and everything inside the folders that the attempt itself stages in."""
     # The id of a dataset version is in no other path; the wildcard keeps a policy of many inputs within what STS takes.
     tables = sorted({_place(storage.uri(given.pinned.location)) for given in payload.inputs if given.pinned})
     staging = [_place(storage.uri(staging_path(output.staged))) for output in payload.outputs if output.staged]
-    return Prefixes(read=tuple(f"{table.partition('/')[0]}/*/{table.rpartition('/')[2]}" for table in tables), write=tuple(staging))
+    locations = [_place(url) for url in payload.locations.values() if url.startswith("s3:")]
+    return Prefixes(read=(*(f"{table.partition('/')[0]}/*/{table.rpartition('/')[2]}" for table in tables), *locations), write=tuple(staging))
 
 
 def _place(uri: str) -> str:
-    """`bucket/prefix` of `s3a://bucket/prefix`."""
+    """`bucket/prefix` of `s3a://bucket/prefix` or `s3://bucket/prefix`."""
     return uri.partition("://")[2]
 
 
