@@ -133,7 +133,7 @@ def checked_url(url: str, private: PrivatePlaces) -> str:
 
 def _org_of(tx: Transaction, caller: Caller, org: str | None) -> Caller:
     """The caller as it acts in the org whose location is defined; raises Forbidden where it is not an operator."""
-    if not access.operates(tx, caller.org_id):
+    if not caller.operates:
         raise Forbidden("Where a location is, is defined by the installation's operators, the admins of its first org; ask one of them to add it for your org.")
     if org is None or org == caller.org:
         return caller
