@@ -254,7 +254,7 @@ def test_a_quote_that_is_never_closed_swallows_no_rows(landing: Landing) -> None
     landing.put("bad.csv", 'id,note\n1,"abc\n2,def\n3,ghi\n')
     failed = landing.take()
     assert failed.error is not None
-    assert (failed.error.error_class, failed.error.message.split(". ")[0]) == ("bad_records", "A quote in bad.csv is opened and never closed")
+    assert (failed.error.error_class, failed.error.message.split(". ")[0]) == ("bad_records", "bad.csv has an unclosed quote")
     assert len(landing.rows(landing.take({"multiline": False, "path": "landing/bad.csv"}))) == 3
 
 
@@ -267,7 +267,7 @@ def test_a_run_says_what_ingest_changed(landing: Landing, name: str, text: str) 
     assert first.summary == [*said, "Skipped 2 rows at or before the cursor."]
     second = landing.take({"format": kind, "schema": "id INT, n DECIMAL(5,2)"})
     assert [str(row["n"]) for row in landing.rows(second)] == ["0.10", "1.01", "2.50", "None"]
-    assert second.summary == [*said, "Rounded 1 value of n to the digits of its type."]
+    assert second.summary == [*said, "Rounded 1 value of n to fit its type."]
     assert second.custom["rounded"] == {"n": 1}
 
 

@@ -161,4 +161,4 @@ def test_every_function_of_this_spark_was_judged(spark: SparkSession) -> None:
 def test_a_refusal_names_the_place_and_what_is_allowed(given: tuple[SparkSession, Bait], sql: str, said: str) -> None:
     failed = refusal(given[0], sql)
     assert failed is not None
-    assert failed.error.message == f"{said} A query is one SELECT that reads `input_0`, `input_1`, `orders` and nothing else, with Spark's functions of values and rows."
+    assert failed.error.message == f"{said} Only one SELECT over `input_0`, `input_1`, `orders` is allowed, using Spark's built-in functions."

@@ -142,7 +142,7 @@ def test_what_is_not_over_in_time_goes_on_and_is_exit_code_3(desk: Desk, shell: 
         desk.complete(told(claimed_one(desk), 1))
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 3
-    assert "Not everything was final when --timeout ended; it is still running.\n" in out
+    assert "Timed out; some tasks are still running.\n" in out
     assert "queued" in out
 
 

@@ -74,7 +74,7 @@ def test_sql_that_overwrites_a_folder_is_refused_at_the_first_attempt_and_the_fo
             wait_until(lambda: any(task.job == "overwrite" and task.state is TaskState.FAILED for task in wanda.tasks(limit=50).items), "the attack has failed", longest=300)
             [task] = [wanda.task(task.id) for task in wanda.tasks(limit=50).items if task.job == "overwrite"]
     assert [attempt.error_class for attempt in task.attempts] == ["sql_refused"]
-    assert (task.attempts[0].error_message or "").startswith("Line 2, column 1: `InsertIntoDir` is not allowed. A query is one SELECT that reads `input_0`")
+    assert (task.attempts[0].error_message or "").startswith("Line 2, column 1: `InsertIntoDir` is not allowed. Only one SELECT over `input_0`")
     assert [path.name for path in precious.iterdir()] == ["kept.txt"]
     assert (precious / "kept.txt").read_text() == "kept"
     assert "OVERWRITE" not in shop.log()

@@ -91,7 +91,7 @@ class Client:
         return self._get(DagStatus, f"/v1/dags/{_part(name)}")
 
     def pause(self, dag: str, job: str | None = None) -> DagStatus:
-        """Hold the tasks of a DAG or of one of its jobs; what runs goes on."""
+        """Hold the tasks of a DAG or of one of its jobs; running tasks continue."""
         return self._post(DagStatus, f"{_place(dag, job)}/pause")
 
     def resume(self, dag: str, job: str | None = None) -> DagStatus:

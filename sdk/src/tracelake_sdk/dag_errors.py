@@ -98,7 +98,7 @@ class DagNameInvalid(DagInvalid, code="dag_name_invalid", status=422):
 
 
 class DagVarRefused(DagInvalid, code="dag_var_refused", status=422):
-    """`${…}` is not filled in; write the value itself, and for files a location, such as `path: landing/orders`."""
+    """Variables (`${…}`) are not supported; write the value, or for files a location path such as `landing/orders`."""
 
 
 class DagWhereInvalid(DagInvalid, code="dag_where_invalid", status=422):

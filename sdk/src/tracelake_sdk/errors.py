@@ -93,7 +93,7 @@ class LocationConflict(TracelakeError, code="location_conflict", status=409):
 
 
 class LocationRefused(TracelakeError, code="location_refused", status=422):
-    """The root of a location is an absolute folder or an S3 prefix, and neither in nor around the home or the lake; choose another."""
+    """The root of a location is an absolute folder or an S3 prefix, and must not overlap the home or the lake; choose another."""
 
 
 class LastAdmin(TracelakeError, code="last_admin", status=409):
@@ -263,7 +263,7 @@ class JavaMissing(TracelakeError, code="java_missing", status=503):
 
 
 class JarsMissing(TracelakeError, code="jars_missing", status=503):
-    """The jars that Spark needs cannot be fetched; check the network and the Maven repository, or copy them into the folder of jars."""
+    """The jars that Spark needs cannot be fetched; check the network and the Maven repository, or copy them into `spark.jars_folder`."""
 
 
 class OperatorCredentialsRefused(TracelakeError, code="operator_credentials_refused", status=503):

@@ -39,7 +39,7 @@ class LocationPath:
     def parse(cls, path: str) -> Self:
         """Raises ValueError with what is wrong. Nothing is decoded: `%2e` are three characters of a name."""
         if path.startswith(("/", "~")):
-            raise ValueError("this is a path of one machine")
+            raise ValueError("this is an absolute path")
         if "://" in path or path.startswith(("file:", "s3:", "s3a:")):
             raise ValueError("this is a URL")
         name, _, below = path.partition("/")
@@ -49,7 +49,7 @@ class LocationPath:
         if below and (parts := below.split("/")) and not {"", ".", ".."}.isdisjoint(parts):
             raise ValueError("it has a part that is empty, `.` or `..`")
         if "\0" in below:
-            raise ValueError("it has a zero character")
+            raise ValueError("it contains a NUL character")
         return cls(name, below)
 
     def __str__(self) -> str:

@@ -40,7 +40,7 @@ class OffsetUnknown(TracelakeError, code="offset_unknown", status=422):
 
 
 class OffsetOfAnotherEpoch(OffsetUnknown, code="offset_of_another_epoch", status=422):
-    """Another copy of this database gave this offset, before or after one of them was restored; start without one, and skip the record ids that you know."""
+    """This offset belongs to another copy of the database (for example from before a restore); start without an offset and skip known record ids."""
 
 
 class RepositoryUnavailable(TracelakeError, code="repository_unavailable", status=503):

@@ -28,7 +28,7 @@ class BadRecords(StrEnum):
 class IngestFilesConfig(_Config):
     """Each run takes the files below `path` that are new or changed since the last one."""
 
-    path: str = Field(min_length=1, max_length=4096, description="a location and, below it, a folder, a file, or the beginning that the names of files share, such as `landing/orders`; no pattern: `*` is a star")
+    path: str = Field(min_length=1, max_length=4096, description="a folder, a file, or a file name prefix, below a location, such as `landing/orders`; wildcards are not supported")
     format: FileFormat = Field(description="`csv`, `json` (one object a line) or `parquet`")
     # `schema` is taken by pydantic's own class.
     columns: str | None = Field(

@@ -186,7 +186,7 @@ def test_a_part_that_died_is_started_again(home: Path) -> None:
             assert connection.execute("SELECT current_user").fetchone() == (SERVICE,)
     finally:
         system.stop()
-    assert [line.partition(" had ended")[0] for line in said[1:]] == ["query", "worker", "control", "postgres"]
+    assert [line.partition(" exited")[0] for line in said[1:]] == ["query", "worker", "control", "postgres"]
     events = [json.loads(line) for line in (home / "logs" / "supervisor.log").read_text().splitlines()]
     assert {(event["part"], event["exit_code"]) for event in events if event["event"] == "ended"} == {(name, -9) for name in PARTS[1:]}
 

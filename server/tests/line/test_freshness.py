@@ -44,7 +44,7 @@ def test_scopes_that_were_made_before_an_untriggered_input_moved_are_behind_also
     [behind] = found["behind"]
     rates = lake.one("SELECT dataset.id FROM dataset JOIN job_key ON job_key.id = job_key_id WHERE job_key.name = 'rates'")
     assert behind.sentence == f"2 of its 3 scopes were made before version 2 of {rates}: partition a (from version 1), partition b (from version 1)."
-    assert behind.remedy == f"A new version of {rates} does not start the job (`trigger: false`). `tracelake run sample/clean --rewrite` takes it in."
+    assert behind.remedy == f"A new version of {rates} does not start the job (`trigger: false`). `tracelake run sample/clean --rewrite` rebuilds the table from it."
     lake.run("clean", rewrite=True)
     make(lake)
     assert set(reasons(lake)) == {"fresh"}

@@ -58,7 +58,7 @@ def operator_error(spark: "SparkSession", error: BaseException) -> OperatorError
         return error.error
     try:
         if ran_out_of_memory(error):
-            return OperatorError(error_class="out_of_memory", message="Spark ran out of memory; give the worker's Spark host more, or the task less to do at once.")
+            return OperatorError(error_class="out_of_memory", message="Spark ran out of memory; increase `spark.memory`, or process less data per task.")
         if said := spark_condition(spark, error):
             return OperatorError(error_class=said.name, message=said.sentence(), retry=not said.is_lasting)
     except (Py4JError, OSError):  # Java cannot be asked any more

@@ -111,7 +111,7 @@ def _retrieve(packages: Sequence[Package], draft: Path, java: Path, log: Callabl
         said = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=_LONGEST_SECONDS)
     except subprocess.TimeoutExpired as slow:
         log(slow.output or b"")
-        raise JarsMissing(f"Fetching jars took longer than {_LONGEST_SECONDS} seconds; try again, or copy them into the folder of jars.") from None
+        raise JarsMissing(f"Fetching jars took longer than {_LONGEST_SECONDS} seconds; try again, or copy them into `spark.jars_folder`.") from None
     log(said.stdout)
     missing = [package.jar for package in packages if not (draft / "jars" / package.jar).is_file()]
     if missing or said.returncode != 0:

@@ -303,7 +303,7 @@ def grant_location(name: LocationName, role: RoleName, dry_run: DryRun = False, 
 
 @locations_app.command("revoke")
 def revoke_location(name: LocationName, role: RoleName, dry_run: DryRun = False, output: Output = Shown) -> None:
-    """Let a role no longer use a location. DAGs that its people activated stop reading it."""
+    """Revoke a role's use of a location. Unless they may use it otherwise, DAGs activated by its members can no longer read it."""
     from tracelake_sdk.cli import admin
 
     admin.revoke_location(name, role, dry_run=dry_run, as_json=_json(output))

@@ -119,7 +119,7 @@ def run(
     ] = False,
     only: Annotated[bool, typer.Option("--only", help="With --wait: wait for the task alone.")] = False,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="With --wait: stop waiting after this time, with exit code 3. What runs goes on.")
+        float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="With --wait: stop waiting after this time, with exit code 3. The run continues.")
     ] = None,
     key: Annotated[
         str | None, typer.Option("--idempotency-key", metavar="KEY", help="The same key with the same request is the same task. Made up if left out.")
@@ -132,7 +132,7 @@ def run(
 
     dag, name = targets.parse_job(job)
     if not wait and (only or timeout is not None):
-        raise typer.BadParameter("it says what --wait waits for; add --wait", param_hint="--only" if only else "--timeout")
+        raise typer.BadParameter("requires --wait", param_hint="--only" if only else "--timeout")
     wanted = targets.request_of([*(cursor or []), *([cursors] if cursors is not None else [])], rewrite=rewrite, request=request)
     running.run(dag, name, wanted, key=key, waiting=running.Waiting(wait, only, timeout), dry_run=dry_run, as_json=output is OutputFormat.JSON)
 
@@ -216,7 +216,7 @@ def log(
 
 @app.command()
 def pause(target: Chosen, dry_run: DryRun = False, output: Output = Shown) -> None:
-    """Hold the tasks of a DAG or job; what runs goes on."""
+    """Hold the tasks of a DAG or job; running tasks continue."""
     from tracelake_sdk.cli import dags, targets
 
     dags.pause(targets.parse_target(target), dry_run=dry_run, as_json=output is OutputFormat.JSON)

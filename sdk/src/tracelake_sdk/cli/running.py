@@ -233,7 +233,7 @@ def _print_followed(client: Client, followed: Followed) -> None:
     for failed in followed.failed:
         _print_failure(client, failed)
     if followed.timed_out:
-        say("Not everything was final when --timeout ended; it is still running.")
+        say("Timed out; some tasks are still running.")
     if task not in followed.failed:
         say(f"  {again('task', 'show', str(task.id))}")
 
@@ -264,7 +264,7 @@ def _print_failure(client: Client, task: Task) -> None:
             number = "" if result.violations is None else f" ({result.violations:,} of {result.examined or 0:,} rows)"
             say(f"  rule {result.rule_type}{number}: {result.sentence}")
             if result.samples:
-                say(f"    keys of such rows: {', '.join(result.samples)}")
+                say(f"    sample keys: {', '.join(result.samples)}")
     say(f"  {again('promotion', 'show', str(decision.id))}")
 
 

@@ -69,7 +69,7 @@ def _machine() -> list[Check]:
         return cast("list[Check]", json.loads(answer.stdout))
     except ValueError:
         said = answer.stderr.strip().splitlines()
-        return [Check(name="server", ok=False, detail=said[-1] if said else "`tracelaked doctor` ended without a word", remedy="correct what it names")]
+        return [Check(name="server", ok=False, detail=said[-1] if said else "`tracelaked doctor` exited without output", remedy="correct what it names")]
 
 
 def _service() -> list[Check]:

@@ -52,7 +52,7 @@ class PostgresBinaries:
         answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         if answer.returncode == 0:
             return None
-        reason = (answer.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        reason = (answer.stderr.strip().splitlines() or ["it exited without output"])[-1]
         return f"Postgres refuses to run as root, and leaving root failed ({reason})"
 
 

@@ -65,7 +65,7 @@ def state_url(settings: Settings) -> str:
     """The state database of the system that runs here, or the given one; raises StartFailed where there is none."""
     state, _ = _databases(settings)
     if state.url is None:
-        raise StartFailed(f"The state database is not there: {state.detail}; start the system with `tracelake up`.")
+        raise StartFailed(f"The state database is not available: {state.detail}; start the system with `tracelake up`.")
     return state.url
 
 
@@ -102,9 +102,9 @@ def _spark(settings: Settings) -> list[Check]:
         command.append("--s3")
     answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     if answer.returncode != 0:
-        return [java, Check("spark", False, (answer.stderr.strip().splitlines() or ["it ended without a word"])[-1], "correct `spark.packages`")]
+        return [java, Check("spark", False, (answer.stderr.strip().splitlines() or ["it exited without output"])[-1], "correct `spark.packages`")]
     found = json.loads(answer.stdout)
-    jars = "no jars beside its own" if found["jars"] == [] else f"{len(found['jars'])} further jars in {found['folder']}" if found["jars"] else "further jars that the first task fetches"
+    jars = "no extra jars" if found["jars"] == [] else f"{len(found['jars'])} extra jars in {found['folder']}" if found["jars"] else "extra jars that the first task fetches"
     return [java, Check("spark", True, f"{found['spark']}, master {given.master or f'local[{given.cores}]'}, {given.memory} of memory, {jars}")]
 
 
@@ -132,7 +132,7 @@ def _java() -> Check:
     except subprocess.TimeoutExpired:
         return Check("java", False, "it does not answer", remedy)
     if answer.returncode != 0:
-        return Check("java", False, (answer.stderr.strip().splitlines() or ["it ended without a word"])[-1], remedy)
+        return Check("java", False, (answer.stderr.strip().splitlines() or ["it exited without output"])[-1], remedy)
     found = json.loads(answer.stdout)
     return Check("java", True, f"{found['version']} ({found['origin']}) in {found['home']}")
 

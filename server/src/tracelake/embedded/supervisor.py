@@ -161,7 +161,7 @@ class Supervisor:
         now = time.monotonic()
         for part in self._parts:
             if part.run_once(now):
-                self._tell(f"{part.name} had ended and was started again; its log is {self._log_of(part.name)}")
+                self._tell(f"{part.name} exited and was restarted; its log is {self._log_of(part.name)}")
                 self._state_is_old = True
         self._lead_control_to_postgres()
         if self._state_is_old:

@@ -59,7 +59,7 @@ class Measurement:
     def summary(self) -> list[str]:
         """What measuring left out of the outputs, for people."""
         left_out = ((found.duplicates, ", ".join(output.unique_key)) for output in self.asked if (found := self.found[output.index]).duplicates)
-        return [f"Left out {rows:,} row{'' if rows == 1 else 's'} whose {key} is in the table already or comes twice." for rows, key in left_out]
+        return [f"Skipped {rows:,} duplicate row{'' if rows == 1 else 's'} (key: {key})." for rows, key in left_out]
 
     @property
     def complete(self) -> bool:

@@ -178,7 +178,7 @@ class _Ingest:
         found = in_files(continued)
         for file, last in zip(found, last_lines(self._spark, [file.uri for file in found]), strict=True):
             if last is not None and not last.endswith('"') and file in in_files(continued.where(column(LAST_LINE) == F.lit(last))):
-                message = f"A quote in {file.name} is opened and never closed. Close it, or set `multiline: false` if no value continues on the next line."
+                message = f"{file.name} has an unclosed quote. Close it, or set `multiline: false` if no value continues on the next line."
                 raise OperatorFailed("bad_records", message, custom=self._unchanged())
 
     def _set_aside(self, rows: SourceRows, group: Sequence[SourceFile]) -> None:
@@ -246,7 +246,7 @@ class _Ingest:
         if unused:
             said.append(f"Ignored {_counted(len(unused), 'column')} that the schema does not have: {', '.join(unused[:_MOST_NAMES])}{'' if len(unused) <= _MOST_NAMES else ', …'}.")
         for name, count in list(counts.rounded.items())[:_MOST_NAMES]:
-            said.append(f"Rounded {_counted(count, 'value')} of {name} to the digits of its type.")
+            said.append(f"Rounded {_counted(count, 'value')} of {name} to fit its type.")
         bad = sum(counts.bad.values())
         if bad:
             said.append(f"Set aside {_counted(bad, 'record')} of {_counted(len(counts.bad), 'file')} that {'does' if bad == 1 else 'do'} not fit the schema.")

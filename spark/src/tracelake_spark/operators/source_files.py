@@ -58,7 +58,7 @@ def find_files(spark: "SparkSession", path: str, locations: Mapping[str, str]) -
         raise OperatorFailed("location_path_invalid", f"The config's `path` must be a location and a path below it, such as landing/orders: {error}.") from None
     url = locations.get(asked.location)
     if url is None:
-        raise OperatorFailed("location_unknown", f"The task was given no location `{asked.location}`; ask an admin to add it with `tracelake admin location add`.")
+        raise OperatorFailed("location_unknown", f"Location `{asked.location}` is not available to this task; ask an admin to add it with `tracelake admin location add`.")
     local = local_folder(url)
     tree: Tree = LocalTree(asked.location, Path(local)) if local else StoredTree(spark, asked.location, f"s3a://{url.removeprefix('s3://')}")
     try:
@@ -130,7 +130,7 @@ class LocalTree:
                         found = self._regular(status, f"{shown}{path}")
                         yield FoundFile(path, found.st_size, found.st_mtime_ns)
                     elif real in above:
-                        raise self._link_refused(f"{shown}{path}", "leads to a folder that it is in")
+                        raise self._link_refused(f"{shown}{path}", "a folder that contains it")
                     else:
                         waiting.append((real, f"{path}/", above | {real}))
 
@@ -140,13 +140,13 @@ class LocalTree:
             return entry.stat()
         except FileNotFoundError:
             if entry.is_symlink():
-                raise self._link_refused(shown, "leads to nothing") from None
+                raise self._link_refused(shown, "a path that does not exist") from None
             return None
 
     def _real(self, path: Path, shown: str) -> Path:
         real = Path(os.path.realpath(path))
         if not real.is_relative_to(self._root):
-            raise self._link_refused(shown, "leads out of the location")
+            raise self._link_refused(shown, "a path outside the location")
         return real
 
     def _regular(self, status: os.stat_result, shown: str) -> os.stat_result:
@@ -154,8 +154,8 @@ class LocalTree:
             raise OperatorFailed("file_refused", f"{self._location}/{shown} is neither a file nor a folder, such as a pipe or a device; remove it.")
         return status
 
-    def _link_refused(self, shown: str, why: str) -> OperatorFailed:
-        return OperatorFailed("link_refused", f"{self._location}/{shown} is or is behind a symbolic link that {why}; remove the link, or put the file itself there.")
+    def _link_refused(self, shown: str, target: str) -> OperatorFailed:
+        return OperatorFailed("link_refused", f"{self._location}/{shown} resolves through a symbolic link to {target}; remove the link, or put the file itself there.")
 
     def _check_name(self, folder: str, name: str) -> None:
         if not name.isprintable():  # neither are the bytes of a name that cannot be decoded

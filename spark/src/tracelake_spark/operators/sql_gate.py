@@ -139,7 +139,7 @@ class _Gate:
     def _refused(self, nodes: list[PlanNode], node: PlanNode, what: str) -> OperatorFailed:
         line, column = (node.line, node.column) if node.line is not None else _first_place(nodes)
         return OperatorFailed(
-            "sql_refused", f"Line {line}, column {column or 1}: {what}. A query is one SELECT that reads {self._readable()} and nothing else, with Spark's functions of values and rows."
+            "sql_refused", f"Line {line}, column {column or 1}: {what}. Only one SELECT over {self._readable()} is allowed, using Spark's built-in functions."
         )
 
     def invalid(self, error: PySparkException | Py4JJavaError) -> Exception:
@@ -161,7 +161,7 @@ class _Gate:
         return f" A query reads {self._readable()}." + (f" Did you mean `{near[0]}`?" if near else "")
 
     def _readable(self) -> str:
-        return ", ".join(f"`{name}`" for name in self._inputs) or "no input, because its job has none,"
+        return ", ".join(f"`{name}`" for name in self._inputs) or "no input (the job has none)"
 
 
 def _builtin(name: tuple[str, ...]) -> str | None:

@@ -62,8 +62,7 @@ def _lapsed_input(job: Job, inputs: Mapping[UUID, Sequence[Input]], allowed: set
         return None
     return Lapse(
         InputNotReadable.code,
-        f"Its input {barred.name or barred.dataset_id} may not be read by whoever activated the DAG; let an admin give one of their roles the right to read it, or"
-        " deploy the definition again as somebody who may.",
+        f"The user who activated the DAG can no longer read input {barred.name or barred.dataset_id}. Ask an admin to grant read access, or redeploy as a user who has it.",
     )
 
 
@@ -73,9 +72,9 @@ def _lapsed_location(job: Job, caller: Caller | None, locations: Mapping[str, Lo
     if barred is None:
         return None
     if barred not in locations:
-        return Lapse(LocationUnknown.code, f"The org has no location `{barred}` any more; let an admin add it with `tracelake admin location add`.")
+        return Lapse(LocationUnknown.code, f"Location `{barred}` was removed. Ask an admin to add it again with `tracelake admin location add {barred} URL`.")
     return Lapse(
         LocationNotAllowed.code,
-        f"The location `{barred}` may not be used by whoever activated the DAG; let an admin grant it to one of their roles with"
-        f" `tracelake admin location grant {barred} ROLE`, or deploy the definition again as somebody who may.",
+        f"The user who activated the DAG can no longer use location `{barred}`. Ask an admin to grant it to one of their roles with"
+        f" `tracelake admin location grant {barred} ROLE`, or redeploy as a user who may use it.",
     )

@@ -227,8 +227,8 @@ class Config:
         match node.value:
             case str() as text:
                 if "${" in text:
-                    remedy = "Write the value itself; for files write a location that an admin has defined, such as `path: landing/orders`"
-                    look.findings.add(DagVarRefused, node.place, "`${…}` is not filled in", remedy)
+                    remedy = "Write the value, or for files a location path such as `landing/orders`"
+                    look.findings.add(DagVarRefused, node.place, "variables (`${…}`) are not supported", remedy)
             case dict() as entries:
                 for child in entries.values():
                     self._walk(child, look)

@@ -112,7 +112,7 @@ def _made_before(rows: Sequence[BehindRow], name: str, input: InputNow) -> str:
 
 def _take_in(known: Known, input: InputNow, name: str) -> str | None:
     job = f"{known.dataset.dag}/{known.dataset.job}"
-    rewrite = f"`tracelake run {job} --rewrite` takes it in." if input.update_strategy == UpdateStrategy.REPLACE.value else "The next run of the job reads it."
+    rewrite = f"`tracelake run {job} --rewrite` rebuilds the table from it." if input.update_strategy == UpdateStrategy.REPLACE.value else "The next run of the job reads it."
     if not input.trigger:
         return f"A new version of {name} does not start the job (`trigger: false`). {rewrite}"
     return None if known.work else rewrite

@@ -134,7 +134,7 @@ def checked_url(url: str, private: PrivatePlaces) -> str:
 def _org_of(tx: Transaction, caller: Caller, org: str | None) -> Caller:
     """The caller as it acts in the org whose location is defined; raises Forbidden where it is not an operator."""
     if not caller.operates:
-        raise Forbidden("Where a location is, is defined by the installation's operators, the admins of its first org; ask one of them to add it for your org.")
+        raise Forbidden("Only operators (admins of the first org) can define where a location points; ask one to add it for your org.")
     if org is None or org == caller.org:
         return caller
     found = access.find_org(tx, org)
