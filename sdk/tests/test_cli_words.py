@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tracelake_sdk.cli import invocation, main
 from tracelake_sdk.cli.picture import branches, print_dag
-from tracelake_sdk.cli.printing import Column, clean, print_table, scope_words
+from tracelake_sdk.cli.printing import Column, clean, print_table
 from tracelake_sdk.cli.targets import Target, parse_cursors, parse_job, parse_target, request_of
 from tracelake_sdk.cli.tasks import WAITS
 from tracelake_sdk.dags import Layer
@@ -22,6 +22,7 @@ from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope
 from tracelake_sdk.status import DagStatus, JobStatus, TaskCounts
 from tracelake_sdk.tasks import MAX_EVENTS, TaskState, Waits
+from tracelake_sdk.wording import scope_words
 
 ID = "01a1dec1-5595-7316-8138-6f2f0dc5dde6"
 

@@ -175,15 +175,15 @@ def test_rows_that_do_not_fit_fail_the_task_with_file_and_count_and_no_data(land
     failed = landing.take(config)
     assert failed.error is not None
     assert (failed.error.error_class, failed.error.retry, failed.outputs) == ("bad_records", False, [])
-    assert failed.error.message.startswith(f"1 record of {name} does not fit the schema; line " if bad == 1 else f"{bad} records of {name} do not fit the schema; line ")
-    assert failed.custom["bad_records"] == {name: bad}
+    assert failed.error.message.startswith(f"1 record of landing/{name} does not fit the schema; line " if bad == 1 else f"{bad} records of landing/{name} do not fit the schema; line ")
+    assert failed.custom["bad_records"] == {f"landing/{name}": bad}
 
     aside = landing.take(config | {"bad_records": "set_aside"})
     assert aside.error is None
-    assert aside.custom["bad_records"] == {name: bad}
+    assert aside.custom["bad_records"] == {f"landing/{name}": bad}
     assert not [file for file in aside.outputs[0].files if "_bad" in file]
     kept = [json.loads(line) for path in (landing.folder / "staging" / "_bad").glob("*.json") for line in path.read_text().splitlines()]
-    assert len(kept) == bad
+    assert [line["file"] for line in kept] == [f"landing/{name}"] * bad
     assert all(line["record"] in text.splitlines() for line in kept)
 
 
@@ -195,7 +195,7 @@ def test_the_good_rows_go_on_until_too_many_are_bad(landing: Landing) -> None:
     failed = landing.take(config | {"max_bad_records": 2})
     assert failed.error is not None
     assert failed.error.message.startswith(
-        "1 record of a.csv does not fit the schema; line 2: column id is not a valid INT. 2 more in 1 other file, first b.csv. At most 2 may be set aside. "
+        "1 record of landing/a.csv does not fit the schema; line 2: column id is not a valid INT. 2 more in 1 other file, first landing/b.csv. At most 2 may be set aside. "
     )
 
 
@@ -236,7 +236,7 @@ def test_a_row_without_a_partition_is_a_bad_record_like_any_other(landing: Landi
     config, output = {"schema": "id INT, day DATE"}, {"partition_by": {"column": "day"}}
     failed = landing.take(config, output=output)
     assert failed.error is not None
-    assert failed.error.message.startswith("2 records of a.csv do not fit the schema; line 4: column day is not a valid DATE; column day is empty, and the table is partitioned by it.")
+    assert failed.error.message.startswith("2 records of landing/a.csv do not fit the schema; line 4: column day is not a valid DATE; column day is empty, and the table is partitioned by it.")
     aside = landing.take(config | {"bad_records": "set_aside"}, output=output)
     assert [row["id"] for row in landing.rows(aside)] == [1]
 
@@ -254,7 +254,7 @@ def test_a_quote_that_is_never_closed_swallows_no_rows(landing: Landing) -> None
     landing.put("bad.csv", 'id,note\n1,"abc\n2,def\n3,ghi\n')
     failed = landing.take()
     assert failed.error is not None
-    assert (failed.error.error_class, failed.error.message.split(". ")[0]) == ("bad_records", "bad.csv has an unclosed quote")
+    assert (failed.error.error_class, failed.error.message.split(". ")[0]) == ("bad_records", "landing/bad.csv has an unclosed quote")
     assert len(landing.rows(landing.take({"multiline": False, "path": "landing/bad.csv"}))) == 3
 
 
@@ -307,7 +307,7 @@ def test_a_row_without_a_cursor_does_not_fit(landing: Landing) -> None:
     landing.put("a.csv", "id,n\n1,1\n,2\n")
     outcome = landing.take({"cursor_column": "id", "bad_records": "set_aside"})
     assert landing.rows(outcome) == [{"id": 1, "n": 1}]
-    assert outcome.custom["bad_records"] == {"a.csv": 1}
+    assert outcome.custom["bad_records"] == {"landing/a.csv": 1}
 
 
 def test_a_cursor_is_a_number_or_a_time(landing: Landing) -> None:

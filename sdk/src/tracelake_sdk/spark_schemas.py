@@ -1,8 +1,9 @@
 """Column lists as Spark spells them, as far as they can be judged without Spark: the words that stand for types."""
 
-import difflib
 import re
 from collections.abc import Iterator
+
+from tracelake_sdk.suggestions import nearest
 
 _TYPES = frozenset({
     "BOOLEAN", "TINYINT", "BYTE", "SMALLINT", "SHORT", "INT", "INTEGER", "BIGINT", "LONG", "FLOAT", "REAL", "DOUBLE", "DECIMAL", "DEC", "NUMERIC",
@@ -34,8 +35,8 @@ def _check_type(text: str, *, of: str, depth: int) -> None:
         return
     word, inside = found[1], found[2]
     if word.upper() not in _TYPES:
-        near = difflib.get_close_matches(word.upper(), _TYPES, n=1)
-        raise ValueError(f"the column {of} has the type `{word[:50]}`, which there is not{f'; did you mean `{near[0]}`?' if near else ''}")
+        near = nearest(word, _TYPES)
+        raise ValueError(f"the column {of} has the type `{word[:50]}`, which there is not{f'; did you mean `{near}`?' if near else ''}")
     if inside is None:
         return
     if word.upper() == "STRUCT":

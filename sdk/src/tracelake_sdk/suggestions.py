@@ -7,8 +7,10 @@ _LONGEST_NAME = 128  # what is longer is not compared: it is no name
 
 
 def nearest(name: str, names: Collection[str]) -> str | None:
-    near = difflib.get_close_matches(name[:_LONGEST_NAME].lower(), sorted(names), n=1, cutoff=0.6)
-    return near[0] if near else None
+    """Whatever the case of the letters."""
+    spelled = {known.lower(): known for known in sorted(names)}
+    near = difflib.get_close_matches(name[:_LONGEST_NAME].lower(), spelled, n=1, cutoff=0.6)
+    return spelled[near[0]] if near else None
 
 
 def did_you_mean(name: str, names: Collection[str], otherwise: str) -> str:

@@ -16,6 +16,7 @@ from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_
 from tracelake_sdk.client import Client
 from tracelake_sdk.locations import Location
 from tracelake_sdk.pages import Page
+from tracelake_sdk.wording import plural
 
 Item = TypeVar("Item")
 _SEEING = {"admin", "auditor"}  # know of every dataset
@@ -333,7 +334,7 @@ def _audit_row(entry: AuditEntry) -> list[Cell]:
 
 
 def _named(roles: Sequence[str]) -> str:
-    return f"the role{'' if len(roles) == 1 else 's'} {', '.join(roles)}"
+    return f"the {plural(len(roles), 'role')} {', '.join(roles)}"
 
 
 def _is(dry_run: bool) -> str:

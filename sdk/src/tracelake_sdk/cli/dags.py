@@ -7,12 +7,13 @@ import typer
 
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.picture import print_dag
-from tracelake_sdk.cli.printing import Column, counted, print_json, print_table, say
+from tracelake_sdk.cli.printing import Column, print_json, print_table, say
 from tracelake_sdk.cli.targets import Target
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.status import DagStatus, Deployed, JobStatus
 from tracelake_sdk.suggestions import did_you_mean
+from tracelake_sdk.wording import counted
 
 
 def deploy(file: str, *, dry_run: bool, as_json: bool) -> None:

@@ -4,11 +4,12 @@ from rich.text import Text
 
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.options import MOST_LISTED
-from tracelake_sdk.cli.printing import Cell, Column, counted, instant, print_json, print_table, say, scope_words
+from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_table, say
 from tracelake_sdk.client import Client
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.datasets import Dataset, Reason, Version
 from tracelake_sdk.status import WhoAmI
+from tracelake_sdk.wording import counted, plural, scope_words
 
 _STYLES = {"fresh": "green", "working": "cyan", "waiting": "yellow", "behind": "yellow", "retrying": "yellow", "canceled": "yellow", "paused": "magenta", "empty": "yellow"}
 
@@ -44,7 +45,7 @@ def _say_none(asked: dict[str, str | None], me: WhoAmI) -> None:
     elif {"admin", "auditor"} & set(me.roles):
         say(f"Org {me.org} has no datasets yet; deploy a DAG with `tracelake deploy FILE`.")
     else:
-        roles = f"your role{'' if len(me.roles) == 1 else 's'} ({', '.join(me.roles)})" if me.roles else "a role of yours: you have none"
+        roles = f"your {plural(len(me.roles), 'role')} ({', '.join(me.roles)})" if me.roles else "a role of yours: you have none"
         say(f"You may not read any dataset of org {me.org}. A dataset is read by the roles in its read roles, and none names {roles}.")
         say("An admin lets a role read a dataset:")
         say(f"  {again('admin', 'read-roles', 'set', 'DATASET', next(iter(me.roles), 'ROLE'))}")

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from rich.text import Text
 
 from tracelake_sdk.cli.invocation import again, pasteable
-from tracelake_sdk.cli.printing import clean, counted, print_json, say
+from tracelake_sdk.cli.printing import clean, print_json, say
 from tracelake_sdk.cli.repositories import CLUSTER, WORKSPACE, asks_service, opened, read_text, spool_of, spool_words, tenant_of
 from tracelake_sdk.cli.wording import fault
 from tracelake_sdk.emitter import Emitter, set_aside
@@ -22,6 +22,7 @@ from tracelake_sdk.record_identity import canonical
 from tracelake_sdk.records import MetadataContext, MetadataRecord, StoreResult
 from tracelake_sdk.repository.admission import Admission, same_tenant, small_enough
 from tracelake_sdk.repository.opening import open_repository
+from tracelake_sdk.wording import counted
 
 _CUT_OFF = 130  # of whom Ctrl-C ends
 

@@ -5,10 +5,11 @@ from uuid import UUID
 from rich.text import Text
 
 from tracelake_sdk.cli.paging import Asked, print_page, print_rows
-from tracelake_sdk.cli.printing import Cell, Column, counted, duration, instant, print_json, print_table, say, scope_words, state
+from tracelake_sdk.cli.printing import Cell, Column, duration, instant, print_json, print_table, say, state
 from tracelake_sdk.client import Client
 from tracelake_sdk.events import DatasetEvent, EventKind
 from tracelake_sdk.runs import Run, RunStatus
+from tracelake_sdk.wording import counted, scope_words
 
 
 def list_events(asked: Asked, *, producer: UUID | None, as_json: bool) -> None:

@@ -13,8 +13,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, spell_cursor
-
 STATE_STYLES = {
     "queued": "yellow", "waiting": "yellow", "running": "cyan", "committing": "cyan", "completed": "green", "failed": "bold red", "canceled": "magenta",
     "SUCCESS": "green", "FAILED": "red", "BLOCKED": "red", "succeeded": "green", "timed_out": "red",
@@ -85,23 +83,3 @@ def instant(at: datetime | None) -> str:
 def duration(start: datetime, end: datetime) -> str:
     seconds = (end - start).total_seconds()
     return f"{seconds:.3f} s" if seconds < 60 else f"{seconds / 60:.1f} min"
-
-
-def scope_words(scope: FullScope | PartitionScope | CursorScope | RangeScope | None) -> str:
-    """`5`, `[0, 100)`, `partition de`, `everything`; nothing for a task without a scope."""
-    match scope:
-        case None:
-            return ""
-        case FullScope():
-            return "everything"
-        case PartitionScope(key=key):
-            return f"partition {key}"
-        case CursorScope(value=value):
-            return str(spell_cursor(value))
-        case RangeScope(start=start, end=end):
-            return f"[{spell_cursor(start)}, {spell_cursor(end)})"
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 task`, `2 tasks`, `1,200 tasks`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -13,10 +13,11 @@ from rich.console import Console
 from rich.text import Text
 
 from tracelake_sdk.cli.invocation import again
-from tracelake_sdk.cli.printing import Cell, Column, counted, print_json, print_table, say
+from tracelake_sdk.cli.printing import Cell, Column, print_json, print_table, say
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import SettingInvalid
 from tracelake_sdk.queries import SAVED_NAME, QueryAnswer, QueryPin, RawAnswer, Receipt, ResultFormat
+from tracelake_sdk.wording import counted
 
 _DIFFERS = 1
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")

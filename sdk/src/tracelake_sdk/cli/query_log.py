@@ -6,9 +6,10 @@ from rich.text import Text
 
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.paging import Asked, print_page
-from tracelake_sdk.cli.printing import Cell, Column, counted, instant, print_json, print_table, say
+from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_table, say
 from tracelake_sdk.client import Client
 from tracelake_sdk.queries import QueryRun, QueryStatus
+from tracelake_sdk.wording import counted
 
 _STYLES = {QueryStatus.DONE: "green", QueryStatus.REFUSED: "yellow", QueryStatus.OVER_LIMIT: "yellow", QueryStatus.FAILED: "red"}
 _LONGEST = 60  # of a statement in a table

@@ -5,10 +5,11 @@ from uuid import UUID
 from rich.text import Text
 
 from tracelake_sdk.cli.paging import Asked, print_page
-from tracelake_sdk.cli.printing import Cell, Column, duration, instant, print_json, print_table, say, scope_words, state
+from tracelake_sdk.cli.printing import Cell, Column, duration, instant, print_json, print_table, say, state
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import AlreadyFinal
 from tracelake_sdk.tasks import Task, TaskState, Waits
+from tracelake_sdk.wording import scope_words
 
 
 def list_tasks(asked: Asked, *, state: str | None, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from tracelake_sdk.emitter.spool import Spool
 from tracelake_sdk.record_errors import SpoolFull
 from tracelake_sdk.records import MetadataContext, MetadataRecord
 from tracelake_sdk.repository.contract import MetadataRepository
+from tracelake_sdk.wording import counted, plural
 
 _AT_EXIT = 2.0
 _log = logging.getLogger(__name__)
@@ -93,8 +94,8 @@ class Emitter:
         waiting, waiting_bytes = courier.spool.emitted - courier.spool.done, courier.spool.waiting_bytes
         if refused := courier.total.refused:
             _log.warning(
-                "%d record%s refused and set aside in %s; `tracelake record refused --spool %s` lists them with the reasons.",
-                refused, " was" if refused == 1 else "s were", self._folder / "refused", self._folder,
+                "%s %s refused and set aside in %s; `tracelake record refused --spool %s` lists them with the reasons.",
+                counted(refused, "record"), plural(refused, "was", "were"), self._folder / "refused", self._folder,
             )  # fmt: skip
         return EmitterStatus(waiting, waiting_bytes, self._before.stored, self._before.same, self._before.refused, courier.problem)
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType, StructField, StructType
 
 from tracelake_sdk.spark_operators import FileFormat, IngestFilesConfig
+from tracelake_sdk.wording import counted
 from tracelake_spark.reading import exact_files
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _MOST_COLUMNS = 200  # of a record are tried one by one
 class BadRecord:
     """One record that does not fit."""
 
-    file: str          # the name people know it by
+    file: str          # what people know it by
     uri: str
     text: str          # as it is in the file, or what was read of it
     reason: str | None  # known already; None: its text tells
@@ -52,7 +53,7 @@ class Reading(Protocol):
 
     @property
     def headers(self) -> Mapping[str, Sequence[str] | None]:
-        """Of CSV files, by their names."""
+        """Of CSV files, by what people know them by."""
         ...
 
 
@@ -103,7 +104,7 @@ def _reason_of_csv(spark: "SparkSession", reading: Reading, header: Sequence[str
     values = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
     if len(values) != len(header):
         hint = "; a quoted value that continues on the next line needs `multiline: true`" if text.count('"') % 2 and not reading.config.multiline else ""
-        return f"it has {_counted(len(values), 'value')} for {_counted(len(header), 'column')}{hint}"
+        return f"it has {counted(len(values), 'value')} for {counted(len(header), 'column')}{hint}"
     known = {field.name.casefold(): field for field in reading.schema.fields}
     options = _OPTIONS | {"sep": delimiter, "escape": '"'}
     here = [(known[name.casefold()], value) for name, value in zip(header, values, strict=True) if name.casefold() in known]
@@ -146,7 +147,3 @@ def _first_misfit(spark: "SparkSession", tried: "list[tuple[StructField, Column]
 def type_name(kind: DataType) -> str:
     """A type as people write it in a `schema`."""
     return kind.simpleString().upper()
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

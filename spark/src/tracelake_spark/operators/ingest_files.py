@@ -22,6 +22,7 @@ from tracelake_sdk.dags import UpdateStrategy
 from tracelake_sdk.operating import BatchReady, OperatorOutcome, Order, OutputStaged
 from tracelake_sdk.scopes import Cursor, spell_cursor
 from tracelake_sdk.spark_operators import BadRecords, IngestFilesConfig
+from tracelake_sdk.wording import counted, plural
 from tracelake_spark.failures import OperatorFailed
 from tracelake_spark.operators.bad_records import BadRecord, Finding, explain
 from tracelake_spark.operators.source_files import SourceFile, find_files
@@ -178,7 +179,7 @@ class _Ingest:
         found = in_files(continued)
         for file, last in zip(found, last_lines(self._spark, [file.uri for file in found]), strict=True):
             if last is not None and not last.endswith('"') and file in in_files(continued.where(column(LAST_LINE) == F.lit(last))):
-                message = f"{file.name} has an unclosed quote. Close it, or set `multiline: false` if no value continues on the next line."
+                message = f"{file.shown} has an unclosed quote. Close it, or set `multiline: false` if no value continues on the next line."
                 raise OperatorFailed("bad_records", message, custom=self._unchanged())
 
     def _set_aside(self, rows: SourceRows, group: Sequence[SourceFile]) -> None:
@@ -186,16 +187,17 @@ class _Ingest:
         files = _by_uri(group)
         kept = rows.frame(rows.readable(group)).where(column(BAD).isNotNull()).persist()
         try:
-            counted = {files[_plain(unquote(row[FILE]))].name: row["count"] for row in kept.groupBy(FILE).count().collect()}
-            if not counted:
+            found = [(row[FILE], files[_plain(unquote(row[FILE]))].shown, row["count"]) for row in kept.groupBy(FILE).count().collect()]
+            if not found:
                 return
-            self._counts.bad |= counted
+            self._counts.bad |= {shown: count for _, shown, count in found}
             total, most = sum(self._counts.bad.values()), self._config.max_bad_records
             if self._config.bad_records is BadRecords.FAIL or (most is not None and total > most):
                 some = [(files[_plain(unquote(row[FILE]))], row) for row in kept.orderBy(FILE, BAD).limit(_MOST_LOOKED_AT).collect()]
-                records = [BadRecord(file.name, file.uri, row[BAD], row[REASON]) for file, row in some]
+                records = [BadRecord(file.shown, file.uri, row[BAD], row[REASON]) for file, row in some]
                 raise self._bad_records(total, explain(self._spark, rows, records))
-            lines = kept.select(column(FILE).alias("file"), column(BAD).alias("record"))
+            shown = F.broadcast(self._spark.createDataFrame([(uri, name) for uri, name, _ in found], f"{FILE} STRING, file STRING"))
+            lines = kept.join(shown, FILE).select("file", column(BAD).alias("record"))
             lines.coalesce(1).write.mode("append").json(f"{self._order.outputs[0].staging.rstrip('/')}/_bad")
         finally:
             kept.unpersist()
@@ -203,10 +205,10 @@ class _Ingest:
     def _bad_records(self, total: int, found: Sequence[Finding]) -> OperatorFailed:
         first, *others = sorted(self._counts.bad)
         count = self._counts.bad[first]
-        fits = f"1 record of {first} does not fit the schema" if count == 1 else f"{count:,} records of {first} do not fit the schema"
+        fits = f"{counted(count, 'record')} of {first} {plural(count, 'does', 'do')} not fit the schema"
         shown = dict.fromkeys(each.sentence for each in found if each.file == first)
         places = "".join(f"; {sentence}" for sentence in list(shown)[:_MOST_SHOWN])
-        beside = f" {total - count:,} more in {len(others):,} other file{'' if len(others) == 1 else 's'}, first {others[0]}." if others else ""
+        beside = f" {total - count:,} more in {counted(len(others), 'other file')}, first {others[0]}." if others else ""
         limit = "" if self._config.max_bad_records is None else f" At most {self._config.max_bad_records:,} may be set aside."
         message = f"{fits}{places}.{beside}{limit} Correct them, or go on without them: `bad_records: set_aside`, up to `max_bad_records`."
         return OperatorFailed("bad_records", message, custom=self._unchanged())
@@ -244,14 +246,14 @@ class _Ingest:
         counts, said = self._counts, list[str]()
         unused = left_out(rows) if rows is not None else []
         if unused:
-            said.append(f"Ignored {_counted(len(unused), 'column')} that the schema does not have: {', '.join(unused[:_MOST_NAMES])}{'' if len(unused) <= _MOST_NAMES else ', …'}.")
+            said.append(f"Ignored {counted(len(unused), 'column')} that the schema does not have: {', '.join(unused[:_MOST_NAMES])}{'' if len(unused) <= _MOST_NAMES else ', …'}.")
         for name, count in list(counts.rounded.items())[:_MOST_NAMES]:
-            said.append(f"Rounded {_counted(count, 'value')} of {name} to fit its type.")
+            said.append(f"Rounded {counted(count, 'value')} of {name} to fit its type.")
         bad = sum(counts.bad.values())
         if bad:
-            said.append(f"Set aside {_counted(bad, 'record')} of {_counted(len(counts.bad), 'file')} that {'does' if bad == 1 else 'do'} not fit the schema.")
+            said.append(f"Set aside {counted(bad, 'record')} of {counted(len(counts.bad), 'file')} that {plural(bad, 'does', 'do')} not fit the schema.")
         if old := counts.rows_read - counts.rows_taken - bad:
-            said.append(f"Skipped {_counted(old, 'row')} at or before the cursor.")
+            said.append(f"Skipped {counted(old, 'row')} at or before the cursor.")
         return said
 
 
@@ -276,10 +278,6 @@ def _number(cursor: int | str, kind: CursorType) -> int:
 
 def _by_uri(files: Sequence[SourceFile]) -> dict[str, SourceFile]:
     return {_plain(file.uri): file for file in files}
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _plain(uri: str) -> str:

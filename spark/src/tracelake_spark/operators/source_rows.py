@@ -58,7 +58,7 @@ class SourceRows:
 
     spark: "SparkSession"
     config: IngestFilesConfig
-    headers: Mapping[str, Header | None]   # of each CSV file by its name; None of one without a line
+    headers: Mapping[str, Header | None]   # of each CSV file, by what people know it by; None of one without a line
     schema: StructType
     required: Mapping[str, str]            # columns that are never empty, each with why
 
@@ -69,7 +69,7 @@ class SourceRows:
 
     def readable(self, files: Sequence[SourceFile]) -> list[SourceFile]:
         """The files that have anything in them."""
-        return [file for file in files if file.size and self.headers.get(file.name, ()) is not None]
+        return [file for file in files if file.size and self.headers.get(file.shown, ()) is not None]
 
     def frame(self, files: Sequence[SourceFile]) -> "DataFrame":
         """The columns of the schema, with `BAD`, `REASON`, `FILE`, `LAST_LINE` and those of `rounded`."""
@@ -193,10 +193,10 @@ def _headers(spark: "SparkSession", config: IngestFilesConfig, files: Sequence[S
     if config.format is not FileFormat.CSV:
         return {}
     if not config.header:
-        return {file.name: () for file in files}
+        return {file.shown: () for file in files}
     lines = first_lines(spark, [file.uri for file in files])
     return {
-        file.name: None if line is None else tuple(next(csv.reader([line.removeprefix("\ufeff")], delimiter=config.delimiter)))
+        file.shown: None if line is None else tuple(next(csv.reader([line.removeprefix("\ufeff")], delimiter=config.delimiter)))
         for file, line in zip(files, lines, strict=True)
     }
 
@@ -214,7 +214,7 @@ def _check_headers(headers: Mapping[str, Header | None], schema: StructType) -> 
 def _by_header(files: Sequence[SourceFile], headers: Mapping[str, Header | None]) -> dict[Header, list[SourceFile]]:
     groups: dict[Header, list[SourceFile]] = defaultdict(list)
     for file in files:
-        if header := headers[file.name]:
+        if header := headers[file.shown]:
             groups[header].append(file)
     return groups
 

@@ -5,12 +5,12 @@ and checked, and becomes a frame last. What the lists below do not name is refus
 """
 
 from collections.abc import Collection, Iterable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from tracelake_sdk.suggestions import nearest
 from tracelake_spark.failures import OperatorFailed, java_failures, ran_out_of_memory, spark_condition
 from tracelake_spark.jvm import analyzed_plan, frame_of, java_class, parsed_plan, session_state
 from tracelake_spark.plan_nodes import PlanNode, nodes_of
@@ -157,8 +157,8 @@ class _Gate:
         """Spark suggests columns, and no tables."""
         if condition != "TABLE_OR_VIEW_NOT_FOUND":
             return ""
-        near = get_close_matches(parameters.get("relationName", "").strip("`").casefold(), self._inputs, n=1)
-        return f" A query reads {self._readable()}." + (f" Did you mean `{near[0]}`?" if near else "")
+        near = nearest(parameters.get("relationName", "").strip("`"), self._inputs)
+        return f" A query reads {self._readable()}." + (f" Did you mean `{near}`?" if near else "")
 
     def _readable(self) -> str:
         return ", ".join(f"`{name}`" for name in self._inputs) or "no input (the job has none)"

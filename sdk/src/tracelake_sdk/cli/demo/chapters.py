@@ -11,13 +11,13 @@ from tracelake_sdk.cli.demo.shop_files import Landing
 from tracelake_sdk.cli.demo.telling import Teller
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.picture import branches
-from tracelake_sdk.cli.printing import counted
 from tracelake_sdk.client import Client
 from tracelake_sdk.datasets import Version
 from tracelake_sdk.errors import NameTaken, RebuildNeeded, TracelakeError, Unavailable
 from tracelake_sdk.promotions import GateVerdict, Promotion
 from tracelake_sdk.status import DagStatus
 from tracelake_sdk.tasks import Task, TaskState
+from tracelake_sdk.wording import counted
 
 DAG = "shop"
 CUSTOMERS, ORDERS = "ingest_customers", "ingest_orders"

@@ -4,12 +4,12 @@ import time
 
 from tracelake_sdk.cli.demo.telling import Teller
 from tracelake_sdk.cli.invocation import again
-from tracelake_sdk.cli.printing import counted
 from tracelake_sdk.cli.repositories import opened
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import Unavailable
 from tracelake_sdk.record_errors import RecordsElsewhere
 from tracelake_sdk.records import RecordFilters, StoredRecord
+from tracelake_sdk.wording import counted
 
 _PATIENCE = 60.0
 _ORDER = ("task_run", "gate_result", "promotion_decision")

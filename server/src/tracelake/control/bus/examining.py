@@ -6,6 +6,7 @@ from tracelake.control.bus.store import SubscriberRow
 from tracelake.control.database.transactions import Database, Role
 from tracelake.settings import Settings
 from tracelake_sdk.errors import NotFound
+from tracelake_sdk.wording import counted
 
 _NAMED = 3  # subscribers, as examples
 
@@ -22,7 +23,7 @@ def judge(settings: Settings, state_url: str) -> tuple[bool, str, str]:
             now, subscribers = store.clock(tx), store.subscribers(tx)
     late = [one for one in subscribers if one.unread_since is not None and now - one.unread_since > settings.bus.keep]
     if not late:
-        return True, f"on Postgres; {len(subscribers)} subscribers, all up to date", ""
+        return True, f"on Postgres; {counted(len(subscribers), 'subscriber')}, all up to date", ""
     more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
     named = ", ".join(f"{one.subscriber} of {one.topic}" for one in late[:_NAMED])
     return False, f"messages are kept for subscribers that do not read: {named}{more}", _remedy(late[0])

@@ -1,12 +1,12 @@
 """What is found wrong with a DAG file: everything is looked at, the first by line is told."""
 
-import difflib
 import json
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from tracelake_sdk.dag_errors import DagInvalid
+from tracelake_sdk.suggestions import nearest
 
 _LONGEST_WORD = 80
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,80}")
@@ -34,8 +34,8 @@ class Suggestion:
     otherwise: str
 
     def __str__(self) -> str:
-        near = difflib.get_close_matches(self.word[:_LONGEST_WORD], sorted(self.known), n=1, cutoff=0.6)
-        return f"Did you mean `{near[0]}`?" if near else self.otherwise
+        near = nearest(self.word, self.known)
+        return f"Did you mean `{near}`?" if near else self.otherwise
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from tracelake_sdk.dags import JobOutput, JobSpec, UpdateStrategy
 from tracelake_sdk.locations import LocationPath
 from tracelake_sdk.operators import OPERATORS, OperatorSpec
 from tracelake_sdk.spark_schemas import check_types
+from tracelake_sdk.wording import plural
 
 _MOST_NAMED = 10
 _RUNTIMES = frozenset(runtime for runtime, _ in OPERATORS)
@@ -70,7 +71,7 @@ def _check_edges(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) 
         words = " or ".join(f"`activation: {word}`" for word in sorted(operator.activations))
         dag.add(OperatorActivationWrong, f"{at}.activation", f"{name} cannot be {job.activation}", f"Write {words}")
     elif not operator.inputs.allows(len(job.inputs)):
-        what = f"{name} takes {operator.inputs} input{_s(operator.inputs.most)} and has {len(job.inputs)}"
+        what = f"{name} takes {operator.inputs} {plural(operator.inputs.most, 'input')} and has {len(job.inputs)}"
         dag.add(OperatorInputsWrong, f"{at}.inputs", what, "Add or remove inputs")
     elif operator.every_input_triggers and not all(given.trigger for given in job.inputs):
         index = next(index for index, given in enumerate(job.inputs) if not given.trigger)
@@ -79,7 +80,7 @@ def _check_edges(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) 
         remedy = "Add an input that has rows, with `trigger: false` if its events are not to start the job"
         dag.add(OperatorInputsWrong, f"{at}.inputs", f"{name} reads rows, and the inputs are events and ranges only", remedy)
     if not operator.outputs.allows(len(job.outputs)):
-        what = f"{name} has {operator.outputs} output{_s(operator.outputs.most)}, and {len(job.outputs)} are declared"
+        what = f"{name} has {operator.outputs} {plural(operator.outputs.most, 'output')}, and {len(job.outputs)} are declared"
         dag.add(OperatorOutputsWrong, f"{at}.outputs", what, "Add or remove outputs")
 
 
@@ -114,10 +115,6 @@ def _may_use(dag: Deploying) -> str:
     if not dag.locations:
         return "Ask an admin for a location with `tracelake admin location add`, and write its name and a path below it"
     return f"Write the name of a location and a path below it; you may use {one_of(sorted(dag.locations)[:_MOST_NAMED])}"
-
-
-def _s(number: int | None) -> str:
-    return "" if number == 1 else "s"
 
 
 def _full_config(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from tracelake.control.emission.facts import Place
 from tracelake.control.records.keeping import RecordKeeping
 from tracelake.control.records.service import Records
 from tracelake.settings import Settings
+from tracelake_sdk.wording import counted, plural
 
 _LONG = timedelta(minutes=5)
 _NAMED = 3  # facts, as examples
@@ -29,14 +30,13 @@ def judge(settings: Settings, state_url: str) -> tuple[bool, str, str]:
 def verdict(found: Checked, now: datetime) -> tuple[bool, str, str]:
     """The worst of what was found."""
     if found.missing:
-        return False, f"{_counted(len(found.missing), 'fact')} of the last day without a record: {_named(found.missing)}", (
+        return False, f"{counted(len(found.missing), 'fact')} of the last day without a record: {_named(found.missing)}", (
             "were records removed, or is TRACELAKE__RECORDS__URL another one now? What was emitted is not emitted again by itself"
         )
     if found.doubled:
-        return False, f"{_counted(len(found.doubled), 'fact')} of the last day with more than one record: {_named(found.doubled)}", "report it: this must not be"
+        return False, f"{counted(len(found.doubled), 'fact')} of the last day with more than one record: {_named(found.doubled)}", "report it: this must not be"
     if found.refused:
-        was = "was" if found.refused == 1 else "were"
-        return False, f"{_counted(found.refused, 'record')} of the platform itself {was} refused", "the table `emission_refusal` says which and why"
+        return False, f"{counted(found.refused, 'record')} of the platform itself {plural(found.refused, 'was', 'were')} refused", "the table `emission_refusal` says which and why"
     if found.behind and found.waiting_since is not None and now - found.waiting_since > _LONG:
         who = "1 run or decision waits to become a record" if found.behind == 1 else f"{found.behind} runs and decisions wait to become records"
         return False, f"{who}, the oldest for {int((now - found.waiting_since).total_seconds() // 60)} minutes", (
@@ -54,10 +54,6 @@ def _whole(facts: int) -> str:
             return "1 fact of the last day has its record"
         case _:
             return f"the newest {facts} facts of the last day have their records"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _named(facts: list[Fact]) -> str:

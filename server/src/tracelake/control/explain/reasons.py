@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from tracelake.control.explain.store import BehindRow, CandidateRow, DatasetRow, InputNow, LineRow, PartRow, RunRow, StandingStill, WorkRow
@@ -10,8 +9,8 @@ from tracelake.control.versions.spans import scope_of
 from tracelake_sdk.dags import Activation, UpdateStrategy
 from tracelake_sdk.datasets import PinnedVersion, Reason
 from tracelake_sdk.runs import RunStatus
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, spell_cursor
 from tracelake_sdk.tasks import TaskState, Waits
+from tracelake_sdk.wording import counted, plural, scope_words
 
 _WAITS = {
     Waits.TURN.value: "wait for their turn: earlier tasks of the job come first",
@@ -80,7 +79,7 @@ def _failed(run: RunRow) -> Reason:
 
 def _on_its_way(known: Known) -> Iterator[Reason]:
     for row in known.work:
-        number = f"{row.number:,} task{'' if row.number == 1 else 's'}"
+        number = counted(row.number, "task")
         match row.state:
             case TaskState.RUNNING.value:
                 yield Reason(code="working", sentence=f"{number} of its job run now.")
@@ -104,10 +103,10 @@ def _made_before(rows: Sequence[BehindRow], name: str, input: InputNow) -> str:
     first = rows[0]
     if first.total == 1:
         return f"It was made from version {first.version} of {name}, which is at version {input.version} now."
-    listed = ", ".join(f"{_scope_words(row.scope)} (from version {row.version})" for row in rows)
+    listed = ", ".join(f"{scope_words(scope_of(row.scope))} (from version {row.version})" for row in rows)
     more = ", …" if first.number > len(rows) else ""
     number = f"At least {first.number:,}" if first.more else f"{first.number:,}"
-    return f"{number} of its {first.total:,} scopes {'was' if first.number == 1 else 'were'} made before version {input.version} of {name}: {listed}{more}."
+    return f"{number} of its {first.total:,} scopes {plural(first.number, 'was', 'were')} made before version {input.version} of {name}: {listed}{more}."
 
 
 def _take_in(known: Known, input: InputNow, name: str) -> str | None:
@@ -116,18 +115,6 @@ def _take_in(known: Known, input: InputNow, name: str) -> str | None:
     if not input.trigger:
         return f"A new version of {name} does not start the job (`trigger: false`). {rewrite}"
     return None if known.work else rewrite
-
-
-def _scope_words(scope: dict[str, Any]) -> str:
-    match scope_of(scope):
-        case FullScope():
-            return "everything"
-        case PartitionScope(key=key):
-            return f"partition {key}"
-        case CursorScope(value=value):
-            return str(spell_cursor(value))
-        case RangeScope(start=start, end=end):
-            return f"[{spell_cursor(start)}, {spell_cursor(end)})"
 
 
 def _held_up(known: Known) -> Iterator[Reason]:

@@ -20,7 +20,7 @@ from tracelake.storage.private_places import PrivatePlaces
 from tracelake_sdk.dags import NAME
 from tracelake_sdk.errors import Forbidden, Invalid, LocationConflict, LocationRefused, NotFound
 from tracelake_sdk.locations import Location, canonical_url
-from tracelake_sdk.suggestions import nearest
+from tracelake_sdk.suggestions import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,7 @@ def _org_of(tx: Transaction, caller: Caller, org: str | None) -> Caller:
 def _get(tx: Transaction, org: UUID, name: str) -> LocationRow:
     known = store.locations(tx, org)
     if name not in known:
-        near = nearest(name, known)
-        raise NotFound(f"There is no location {name[:128]!r} in this org; {f'did you mean {near}?' if near else '`tracelake admin location list` lists them.'}")
+        raise NotFound(f"There is no location {name[:128]!r} in this org; {did_you_mean(name, known, '`tracelake admin location list` lists them.')}")
     return known[name]
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tracelake_sdk.rules import Enumerated, NotNull, Range, Regex, RowCount, RuleScope, RuleTree, Unique
+from tracelake_sdk.wording import counted, plural
 
 NOT_EVALUATED = "Not evaluated: something before it refused already."
 
@@ -16,16 +17,16 @@ def blocked_by_facts(facts: Sequence[str]) -> str:
 
 
 def blocked_by(sentences: Sequence[str], one: str, many: str) -> str:
-    return f"Blocked by {len(sentences)} {one if len(sentences) == 1 else many}: {_joined([fact(sentence) for sentence in sentences])}."
+    return f"Blocked by {counted(len(sentences), one, many)}: {_joined([fact(sentence) for sentence in sentences])}."
 
 
 def allowed(policies: int, rules: int, warnings: Sequence[str]) -> str:
     if warnings:
-        return f"Allowed with {_counted(len(warnings), 'warning')}: {_joined([fact(sentence) for sentence in warnings])}."
-    parts = [_counted(policies, "policy", "policies")] * (policies > 0) + [_counted(rules, "rule")] * (rules > 0)
+        return f"Allowed with {counted(len(warnings), 'warning')}: {_joined([fact(sentence) for sentence in warnings])}."
+    parts = [counted(policies, "policy", "policies")] * (policies > 0) + [counted(rules, "rule")] * (rules > 0)
     if not parts:
         return "Allowed: no policy and no rule applies."
-    return f"Allowed: {' and '.join(parts)} {_verb(policies + rules, 'holds', 'hold')}."
+    return f"Allowed: {' and '.join(parts)} {plural(policies + rules, 'holds', 'hold')}."
 
 
 def refused_sibling(output_index: int, name: str, reason: str) -> str:
@@ -49,7 +50,7 @@ def plain(text: str) -> str:
 def scope_sentence(outside: int, rows: int) -> str:
     if outside == 0:
         return "There are no rows outside the announced scope."
-    return _sentence(f"{_of(outside, rows)} {_verb(outside, 'lies', 'lie')} outside the announced scope")
+    return _sentence(f"{_of(outside, rows)} {plural(outside, 'lies', 'lie')} outside the announced scope")
 
 
 def schema_kept(harmless: Sequence[str]) -> str:
@@ -68,7 +69,7 @@ def unknown_policy(type: str, expression: str) -> str:
 
 def rule_sentence(tree: RuleTree, scope: RuleScope, violations: int, rows: int) -> str:
     if violations == 0:
-        return _sentence(f"{demand(tree)}, and {_all(rows)}{_of_table(scope)} {_verb(rows, 'keeps', 'keep')} to it") if rows else nothing_to_break(tree)
+        return _sentence(f"{demand(tree)}, and {_all(rows)}{_of_table(scope)} {plural(rows, 'keeps', 'keep')} to it") if rows else nothing_to_break(tree)
     found = f"{_of(violations, rows)}{_of_table(scope)} {_break(tree, violations)}"
     return _sentence(f"{demand(tree)}, and {found}")
 
@@ -106,15 +107,15 @@ def demand(tree: RuleTree) -> str:
 def _break(tree: RuleTree, violations: int) -> str:
     match tree:
         case NotNull():
-            return _verb(violations, "has none", "have none")
+            return plural(violations, "has none", "have none")
         case Range():
-            return _verb(violations, "lies outside", "lie outside")
+            return plural(violations, "lies outside", "lie outside")
         case Unique():
-            return _verb(violations, "repeats a key", "repeat a key")
+            return plural(violations, "repeats a key", "repeat a key")
         case Enumerated():
-            return _verb(violations, "holds something else", "hold something else")
+            return plural(violations, "holds something else", "hold something else")
         case Regex() | RowCount():
-            return _verb(violations, "does not", "do not")
+            return plural(violations, "does not", "do not")
 
 
 def _interval(tree: Range) -> str:
@@ -159,15 +160,7 @@ def _of_table(scope: RuleScope) -> str:
 
 
 def _rows(number: int) -> str:
-    return _counted(number, "row")
-
-
-def _counted(number: int, one: str, many: str | None = None) -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def _verb(number: int, one: str, many: str) -> str:
-    return one if number == 1 else many
+    return counted(number, "row")
 
 
 def _joined(parts: Sequence[str]) -> str:
