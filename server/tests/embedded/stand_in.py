@@ -10,8 +10,8 @@ import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-from tracelake.embedded.files import write_whole
 from tracelake.embedded.supervisor import Commands, Supervisor
+from tracelake.files import write_whole
 from tracelake.settings import read_settings
 from tracelake_sdk.home import HomeFiles
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from support.small_disks import fill, small_disk
 
-from tracelake.embedded.files import write_whole
 from tracelake.embedded.locks import FolderLock
+from tracelake.files import write_whole
 from tracelake_sdk.errors import SystemBusy
 
 from .test_supervisor import given_to, home, identities, said, supervisor, up

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tracelake import launch
-from tracelake.embedded.files import rotate, write_whole
 from tracelake.embedded.leftovers import SystemState
 from tracelake.embedded.locks import FolderLock
 from tracelake.embedded.ports import free_port, is_free, kept_port
 from tracelake.embedded.processes import Child, ProcessIdentity
+from tracelake.files import rotate, write_whole
 from tracelake_sdk.errors import StartFailed, SystemBusy
 
 from .watching import begun, eventually

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from tracelake.embedded.files import write_whole
 from tracelake.embedded.processes import ProcessIdentity
+from tracelake.files import write_whole
 from tracelake_sdk.errors import StartFailed
 
 SUPERVISOR = "supervisor"

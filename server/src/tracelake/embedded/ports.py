@@ -4,7 +4,7 @@ import random
 import socket
 from pathlib import Path
 
-from tracelake.embedded.files import write_whole
+from tracelake.files import write_whole
 from tracelake_sdk.errors import StartFailed
 
 # Below the range that Linux hands to outgoing connections, so that no client sits on a kept port by chance.

@@ -21,10 +21,10 @@ from psycopg.conninfo import make_conninfo
 
 from tracelake.control.database import roles
 from tracelake.embedded.binaries import PostgresBinaries
-from tracelake.embedded.files import sync_folder, write_whole
 from tracelake.embedded.locks import FolderLock
 from tracelake.embedded.ports import is_free, kept_port
 from tracelake.embedded.processes import Child, ProcessIdentity, Requests
+from tracelake.files import sync_folder, write_whole
 from tracelake.launch import command_that_dies_with_us
 from tracelake_sdk.errors import StartFailed
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tracelake.embedded.files import rotate
+from tracelake.files import rotate
 from tracelake.launch import command_that_dies_with_us
 
 # What a process is asked in turn, and for how many seconds each.

@@ -20,7 +20,6 @@ from psycopg.conninfo import conninfo_to_dict
 from tracelake.control.database import migrations
 from tracelake.control.database.roles import OWNER, SERVICE
 from tracelake.embedded.binaries import PostgresBinaries, find_binaries
-from tracelake.embedded.files import rotate, write_whole
 from tracelake.embedded.leftovers import SUPERVISOR, SystemState
 from tracelake.embedded.locks import FolderLock
 from tracelake.embedded.parts import KeptUp, Program
@@ -28,6 +27,7 @@ from tracelake.embedded.ports import is_free, kept_port
 from tracelake.embedded.postgres import DATA_DATABASE, STATE_DATABASE, EmbeddedPostgres, prepare_databases
 from tracelake.embedded.processes import Child, ProcessIdentity
 from tracelake.embedded.readiness import is_ready, url_of, why_not_ready
+from tracelake.files import rotate, write_whole
 from tracelake.logging_setup import LossyText
 from tracelake.loops import Loop
 from tracelake.settings import Settings

@@ -1,7 +1,6 @@
 """The credentials of one attempt: files in its own folder that an operator reads, renewed while it runs."""
 
 import json
-import secrets
 import shlex
 import time
 from collections.abc import Callable, Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import structlog
 
+from tracelake.files import write_whole
 from tracelake.storage.contract import Storage
 from tracelake.storage.operator_credentials import OperatorCredentials
 from tracelake.storage.sts import Credentials, Prefixes
@@ -51,7 +51,7 @@ class AttemptCredentials:
             raise OperatorFailed(refused.code, refused.detail, retry=True) from None
         if self._held is not None:
             self._write(self._held)
-            _put(self._folder / "profile", f"[{CREDENTIALS_PROFILE}]\ncredential_process = /bin/cat {shlex.quote(str(self._folder / 'credentials.json'))}\n")
+            write_whole(self._folder / "profile", f"[{CREDENTIALS_PROFILE}]\ncredential_process = /bin/cat {shlex.quote(str(self._folder / 'credentials.json'))}\n")
 
     @property
     def profile(self) -> str | None:
@@ -83,12 +83,4 @@ class AttemptCredentials:
             said["SessionToken"] = held.session_token
         if held.expires_at is not None:
             said["Expiration"] = held.expires_at.strftime("%Y-%m-%dT%H:%M:%SZ")
-        _put(self._folder / "credentials.json", json.dumps(said))
-
-
-def _put(path: Path, text: str) -> None:
-    """Whole or absent, and readable by its owner alone."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    draft.touch(mode=0o600)
-    draft.write_text(text)
-    draft.replace(path)
+        write_whole(self._folder / "credentials.json", json.dumps(said))

@@ -1,7 +1,6 @@
 """Authentication and the first start."""
 
 import json
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from tracelake.control.access.callers import ADMIN, Caller, Right
 from tracelake.control.access.signed_tokens import Issuer, looks_signed, subject_of
 from tracelake.control.access.tokens import new_token, token_sha256
 from tracelake.control.database.transactions import Database, Transaction
+from tracelake.files import write_whole
 from tracelake_sdk.access import TokenKind
 from tracelake_sdk.errors import Unauthenticated
 from tracelake_sdk.home import HomeFiles
@@ -92,12 +92,5 @@ def ensure_query_token(tx: Transaction, home: Path, *, org: UUID) -> None:
 
 
 def _keep(path: Path, content: dict[str, str]) -> None:
-    """Whole or absent, and readable by its owner alone from its first byte."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as file:
-        json.dump(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    write_whole(path, json.dumps(content))

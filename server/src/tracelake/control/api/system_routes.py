@@ -10,6 +10,7 @@ from tracelake.control.api.context import Serving, User
 from tracelake.control.api.guarded_routes import UserRoute
 from tracelake.control.api.loop_metrics import add_loop_metrics
 from tracelake.control.bus import store as bus
+from tracelake.control.database.clock import read_clock
 from tracelake.control.database.ids import first_id_of
 from tracelake.control.emission import store as emission
 from tracelake.control.emission.loops import RecordLoops
@@ -64,7 +65,7 @@ def metrics(services: Serving, user: User) -> Response:
         unaccounted.set(events.unaccounted(tx, since=first_id_of(datetime.now(UTC) - _LOOKED_BACK)))
         behind.set(emission.behind(tx, most=_MOST_COUNTED))
         refused.set(emission.refusals(tx))
-        now = bus.clock(tx)
+        now = read_clock(tx)
         for one in bus.subscribers(tx):
             unread.labels(one.topic, one.subscriber).set((now - one.unread_since).total_seconds() if one.unread_since else 0)
     polls.set(services.waiting.number_waiting)

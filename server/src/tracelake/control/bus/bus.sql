@@ -50,10 +50,6 @@ LEFT JOIN LATERAL (
 ) AS unread ON true
 ORDER BY place.topic, place.subscriber
 
--- name: clock
--- The clock that messages are of.
-SELECT now()
-
 -- name: forget
 DELETE FROM bus_offset WHERE topic = %(topic)s AND subscriber = %(subscriber)s RETURNING subscriber
 

@@ -3,6 +3,7 @@
 from tracelake.control.bus import store
 from tracelake.control.bus.opening import bus_name
 from tracelake.control.bus.store import SubscriberRow
+from tracelake.control.database.clock import read_clock
 from tracelake.control.database.transactions import Database, Role
 from tracelake.settings import Settings
 from tracelake_sdk.errors import NotFound
@@ -20,7 +21,7 @@ def judge(settings: Settings, state_url: str) -> tuple[bool, str, str]:
             name = bus_name(settings.bus, database)
             return True, f"on Kafka; topics and consumer groups {f'begin with `{name}.`' if name else 'have no prefix: set TRACELAKE__BUS__NAME to share a broker'}", ""
         with database.transaction("bus_subscribers") as tx:
-            now, subscribers = store.clock(tx), store.subscribers(tx)
+            now, subscribers = read_clock(tx), store.subscribers(tx)
     late = [one for one in subscribers if one.unread_since is not None and now - one.unread_since > settings.bus.keep]
     if not late:
         return True, f"on Postgres; {counted(len(subscribers), 'subscriber')}, all up to date", ""

@@ -69,10 +69,6 @@ def subscribers(tx: Transaction) -> list[SubscriberRow]:
     return tx.all(SubscriberRow, sql["subscribers"])
 
 
-def clock(tx: Transaction) -> datetime:
-    return tx.value(sql["clock"])
-
-
 def forget(tx: Transaction, topic: str, subscriber: str) -> bool:
     """Whether there was such a subscriber."""
     return tx.touched(sql["forget"], topic=topic, subscriber=subscriber) == 1

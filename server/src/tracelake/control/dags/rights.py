@@ -14,9 +14,7 @@ from tracelake_sdk.access import DagRight
 from tracelake_sdk.errors import Forbidden, NotFound
 from tracelake_sdk.suggestions import did_you_mean
 
-_ALL = frozenset(DagRight)
 _LONGEST_NAME = 128
-_MISSING = "There is no such DAG in this org; `tracelake status` lists them."
 
 
 def all_visible(tx: Transaction, caller: Caller) -> list[UUID] | None:
@@ -34,7 +32,7 @@ def deployable(tx: Transaction, caller: Caller, dags: Collection[UUID]) -> set[U
 def get_dag(tx: Transaction, caller: Caller, name: str) -> Dag:
     """One that the caller may look at; raises NotFound with the nearest name of one."""
     found = store.find_dag(tx, org=caller.org_id, name=name)
-    if found is None or not (caller.sees_all or _held(tx, caller, [found.id])):
+    if found is None or not is_visible(tx, caller, found.id):
         seen = all_visible(tx, caller)
         names = [dag.name for dag in store.list_dags(tx, org=caller.org_id, name=None) if seen is None or dag.id in seen]
         raise NotFound(f"There is no DAG {name[:_LONGEST_NAME]!r} in this org; {did_you_mean(name, names, '`tracelake status` lists them.')}")
@@ -56,20 +54,20 @@ def no_job(tx: Transaction, id: UUID, dag: str, job: str | None) -> str:
     return f"There is no job {dag}/{job} in this org; {did_you_mean(f'{dag}/{job}', names, f'`tracelake status {dag}` lists its jobs.')}"
 
 
+def is_visible(tx: Transaction, caller: Caller, dag: UUID) -> bool:
+    return caller.sees_all or bool(_held(tx, caller, [dag]))
+
+
 def require_visible(tx: Transaction, caller: Caller, dag: UUID, *, missing: str) -> None:
     """Raises NotFound, with the sentence of a DAG that is not there."""
-    if not (caller.sees_all or _held(tx, caller, [dag])):
+    if not is_visible(tx, caller, dag):
         raise NotFound(missing)
 
 
-def require(tx: Transaction, caller: Caller, dag: UUID, right: DagRight, *, missing: str = _MISSING) -> None:
-    """Raises NotFound where the caller may not even look at it, else Forbidden."""
-    held = _ALL if caller.is_admin else _held(tx, caller, [dag]).get(dag, frozenset[DagRight]())
-    if right in held:
-        return
-    if not held and not caller.sees_all:
-        raise NotFound(missing)
-    raise Forbidden(f"This needs the right `{right}` on the DAG; ask an admin of org {caller.org} to grant it to one of your roles.")
+def require(tx: Transaction, caller: Caller, dag: UUID, right: DagRight) -> None:
+    """On a DAG that the caller may look at; raises Forbidden."""
+    if not caller.is_admin and right not in _held(tx, caller, [dag]).get(dag, ()):
+        raise Forbidden(f"This needs the right `{right}` on the DAG; ask an admin of org {caller.org} to grant it to one of your roles.")
 
 
 def _held(tx: Transaction, caller: Caller, dags: list[UUID] | None) -> dict[UUID, frozenset[DagRight]]:

@@ -24,7 +24,7 @@ from tracelake.control.registry import store as registry
 from tracelake.control.registry.reading import readable
 from tracelake_sdk.access import DagRight
 from tracelake_sdk.dags import Layer
-from tracelake_sdk.errors import Forbidden, NameTaken, NotFound
+from tracelake_sdk.errors import Forbidden, NameTaken
 from tracelake_sdk.status import Deployed
 
 
@@ -77,11 +77,10 @@ def _authorize(tx: Transaction, caller: Caller, dag: Dag | None, name: str) -> N
     if dag is None:
         caller.require(Right.CREATE)
         return
-    try:
-        rights.require(tx, caller, dag.id, DagRight.DEPLOY)
-    except NotFound:
+    if not rights.is_visible(tx, caller, dag.id):
         # Names are shared by the whole org, so that one is taken cannot be kept from whoever wants it.
-        raise Forbidden(f"There is a DAG {name!r} in this org on which you have no right; choose another name, or ask an admin.") from None
+        raise Forbidden(f"There is a DAG {name!r} in this org on which you have no right; choose another name, or ask an admin.")
+    rights.require(tx, caller, dag.id, DagRight.DEPLOY)
 
 
 def _names_are_free(deploying: Deploying, dag: Dag | None) -> None:

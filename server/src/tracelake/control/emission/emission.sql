@@ -67,10 +67,6 @@ SELECT promotion_id, 'quality', number, rule_id, revision, rule_type, verdict::t
 FROM quality_result WHERE promotion_id = ANY(%(promotions)s::uuid[])
 ORDER BY promotion_id, gate, number
 
--- name: clock
--- The clock that facts are of.
-SELECT now()
-
 -- name: refuse
 INSERT INTO emission_refusal (kind, fact, code)
 SELECT * FROM unnest(%(kinds)s::text[], %(facts)s::text[], %(codes)s::text[])

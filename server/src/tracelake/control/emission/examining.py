@@ -3,8 +3,8 @@
 from contextlib import closing
 from datetime import datetime, timedelta
 
+from tracelake.control.database.clock import read_clock
 from tracelake.control.database.transactions import Database
-from tracelake.control.emission import store
 from tracelake.control.emission.checking import Checked, Fact, check_recent
 from tracelake.control.emission.facts import Place
 from tracelake.control.records.keeping import RecordKeeping
@@ -22,7 +22,7 @@ def judge(settings: Settings, state_url: str) -> tuple[bool, str, str]:
     on_the_way = timedelta(0) if settings.bus.url is None else _LONG
     with Database(state_url, size=2) as database, closing(RecordKeeping(Records(database), settings.records.url, settings.records.token)) as keeping:
         with database.transaction("emission_clock") as tx:
-            now = store.clock(tx)
+            now = read_clock(tx)
         found = check_recent(database, keeping.repository_of, place, now=now, on_the_way=on_the_way)
     return verdict(found, now)
 

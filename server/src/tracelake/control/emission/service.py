@@ -12,6 +12,7 @@ from uuid import UUID
 
 import structlog
 
+from tracelake.control.database.clock import read_clock
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.transactions import Database, Transaction, Watch, nobody_watches
 from tracelake.control.emission import store
@@ -58,7 +59,7 @@ class Emission:
                 store.refuse(tx, refused)
             store.move_on(tx, stream, holder=self.holder, to=end)
             if records:
-                self.lag = store.clock(tx) - records[-1].record.produced_at
+                self.lag = read_clock(tx) - records[-1].record.produced_at
         return facts
 
     def _read(self, tx: Transaction, stream: str, after: Offset) -> tuple[int, list[Emitted], Offset]:

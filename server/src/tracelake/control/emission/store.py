@@ -52,11 +52,6 @@ def results(tx: Transaction, promotions: list[UUID]) -> list[ResultFact]:
     return tx.all(ResultFact, sql["results"], promotions=promotions)
 
 
-def clock(tx: Transaction) -> datetime:
-    """The database's, which facts carry the times of: no other says how old they are."""
-    return tx.value(sql["clock"])
-
-
 def refuse(tx: Transaction, refused: list[tuple[str, str, str]]) -> None:
     """Notes (kind, fact, code) of what the repository did not take."""
     kinds, facts, codes = ([one[part] for one in refused] for part in range(3))

@@ -38,7 +38,8 @@ class Cancels:
             places = store.places(tx, org=caller.org_id, tasks=[task_id])
             if not places:
                 raise NotFound(store.no_task(task_id))
-            rights.require(tx, caller, places[0].dag_id, DagRight.TRIGGER, missing=store.no_task(task_id))
+            rights.require_visible(tx, caller, places[0].dag_id, missing=store.no_task(task_id))
+            rights.require(tx, caller, places[0].dag_id, DagRight.TRIGGER)
             routing = look_and_lock(tx, [places[0].generation_id], telling=())
             task = store.lock(tx, org=caller.org_id, tasks=[task_id])[task_id]
             match TaskState(task.state):

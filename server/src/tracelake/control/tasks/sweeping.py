@@ -20,6 +20,7 @@ from tracelake_sdk.errors import StorageUnavailable, Unavailable
 _log = structlog.get_logger()
 
 BATCH = 50
+_MOST_FAILED = 1000  # attempts that are remembered; beyond it all are tried again
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Sweeper:
     storage: Storage
     retention: timedelta
     watch: Watch
-    failed: set[tuple[UUID, int]] = field(default_factory=set)  # attempts that cannot be swept; the next process tries them again
+    failed: set[tuple[UUID, int]] = field(default_factory=set)  # attempts that cannot be swept, left alone for now
 
     def run_once(self, *, now: datetime | None = None) -> int:
         """How many attempts were swept. An attempt is swept when it has ended, its task is not being committed, and no batch of it waits."""
@@ -51,6 +52,8 @@ class Sweeper:
             raise
         except Exception as error:
             log_failure("an attempt cannot be swept", error, task_id=str(key[0]), attempt=key[1])
+            if len(self.failed) >= _MOST_FAILED:
+                self.failed.clear()
             self.failed.add(key)
             return False
         return True

@@ -15,7 +15,7 @@ def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.rename(path)
-    except OSError:
+    except BaseException:
         beside.unlink(missing_ok=True)  # a full disk stays as full as it was
         raise
     sync_folder(path.parent)

@@ -1,0 +1,2 @@
+-- name: clock
+SELECT now()
