@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from tracelake_sdk.record_errors import CompactionFailed
-from tracelake_sdk.spark_settings import SparkSettings
+from tracelake_sdk.spark_settings import LocalSpark
 
 ROWS_PER_FILE = 100_000
 _PROGRAM = "tracelake_spark.compacting"
@@ -38,7 +38,7 @@ class CompactionOrder(BaseModel):
     sort: list[str]
     apart: str | None = None       # a column of which each file has one value alone
     rows_per_file: int = ROWS_PER_FILE
-    spark: SparkSettings = SparkSettings()  # files are on this machine: of these, cores, memory and conf hold
+    spark: LocalSpark = LocalSpark()
 
 
 class CompactionOutcome(BaseModel):

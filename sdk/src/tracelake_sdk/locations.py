@@ -3,17 +3,19 @@
 `landing/orders` is the path `orders` below the location `landing`, wherever an admin has put that.
 """
 
+import os
 import posixpath
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Self
 from urllib.parse import quote, unquote, urlsplit
 
 from tracelake_sdk.dags import NAME
 from tracelake_sdk.deferred import Deferred
 
+NAME_PATTERN = f"^{NAME.pattern}$"
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 
 
@@ -42,10 +44,10 @@ class LocationPath:
             raise ValueError("this is an absolute path")
         if "://" in path or path.startswith(("file:", "s3:", "s3a:")):
             raise ValueError("this is a URL")
-        name, _, below = path.partition("/")
+        name = named_location(path)
         if not NAME.fullmatch(name):
             raise ValueError("it does not begin with the name of a location")
-        below = below.removesuffix("/")
+        below = path[len(name) + 1 :].removesuffix("/")
         if below and (parts := below.split("/")) and not {"", ".", ".."}.isdisjoint(parts):
             raise ValueError("it has a part that is empty, `.` or `..`")
         if "\0" in below:
@@ -54,6 +56,24 @@ class LocationPath:
 
     def __str__(self) -> str:
         return f"{self.location}/{self.below}" if self.below else self.location
+
+
+def named_location(path: str) -> str:
+    """The name that a path begins with, also of one that `LocationPath.parse` refuses: then no location has it."""
+    return path.partition("/")[0]
+
+
+def check_name(name: str) -> None:
+    """Raises ValueError with how a name is written."""
+    if not NAME.fullmatch(name):
+        raise ValueError("the name of a location is a lowercase letter, then up to 127 lowercase letters, digits and underscores")
+
+
+def absolute_root(text: str, folder: Path) -> str:
+    """A URL as it is; a path made absolute, below the folder where it is relative."""
+    if ":" in text.partition("/")[0]:
+        return text
+    return os.path.normpath(folder / Path(text).expanduser())
 
 
 def canonical_url(text: str) -> str:

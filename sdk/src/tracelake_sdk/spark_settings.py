@@ -1,5 +1,7 @@
 """What a Spark session gets of its machine or cluster, and how it reaches an object store: the same words in the settings and in the programs."""
 
+from pathlib import Path
+
 from pydantic import ConfigDict, Field
 
 from tracelake_sdk.deferred import Deferred
@@ -7,14 +9,21 @@ from tracelake_sdk.deferred import Deferred
 MEMORY = r"^[1-9][0-9]{0,6}[mg]$"
 
 
-class SparkSettings(Deferred):
+class LocalSpark(Deferred):
+    """A session on this machine."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    master: str | None = Field(default=None, min_length=1)       # left empty, `local[cores]`: this machine
     cores: int = Field(default=2, ge=1, le=1024)
     memory: str = Field(default="1g", pattern=MEMORY)            # of the driver and of each executor, as Spark spells it
-    packages: tuple[str, ...] = ()                               # further jars by Maven coordinates, `group:artifact:version`
     conf: dict[str, str] = Field(default_factory=dict)           # further settings by their Spark names
+
+
+class SparkSettings(LocalSpark):
+    """A session on this machine or on a cluster, with further jars."""
+
+    master: str | None = Field(default=None, min_length=1)       # left empty, `local[cores]`: this machine
+    packages: tuple[str, ...] = ()                               # further jars by Maven coordinates, `group:artifact:version`
     jars_folder: str | None = None                               # where fetched jars are kept; left empty, `cache/jars` of the home
 
 
@@ -27,3 +36,8 @@ class S3Connection(Deferred):
     region: str
     allow_http: bool
     timeout_seconds: float
+
+
+def jars_folder(home: Path) -> Path:
+    """Where fetched jars are kept, if the settings name no other folder."""
+    return home / "cache" / "jars"

@@ -9,10 +9,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from tracelake_sdk.dags import NAME
 from tracelake_sdk.errors import SettingInvalid
 from tracelake_sdk.home import default_home
-from tracelake_sdk.spark_settings import MEMORY, SparkSettings
+from tracelake_sdk.locations import absolute_root, check_name
+from tracelake_sdk.spark_settings import MEMORY, SparkSettings, jars_folder
 
 
 class _Section(BaseModel):
@@ -74,6 +74,10 @@ class StorageSettings(_Section):
     timeout_seconds: float = Field(default=30, gt=0, le=600)
     staging_retention_seconds: float = Field(default=86400, ge=0)  # before files of a final attempt that no table names are deleted
     max_unrecorded: int = Field(default=100, ge=1)  # places of a line that may wait to be recorded before its tasks are held
+
+    @property
+    def is_s3(self) -> bool:
+        return self.url is not None and self.url.startswith("s3:")
 
 
 class LocationSettings(_Section):
@@ -184,11 +188,15 @@ class Settings(BaseSettings):
     records: RecordSettings = RecordSettings()
     chaos: ChaosSettings = ChaosSettings()
 
+    @property
+    def jars_folder(self) -> Path:
+        return jars_folder(self.home) if self.spark.jars_folder is None else Path(self.spark.jars_folder)
+
     @field_validator("locations")
     @classmethod
     def _named_plainly(cls, locations: dict[str, LocationSettings]) -> dict[str, LocationSettings]:
-        if not all(NAME.fullmatch(name) for name in locations):
-            raise ValueError("the name of a location is a lowercase letter, then up to 127 lowercase letters, digits and underscores")
+        for name in locations:
+            check_name(name)
         return locations
 
     @classmethod
@@ -247,8 +255,7 @@ def _absolute(value: Any, folder: Path) -> Any:
     if isinstance(value, dict):
         known = cast("dict[Any, Any]", value)
         return known | ({"url": _absolute(known["url"], folder)} if "url" in known else {})
-    relative = isinstance(value, str) and ":" not in value.partition("/")[0]
-    return os.path.normpath(folder / Path(value).expanduser()) if relative else value
+    return absolute_root(value, folder) if isinstance(value, str) else value
 
 
 # Settings that earlier versions had.

@@ -27,7 +27,7 @@ from pyspark.util import InheritableThread
 from tracelake_sdk.errors import JarsMissing, JavaMissing
 from tracelake_sdk.home import default_home
 from tracelake_sdk.operating import OperatorOutcome, Order
-from tracelake_sdk.spark_settings import S3Connection
+from tracelake_sdk.spark_settings import S3Connection, jars_folder
 from tracelake_sdk.tasks import OperatorError
 from tracelake_spark.failures import operator_error, ran_out_of_memory, spark_died
 from tracelake_spark.jars import S3, Package, fetch_jars
@@ -275,7 +275,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--memory", default="1g", help="of the JVM, as Spark spells it")
     parser.add_argument("--master", help="of a cluster; left out, this machine")
     parser.add_argument("--package", action="append", default=[], metavar="GROUP:ARTIFACT:VERSION", help="a further package with what it needs")
-    parser.add_argument("--jars-folder", type=Path, default=default_home() / "cache" / "jars", help="where fetched jars are kept")
+    parser.add_argument("--jars-folder", type=Path, default=jars_folder(default_home()), help="where fetched jars are kept")
     parser.add_argument("--s3", type=S3Connection.model_validate_json, metavar="JSON", help="how to reach an object store")
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a further setting by its Spark name")
     given = parser.parse_args(arguments)

@@ -14,7 +14,7 @@ from tracelake_sdk.access import AuditEntry, DagRight, Grant, Org, ReadRoles, Ro
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_table, say
 from tracelake_sdk.client import Client
-from tracelake_sdk.locations import Location
+from tracelake_sdk.locations import Location, absolute_root
 from tracelake_sdk.pages import Page
 from tracelake_sdk.wording import plural
 
@@ -281,7 +281,7 @@ def list_locations(*, as_json: bool) -> None:
 
 def add_location(name: str, url: str, roles: list[str], *, org: str | None, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
-        made = client.admin.add_location(name, _absolute(url), roles=roles, org=org, dry_run=dry_run)
+        made = client.admin.add_location(name, absolute_root(url, Path.cwd()), roles=roles, org=org, dry_run=dry_run)
     _print(made, f"Location {made.name} {_is(dry_run)} {made.url}, {_users(made)}.", dry_run=dry_run, as_json=as_json)
     if not (dry_run or as_json):
         say(f"In a DAG file: `path: {made.name}/…`")
@@ -289,7 +289,7 @@ def add_location(name: str, url: str, roles: list[str], *, org: str | None, dry_
 
 def set_location(name: str, url: str, *, org: str | None, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
-        after = client.admin.set_location(name, _absolute(url), org=org, dry_run=dry_run)
+        after = client.admin.set_location(name, absolute_root(url, Path.cwd()), org=org, dry_run=dry_run)
     _print(after, f"Location {after.name} {_is(dry_run)} {after.url} from now on.", dry_run=dry_run, as_json=as_json)
 
 
@@ -310,11 +310,6 @@ def revoke_location(name: str, role: str, *, dry_run: bool, as_json: bool) -> No
     with Client() as client:
         after = client.admin.revoke_location(name, role, dry_run=dry_run)
     _print(after, f"Location {after.name} {_is(dry_run)} {_users(after)}.", dry_run=dry_run, as_json=as_json)
-
-
-def _absolute(url: str) -> str:
-    """A path of this machine is meant from the folder where the command is typed."""
-    return url if ":" in url.partition("/")[0] else str(Path(url).expanduser().absolute())
 
 
 def _users(location: Location) -> str:

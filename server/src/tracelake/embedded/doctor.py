@@ -97,8 +97,8 @@ def _spark(settings: Settings) -> list[Check]:
     if importlib.util.find_spec("tracelake_spark") is None:
         return [java]
     given = settings.spark
-    command = [sys.executable, "-m", "tracelake_spark.jars", str(given.jars_folder or settings.home / "cache" / "jars"), *given.packages]
-    if (settings.storage.url or "").startswith("s3:"):
+    command = [sys.executable, "-m", "tracelake_spark.jars", str(settings.jars_folder), *given.packages]
+    if settings.storage.is_s3:
         command.append("--s3")
     answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     if answer.returncode != 0:
@@ -117,7 +117,7 @@ def _operator_credentials(settings: Settings) -> Check:
             credentials.issue("doctor", Prefixes(read=("tracelake-doctor/none",)))
     except TracelakeError as error:
         return Check(name, False, error.detail, "correct the section `storage` of the settings")
-    if not (settings.storage.url or "").startswith("s3:"):
+    if not settings.storage.is_s3:
         return Check(name, None, credentials.described)
     return _judged(name, credentials.narrowed, credentials.described, remedy)
 

@@ -70,7 +70,7 @@ class OfTheMachine:
 def operator_credentials(settings: Settings, environment: Mapping[str, str]) -> OperatorCredentials:
     """As the settings say; a role without a key to assume it with is a SettingInvalid."""
     given = settings.storage
-    if not (given.url or "").startswith("s3:"):
+    if not given.is_s3:
         return OfTheMachine(narrowed=True, described="not needed, because the lake is a local folder")
     if (given.operator_access_key_id is None) != (given.operator_secret_access_key is None):
         raise SettingInvalid("TRACELAKE__STORAGE__OPERATOR_ACCESS_KEY_ID: set it together with TRACELAKE__STORAGE__OPERATOR_SECRET_ACCESS_KEY, or neither")

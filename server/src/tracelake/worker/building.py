@@ -62,14 +62,14 @@ def build_spark_worker(settings: Settings, control: ControlClient, name: str, wa
 def host_command(settings: Settings) -> list[str]:
     """The program of the warm host with everything that the settings say of Spark; no secret is among it."""
     spark, given = settings.spark, settings.storage
-    command = [*_HOST, "--cores", str(spark.cores), "--memory", spark.memory, "--jars-folder", spark.jars_folder or str(settings.home / "cache" / "jars")]
+    command = [*_HOST, "--cores", str(spark.cores), "--memory", spark.memory, "--jars-folder", str(settings.jars_folder)]
     if spark.master is not None:
         command += ["--master", spark.master]
     for package in spark.packages:
         command += ["--package", package]
     for name, value in spark.conf.items():
         command += ["--conf", f"{name}={value}"]
-    if (given.url or "").startswith("s3:"):
+    if given.is_s3:
         connection = S3Connection(endpoint=given.endpoint, region=given.region, allow_http=given.allow_http, timeout_seconds=given.timeout_seconds)
         command += ["--s3", connection.model_dump_json()]
     return command
@@ -91,7 +91,7 @@ def storage_environment(settings: Settings, environment: Mapping[str, str]) -> d
     Each attempt has credentials of its own. Only where nothing else is set do operators find what this machine offers.
     """
     given = settings.storage
-    if not (given.url or "").startswith("s3:"):
+    if not given.is_s3:
         return {}
     ambient = isinstance(operator_credentials(settings, environment), OfTheMachine)
     found = {name: value for name, value in environment.items() if ambient and name in AMBIENT}

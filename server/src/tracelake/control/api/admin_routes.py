@@ -13,7 +13,7 @@ from tracelake.control.api.names import USER_NAME
 from tracelake.control.api.paging import Key, Limit, Token, id_of
 from tracelake.control.dags.granting import Holder
 from tracelake_sdk import access
-from tracelake_sdk.locations import Location
+from tracelake_sdk.locations import NAME_PATTERN, Location
 from tracelake_sdk.pages import Page
 
 router = APIRouter(prefix="/v1/admin", tags=["admin"], route_class=UserRoute)        # what every service has
@@ -21,7 +21,7 @@ grants_router = APIRouter(prefix="/v1/admin", tags=["admin"], route_class=UserRo
 
 UserName = Annotated[str, Field(pattern=USER_NAME)]
 RoleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
-LocationName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,127}$")]
+LocationName = Annotated[str, Field(pattern=NAME_PATTERN)]
 LocationUrl = Annotated[str, Field(min_length=1, max_length=4096, description="`file:///folder` or `s3://bucket/prefix`.")]
 OrgName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 

@@ -7,13 +7,14 @@ from tracelake.control.dags.store import Job
 from tracelake.control.database.transactions import Transaction
 from tracelake.control.locations import store as locations
 from tracelake.control.locations.store import LocationRow
+from tracelake_sdk.locations import named_location
 from tracelake_sdk.operators import OPERATORS
 
 
 def location_names(job: Job) -> list[str]:
     """In the order of the operator's keys. A stored config is taken as it is: what names no location is a name that no location has."""
     config = job.spec["config"]
-    return [str(config[key]).partition("/")[0] for key in OPERATORS[job.spec["runtime"], job.spec["operator"]].location_keys if config.get(key) is not None]
+    return [named_location(str(config[key])) for key in OPERATORS[job.spec["runtime"], job.spec["operator"]].location_keys if config.get(key) is not None]
 
 
 def locations_of_jobs(tx: Transaction, jobs: Iterable[Job]) -> dict[UUID, dict[str, LocationRow]]:

@@ -17,9 +17,8 @@ from tracelake.control.database.transactions import Database, Role, Transaction
 from tracelake.control.locations import store
 from tracelake.control.locations.store import LocationRow
 from tracelake.storage.private_places import PrivatePlaces
-from tracelake_sdk.dags import NAME
 from tracelake_sdk.errors import Forbidden, Invalid, LocationConflict, LocationRefused, NotFound
-from tracelake_sdk.locations import Location, canonical_url
+from tracelake_sdk.locations import Location, canonical_url, check_name
 from tracelake_sdk.suggestions import did_you_mean
 
 
@@ -36,7 +35,10 @@ class Locations:
     def add(self, caller: Caller, name: str, url: str, *, roles: Collection[str] = (), org: str | None = None, dry_run: bool = False) -> Location:
         """One that is there with the same root and these roles stays as it is; one with another root is never changed."""
         caller.require(Right.ADMINISTER)
-        check_name(name)
+        try:
+            check_name(name)
+        except ValueError as error:
+            raise Invalid(f"{name[:128]!r} cannot be the name of a location: {error}.") from None
         wanted = checked_url(url, self.private)
         with self.database.transaction("add_location", role=Role.DEFINE) as tx:
             where = _org_of(tx, caller, org)
@@ -113,11 +115,6 @@ def define(tx: Transaction, org: UUID, name: str, url: str, roles: dict[str, UUI
     for role in roles.values():
         store.add_role(tx, org=org, name=name, role=role)
     access.append_audit(tx, org=org, actor=actor, action="add_location", object=name, detail={"url": url, "roles": sorted(roles)})
-
-
-def check_name(name: str) -> None:
-    if not NAME.fullmatch(name):
-        raise Invalid(f"{name[:128]!r} cannot be the name of a location; use a lowercase letter, then up to 127 lowercase letters, digits and underscores.")
 
 
 def checked_url(url: str, private: PrivatePlaces) -> str:
