@@ -22,58 +22,64 @@ class _Section(BaseModel):
 class DatabaseSettings(_Section):
     """Left empty, the embedded Postgres of the home is used."""
 
-    url: SecretStr | None = None        # the service's login role on the state database
-    owner_url: SecretStr | None = None  # the role that owns the schema; only migrations use it
-    data_url: SecretStr | None = None   # the service's login role on the data database
-    pool_size: int = Field(default=8, ge=2, le=200)
+    url: SecretStr | None = Field(default=None, description="URL of the state database with the login role of the service.")
+    owner_url: SecretStr | None = Field(default=None, description="URL with the role that owns the schema; only migrations use it.")
+    data_url: SecretStr | None = Field(default=None, description="URL of the data database with the login role of the service.")
+    pool_size: int = Field(default=8, ge=2, le=200, description="Connections of one process.")
 
 
 class ApiSettings(_Section):
-    host: str = "127.0.0.1"
-    port: int = Field(default=0, ge=0, le=65535)  # 0: the embedded system keeps one free port for its home
-    max_waiting_polls: int = Field(default=256, ge=1, le=5000)
-    body_seconds: float = Field(default=120, gt=0)  # in which the body of a request must have arrived
+    """The HTTP API of control."""
+
+    host: str = Field(default="127.0.0.1", description="Address that control listens on.")
+    port: int = Field(default=0, ge=0, le=65535, description="Port that control listens on; with 0 the embedded system keeps one free port for its home.")
+    max_waiting_polls: int = Field(default=256, ge=1, le=5000, description="Long polls of workers that may wait at a time.")
+    body_seconds: float = Field(default=120, gt=0, description="Seconds in which the body of a request must have arrived; a slower one is refused with `body_too_slow`.")
 
 
 class IssuerSettings(_Section):
-    """Someone whose signed tokens are believed about who a user is; never about org or roles."""
+    """An issuer of JWTs. Its tokens are believed about who a user is, never about org or roles."""
 
-    issuer: str
-    audience: str
-    public_key: str  # PEM; EdDSA, ES256 or RS256 (2048 bits or more)
-    org: str | None = None  # whose users its tokens speak of; left empty, those of the org that operates the installation
+    issuer: str = Field(description="`iss` of its tokens.")
+    audience: str = Field(description="`aud` of its tokens.")
+    public_key: str = Field(description="Its key as PEM; EdDSA, ES256 or RS256 (2048 bits or more).")
+    org: str | None = Field(default=None, description="Org whose users its tokens name; left empty, the first org.")
 
 
 class AccessSettings(_Section):
-    org: str = "main"                    # the org that the first start makes
-    admin_issuer: str = "tracelake"      # with admin_subject: who the first admin is in a JWT
-    admin_subject: str = "admin"
-    issuers: tuple[IssuerSettings, ...] = ()
+    """The first org and its admin, and whose signed tokens are believed."""
+
+    org: str = Field(default="main", description="Name of the first org, which the first start creates.")
+    admin_issuer: str = Field(default="tracelake", description="With `admin_subject`: who the first admin is in a JWT.")
+    admin_subject: str = Field(default="admin", description="Name of the first admin, and its `sub` in a JWT.")
+    issuers: tuple[IssuerSettings, ...] = Field(default=(), description="Issuers of JWTs that are trusted.")
 
 
 class TaskSettings(_Section):
-    lease_seconds: float = Field(default=30, ge=0.2, le=3600)
-    backoff_seconds: float = Field(default=2, ge=0, le=3600)        # before the second attempt; doubles, with jitter
-    max_backoff_seconds: float = Field(default=300, ge=0, le=86400)
-    housekeeping_seconds: float = Field(default=1, ge=0.02, le=60)  # between two looks of the reaper and its neighbours
+    """Leases, retries and housekeeping of tasks."""
+
+    lease_seconds: float = Field(default=30, ge=0.2, le=3600, description="Length of a worker's lease on a task; heartbeats renew it.")
+    backoff_seconds: float = Field(default=2, ge=0, le=3600, description="Pause before the second attempt; it doubles with each further one, with jitter.")
+    max_backoff_seconds: float = Field(default=300, ge=0, le=86400, description="Longest pause between two attempts.")
+    housekeeping_seconds: float = Field(default=1, ge=0.02, le=60, description="Pause between two turns of the background loops, such as the one that reaps leases.")
 
 
 class StorageSettings(_Section):
     """Where tables live."""
 
-    url: str | None = None          # `file:///folder` or `s3://bucket/prefix`; left empty, the folder `lake` of the home
-    endpoint: str | None = None     # of an S3-compatible store that is not Amazon's
-    region: str = "us-east-1"
-    access_key_id: str | None = None  # left empty, what the machine's environment offers
-    secret_access_key: SecretStr | None = None
-    operator_role: str | None = None  # ARN of a role that the store's STS narrows to each task's own prefixes; operators never get the key above
-    sts_endpoint: str | None = None   # left empty, `endpoint`, or Amazon's for the region
-    operator_access_key_id: str | None = None  # for a store without STS: a second key, limited by an admin, that operators get instead
-    operator_secret_access_key: SecretStr | None = None
-    allow_http: bool = False
-    timeout_seconds: float = Field(default=30, gt=0, le=600)
-    staging_retention_seconds: float = Field(default=86400, ge=0)  # before files of a final attempt that no table names are deleted
-    max_unrecorded: int = Field(default=100, ge=1)  # places of a line that may wait to be recorded before its tasks are held
+    url: str | None = Field(default=None, description="`file:///folder` or `s3://bucket/prefix`; left empty, the folder `lake` of the home.")
+    endpoint: str | None = Field(default=None, description="URL of an S3-compatible store that is not Amazon's.")
+    region: str = Field(default="us-east-1", description="Region of the bucket.")
+    access_key_id: str | None = Field(default=None, description="The platform's key; left empty, what the environment of the machine offers.")
+    secret_access_key: SecretStr | None = Field(default=None, description="Secret of the platform's key.")
+    operator_role: str | None = Field(default=None, description="ARN of a role that the store's STS narrows to the prefixes of each task; operators then never get the platform's key.")
+    sts_endpoint: str | None = Field(default=None, description="URL of the STS; left empty, `endpoint`, or Amazon's for the region.")
+    operator_access_key_id: str | None = Field(default=None, description="For a store without STS: a second key, limited by an admin, that operators get instead of the platform's.")
+    operator_secret_access_key: SecretStr | None = Field(default=None, description="Secret of the second key.")
+    allow_http: bool = Field(default=False, description="Whether the store may be reached without TLS.")
+    timeout_seconds: float = Field(default=30, gt=0, le=600, description="Longest time for one request to the store.")
+    staging_retention_seconds: float = Field(default=86400, ge=0, description="Time before files of a final attempt that no table names are deleted.")
+    max_unrecorded: int = Field(default=100, ge=1, description="Versions of a line that may wait to be recorded before its tasks are held.")
 
     @property
     def is_s3(self) -> bool:
@@ -83,8 +89,8 @@ class StorageSettings(_Section):
 class LocationSettings(_Section):
     """A place that DAGs read files from. In a file a path alone is enough, and a relative one is below the file's folder."""
 
-    url: str                     # `/folder`, `file:///folder` or `s3://bucket/prefix`
-    roles: tuple[str, ...] = ()  # that may use it in a DAG, beside the admins
+    url: str = Field(description="`/folder`, `file:///folder` or `s3://bucket/prefix`.")
+    roles: tuple[str, ...] = Field(default=(), description="Roles that may use it in a DAG, beside the admins.")
 
     @model_validator(mode="before")
     @classmethod
@@ -93,87 +99,89 @@ class LocationSettings(_Section):
 
 
 class WebhookSettings(_Section):
-    """Who is told when a task is final. Without a url nobody is."""
+    """A URL that is called when a task is final."""
 
-    url: str | None = None
-    secret: SecretStr | None = None  # signs each body: `Tracelake-Signature: sha256=…`
-    timeout_seconds: float = Field(default=10, gt=0, le=60)
-    allow_private_addresses: bool = False
+    url: str | None = Field(default=None, description="URL that is called when a task is final; left empty, none is.")
+    secret: SecretStr | None = Field(default=None, description="Key that signs each body: `Tracelake-Signature: sha256=…`.")
+    timeout_seconds: float = Field(default=10, gt=0, le=60, description="Longest time for one call.")
+    allow_private_addresses: bool = Field(default=False, description="Whether the URL may be in a private network.")
 
 
 class WorkerSettings(_Section):
-    name: str | None = None
-    api_url: str | None = None
-    token: SecretStr | None = None
-    prefetch: int = Field(default=100, ge=1, le=500)
-    poll_seconds: float = Field(default=20, ge=0, le=60)
-    runtimes: tuple[Literal["dispatcher", "spark"], ...] = ("dispatcher", "spark")
-    slots: int = Field(default=2, ge=1, le=64)                       # tasks of runtime `spark` at a time
-    host_idle_seconds: float = Field(default=600, ge=0, le=86400)    # before a Spark that has nothing to do ends
-    commands: dict[str, list[str]] = Field(default_factory=dict)     # operator → program that runs it instead of Spark; it is given the path of its order
+    """A worker: which tasks it takes, and how many."""
+
+    name: str | None = Field(default=None, description="Name of the worker; left empty, a random one.")
+    api_url: str | None = Field(default=None, description="URL of control; the embedded system knows its own.")
+    token: SecretStr | None = Field(default=None, description="Token of the worker.")
+    prefetch: int = Field(default=100, ge=1, le=500, description="Tasks of the dispatcher that are claimed at a time.")
+    poll_seconds: float = Field(default=20, ge=0, le=60, description="Longest time that a claim waits for a task.")
+    runtimes: tuple[Literal["dispatcher", "spark"], ...] = Field(default=("dispatcher", "spark"), description="Runtimes whose tasks the worker takes.")
+    slots: int = Field(default=2, ge=1, le=64, description="Tasks of runtime `spark` at a time.")
+    host_idle_seconds: float = Field(default=600, ge=0, le=86400, description="Time before a Spark host without a task ends.")
+    commands: dict[str, list[str]] = Field(default_factory=dict, description="Operator → program that runs it instead of Spark; it is given the path of its order.")
 
 
 class MeasuringSettings(_Section):
     """What the process that measures outputs may use of its machine."""
 
-    cores: int = Field(default=2, ge=1, le=256)
-    memory: str = Field(default="1g", pattern=MEMORY)
+    cores: int = Field(default=2, ge=1, le=256, description="Threads of the process.")
+    memory: str = Field(default="1g", pattern=MEMORY, description="Memory of the process, such as `512m` or `4g`.")
 
 
 class QuerySettings(_Section):
-    """Queries: where their process is, what it may take of its machine, and what one query may take of it."""
+    """Queries: where their process is, and what it and each query may use of the machine."""
 
-    url: str | None = None      # where control finds the query process; the embedded system knows its own
-    host: str = "127.0.0.1"
-    port: int = Field(default=0, ge=0, le=65535)  # 0: the embedded system keeps one free port for its home
-    api_url: str | None = None  # where the query process finds control
-    token: SecretStr | None = None
-    engines: int = Field(default=2, ge=1, le=64)               # queries at a time
-    waiting: int = Field(default=32, ge=0, le=1000)            # queries that wait for one of them
-    patience_seconds: float = Field(default=30, ge=0, le=600)  # before one that waits is sent away
-    threads: int = Field(default=0, ge=0, le=256)              # of one query; 0: as many as there are cores
-    memory_mib: int = Field(default=1024, ge=64)               # of one query
-    spill_mib: int = Field(default=4096, ge=0)                 # on disk, of one query
-    max_seconds: float = Field(default=30, gt=0, le=3600)
-    default_rows: int = Field(default=10_000, ge=1)            # of an answer whose question gives no limit
-    max_rows: int = Field(default=100_000, ge=1, le=1_000_000)
-    max_bytes: int = Field(default=64 * 2**20, ge=1024)        # of an answer
-    max_copied_bytes: int = Field(default=4 * 2**30, ge=0)     # of files of an object store, copied for one query
-    lease_seconds: float = Field(default=60, ge=1, le=3600)    # of a pin; it is renewed while its query runs
-    idle_seconds: float = Field(default=300, ge=0, le=86400)   # before an engine that has nothing to do ends
+    url: str | None = Field(default=None, description="URL at which control finds the query process; the embedded system knows its own.")
+    host: str = Field(default="127.0.0.1", description="Address that the query process listens on.")
+    port: int = Field(default=0, ge=0, le=65535, description="Port that it listens on; with 0 the embedded system keeps one free port for its home.")
+    api_url: str | None = Field(default=None, description="URL at which the query process finds control.")
+    token: SecretStr | None = Field(default=None, description="Token of the query process.")
+    engines: int = Field(default=2, ge=1, le=64, description="Queries at a time.")
+    waiting: int = Field(default=32, ge=0, le=1000, description="Queries that may wait for an engine.")
+    patience_seconds: float = Field(default=30, ge=0, le=600, description="Longest wait for an engine before a query is refused.")
+    threads: int = Field(default=0, ge=0, le=256, description="Threads of one query; 0: as many as there are cores.")
+    memory_mib: int = Field(default=1024, ge=64, description="Memory of one query in MiB.")
+    spill_mib: int = Field(default=4096, ge=0, description="Disk of one query in MiB.")
+    max_seconds: float = Field(default=30, gt=0, le=3600, description="Longest time of one query.")
+    default_rows: int = Field(default=10_000, ge=1, description="Rows of an answer where the query gives no limit.")
+    max_rows: int = Field(default=100_000, ge=1, le=1_000_000, description="Most rows of an answer.")
+    max_bytes: int = Field(default=64 * 2**20, ge=1024, description="Most bytes of an answer.")
+    max_copied_bytes: int = Field(default=4 * 2**30, ge=0, description="Most bytes of files of an object store that are copied for one query.")
+    lease_seconds: float = Field(default=60, ge=1, le=3600, description="Length of a pin; it is renewed while its query runs.")
+    idle_seconds: float = Field(default=300, ge=0, le=86400, description="Time before an engine without a query ends.")
 
 
 class BusSettings(_Section):
     """Where records are told before they are stored. Without a url they are stored at once."""
 
-    url: str | None = None  # `postgres:`, or `kafka://host:port,host:port`
-    options: dict[str, SecretStr] = Field(default_factory=dict)  # of Kafka's driver, by its own names: `security.protocol`, `sasl.username`, …
-    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{0,100}$")  # how this installation's topics and groups on Kafka begin; its own, if not set
-    keep: timedelta = timedelta(days=7)  # before a message on Postgres is removed, once every subscriber has read it
+    url: str | None = Field(default=None, description="`postgres:`, or `kafka://host:port,host:port`.")
+    options: dict[str, SecretStr] = Field(default_factory=dict, description="Options of Kafka's driver by their own names: `security.protocol`, `sasl.username`, …")
+    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{0,100}$", description="Prefix of this installation's topics and groups on Kafka; left empty, one of its own.")
+    keep: timedelta = Field(default=timedelta(days=7), description="Time before a message on Postgres is removed, once every subscriber has read it.")
 
 
 class RecordSettings(_Section):
     """Metadata records: where the platform keeps its own, and what the service offers."""
 
-    url: str | None = None           # `file:///folder`, `s3://bucket/prefix` or `https://service`; left empty, this system's Postgres
-    token: SecretStr | None = None   # of the service there
-    cluster: str = Field(default="embedded", min_length=1, max_length=500)  # with `workspace`: where this system stands among others, in its own records
-    workspace: str = Field(default="main", min_length=1, max_length=500)
-    max_tails: int = Field(default=1000, ge=1, le=100_000)  # streams that are open at a time
-    compact_every_hours: float = Field(default=24, gt=0, le=24 * 366)  # between two looks for records that are older than their kind keeps them
+    url: str | None = Field(default=None, description="`file:///folder`, `s3://bucket/prefix` or `https://service`; left empty, the Postgres of this system.")
+    token: SecretStr | None = Field(default=None, description="Token of the service there.")
+    cluster: str = Field(default="embedded", min_length=1, max_length=500, description="With `workspace`: the name of this system in its own records.")
+    workspace: str = Field(default="main", min_length=1, max_length=500, description="See `cluster`.")
+    max_tails: int = Field(default=1000, ge=1, le=100_000, description="Streams of records that may be open at a time.")
+    compact_every_hours: float = Field(default=24, gt=0, le=24 * 366, description="Time between two looks for records that are older than their kind keeps them.")
 
 
 class ChaosSettings(_Section):
     """For the chaos suite: kill this very process when it reaches a named point (`claim:before_commit`)."""
 
-    kill_at: str | None = None
+    kill_at: str | None = Field(default=None, description="Name of the point.")
 
 
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="TRACELAKE__", env_nested_delimiter="__", frozen=True, extra="forbid")
 
-    home: Path = Field(default_factory=default_home)
-    locations: dict[str, LocationSettings] = Field(default_factory=dict)  # by name; control defines those that its first org does not have
+    home: Path = Field(default_factory=default_home, description="Folder of the embedded system; also `TRACELAKE_HOME`.")
+    locations: dict[str, LocationSettings] = Field(default_factory=dict, description="Places that DAGs read files from, by name. Control defines those that its first org does not have.")
     database: DatabaseSettings = DatabaseSettings()
     api: ApiSettings = ApiSettings()
     access: AccessSettings = AccessSettings()
