@@ -1,6 +1,6 @@
 """What somebody who mistyped a name most likely meant."""
 
-from tracelake_sdk.suggestions import did_you_mean
+from tracelake_sdk.suggestions import did_you_mean, nearest
 
 NAMES = ["bakery", "ranges", "bakery/ingest_sales"]
 
@@ -14,3 +14,8 @@ def test_the_nearest_name_is_suggested_whatever_its_case():
 def test_where_nothing_is_near_the_list_is_named():
     assert did_you_mean("warehouse", NAMES, "look.") == "look."
     assert did_you_mean("x" * 100_000, NAMES, "look.") == "look."
+
+
+def test_the_case_of_letters_does_not_matter_and_the_name_is_told_as_it_is_spelled() -> None:
+    assert nearest("bigintt", {"BIGINT", "INT"}) == "BIGINT"
+    assert nearest("ORDRS", {"orders"}) == "orders"

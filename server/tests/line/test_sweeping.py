@@ -176,6 +176,23 @@ def test_an_attempt_that_cannot_be_swept_keeps_no_other_from_it(lake: Lake, monk
     assert [*real.with_name("moved").iterdir()]
 
 
+def test_attempts_that_cannot_be_swept_are_remembered_up_to_a_limit(lake: Lake, monkeypatch: pytest.MonkeyPatch):
+    lake.deploy(REPLACING, max_attempts=1)
+    load(lake, 1)
+    load(lake, 2)
+    for task in tasks_of(lake, "clean"):
+        lake.stage(task, [(1, "a")])
+        lake.complete(failed(task, retry=False))
+        real = folder(lake, task)
+        real.rename(real.with_name(f"moved-{task.fence.task_id}"))
+        real.symlink_to(real.with_name(f"moved-{task.fence.task_id}"))
+    lake.move()
+    monkeypatch.setattr(sweeping, "_MOST_FAILED", 1)
+    for _ in range(3):
+        sweep(lake)
+    assert len(lake.control.sweeper.failed) == 1
+
+
 def test_all_outputs_of_an_attempt_are_swept_together(lake: Lake, monkeypatch: pytest.MonkeyPatch):
     """No operator has two outputs yet; the job is given a second one."""
     lake.deploy(REPLACING, max_attempts=1)
