@@ -71,7 +71,6 @@ def test_cursors_keep_their_order_and_spans_have_both_ends() -> None:
         (["2024-01-01T00:00:00"], {}),
         (["1,2024-01-01T00:00:00Z"], {}),
         (["1,,2"], {}),
-        ([], {"rewrite": True}),
         ([], {"request": "{"}),
         ([], {"request": "[1]"}),
         (["1"], {"request": "{}"}),
