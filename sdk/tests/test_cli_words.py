@@ -86,6 +86,7 @@ def test_a_request_is_made_of_cursors_or_given_whole() -> None:
     assert request_of(["2024-01-10T05:00:00+01:00"], rewrite=False, request=None) == {"cursors": ["2024-01-10T04:00:00Z"], "rewrite": False}
     assert request_of([], rewrite=False, request='{"a": 1}') == {"a": 1}
     assert request_of([], rewrite=False, request=None) == {}
+    assert request_of([], rewrite=True, request=None) == {"rewrite": True}
 
 
 def test_the_words_for_states_are_those_of_the_models() -> None:
