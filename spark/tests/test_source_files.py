@@ -127,7 +127,7 @@ def test_a_location_may_itself_be_behind_a_link(place: Place) -> None:
 
 def test_a_link_to_a_folder_that_it_is_in_is_refused_and_a_link_to_nothing_too(place: Place) -> None:
     (place.root / "orders/again").symlink_to("..")
-    assert "a folder that it is in" in place.refusal("landing")[1]
+    assert "a folder that contains it" in place.refusal("landing")[1]
     (place.root / "orders/again").unlink()
     (place.root / "orders/gone").symlink_to("nothing")
     assert "a path that does not exist" in place.refusal("landing/orders")[1]
