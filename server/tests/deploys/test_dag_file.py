@@ -455,7 +455,7 @@ def test_a_path_is_below_a_location_that_whoever_deploys_may_use() -> None:
 def test_a_variable_is_refused_with_a_word_about_locations() -> None:
     error = refused(WITH_ROWS.replace("landing/orders", '"${landing}/orders"'))
     assert (error.code, error.extra["place"]) == ("dag_var_refused", "jobs[0].config.path")
-    assert "`path: landing/orders`" in error.extra["remedy"]
+    assert "`landing/orders`" in error.extra["remedy"]
     assert parsed(WITH_ROWS.replace("Orders as they arrived", '"Costs ${price}"')), "a description is text"
 
 
