@@ -21,9 +21,10 @@ structlog.get_logger().debug("unseen")
 logging.getLogger("a.library").warning("careful %s", "now")
 logging.getLogger("httpx2").info("unseen")
 try:
-    1 / 0
-except ZeroDivisionError:
+    raise ValueError("a value of somebody's row") from KeyError("SELECT secret")
+except ValueError as error:
     structlog.get_logger().exception("broke")
+    logging.getLogger("a.library").error("broke there", exc_info=error)
 """
 
 
@@ -55,18 +56,20 @@ def test_nobody_watches_without_a_moment():
 def test_logs_are_lines_of_json_in_utc_without_secrets():
     ended = run(LOG)
     assert ended.stdout == ""
-    told, library, broke = [json.loads(line) for line in ended.stderr.splitlines()]
+    told, library, broke, broke_there = [json.loads(line) for line in ended.stderr.splitlines()]
     assert told.pop("at").endswith("Z")
     assert told == {
         "event": "told", "level": "info", "token": "***", "nested": [{"lease_token": "***", "kept": 1}], "claim_id": "***", "worker_token": "***", "SQL": "***",
     }
     assert (library["event"], library["level"], library["logger"]) == ("careful now", "warning", "a.library")
-    assert "ZeroDivisionError" in broke["exception"]
+    for entry in (broke, broke_there):
+        assert (entry["error"], entry["cause"], entry["raised_in"]) == ("ValueError", "KeyError", ["<string>:10 <module>"])
+    assert "somebody" not in ended.stderr and "SELECT" not in ended.stderr
 
 
 def test_the_level_of_logs_is_chosen_by_the_environment():
     assert "unseen" in run(LOG, TRACELAKE_LOG_LEVEL="debug").stderr
-    assert [json.loads(line)["event"] for line in run(LOG, TRACELAKE_LOG_LEVEL="ERROR").stderr.splitlines()] == ["broke"]
+    assert [json.loads(line)["event"] for line in run(LOG, TRACELAKE_LOG_LEVEL="ERROR").stderr.splitlines()] == ["broke", "broke there"]
     assert "TRACELAKE_LOG_LEVEL" in run(LOG, TRACELAKE_LOG_LEVEL="loud").stderr
 
 

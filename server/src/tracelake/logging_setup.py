@@ -9,6 +9,7 @@ from typing import Any, TextIO, cast
 
 import structlog
 
+from tracelake.failures import described
 from tracelake_sdk.errors import SettingInvalid
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -46,7 +47,7 @@ def configure_logging() -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
     ]
-    after: list[structlog.typing.Processor] = [structlog.processors.format_exc_info, mask_secrets, structlog.processors.JSONRenderer(default=str)]
+    after: list[structlog.typing.Processor] = [describe_exceptions, mask_secrets, structlog.processors.JSONRenderer(default=str)]
     structlog.configure(
         processors=[*before, *after],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level]),
@@ -62,6 +63,19 @@ def configure_logging() -> None:
         logging.getLogger(chatty).setLevel(logging.WARNING)
     # Its warnings repeat errors that are raised anyway, with the values that were in the way.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
+
+
+def describe_exceptions(logger: Any, method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A structlog processor: of an exception, whoever logs it, its class and where it was raised, and never its words."""
+    given = entry.pop("exc_info", None)
+    match given:
+        case BaseException():
+            error = given
+        case (_, BaseException() as error, _):
+            pass
+        case _:
+            error = sys.exception() if given else None
+    return entry if error is None else {**entry, **described(error)}
 
 
 def mask_secrets(logger: Any, method: str, entry: MutableMapping[str, Any]) -> Mapping[str, Any]:

@@ -8,15 +8,14 @@ SystemExit and KeyboardInterrupt are not caught; a loop whose thread has ended w
 import random
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import structlog
 
+from tracelake.failures import described
 from tracelake_sdk.errors import NotReady, TracelakeError
 
 FAILING_AFTER = 3       # failed turns in a row
@@ -24,7 +23,6 @@ LONGEST_WAIT = 5.0      # seconds that a turn may wait for work by itself, so th
 ENDED = "ended"         # the code of a loop whose thread is gone
 _FIRST_PAUSE = 0.2      # seconds behind a failure; they double
 _LONGEST_PAUSE = 5.0
-_FRAMES = 6
 
 _log = structlog.get_logger()
 
@@ -186,15 +184,12 @@ def code_of(error: Exception) -> str:
 
 
 def log_failure(event: str, error: Exception, *, log: Any = None, **facts: object) -> None:
-    """Where an error was raised and its class, and never its words: those of a database hold statements and values."""
+    """Its code where it has one; else its class and where it was raised, and never its words."""
     log = _log if log is None else log
     if isinstance(error, TracelakeError):
         log.warning(event, code=error.code, **facts)
         return
-    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
-    cause = type(error.__cause__).__name__ if error.__cause__ else None
-    raised_in = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
-    log.error(event, code=code_of(error), error=type(error).__name__, cause=cause, raised_in=raised_in, **facts)
+    log.error(event, code=code_of(error), **described(error), **facts)
 
 
 def _worth_a_line(failures: int) -> bool:

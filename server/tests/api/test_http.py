@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import httpx2
 import pytest
+from structlog.testing import capture_logs
 from support.controls import EMIT, NOOP, Desk, fresh_claim_id, scraped, succeeded
 
 from tracelake_sdk.events import EventDraft
@@ -135,12 +136,16 @@ def test_a_malformed_report_is_refused_without_repeating_what_was_sent(worker: h
     assert "secret-value" not in answer.text
 
 
-def test_an_unexpected_error_has_an_id_and_no_trace(admin: httpx2.Client, desk: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_an_unexpected_error_has_an_id_and_no_trace_and_its_words_reach_no_log(admin: httpx2.Client, desk: Desk, monkeypatch: pytest.MonkeyPatch):
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("the inner secret")
 
     monkeypatch.setattr("tracelake.control.tasks.asking.store.page", broken)
-    answer = admin.get("/v1/tasks")
+    with capture_logs() as logged:
+        answer = admin.get("/v1/tasks")
+    [entry] = [entry for entry in logged if entry["event"] == "an unexpected error"]
+    assert (entry["id"], entry["error"], entry["path"]) == (answer.json()["id"], "ZeroDivisionError", "/v1/tasks")
+    assert entry["raised_in"][-1].endswith(" broken") and "secret" not in str(logged)
     assert (answer.status_code, answer.json()["code"]) == (500, "internal")
     assert len(answer.json()["id"]) == 32
     assert "secret" not in answer.text

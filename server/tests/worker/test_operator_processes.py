@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tracelake.settings import read_settings
 from tracelake.worker.building import host_command, storage_environment, storage_section
@@ -34,7 +35,7 @@ def work(id, order, stop):
     say({"started": id})
     told = open(order).read()
     if told == "crash": os._exit(5)
-    if told == "noise": print("this is no JSON", flush=True); print("y" * 2_000_000, flush=True)
+    if told == "noise": print("this is no JSON", flush=True); print("y" * 2_000_000, flush=True); print("[" * 900_000, flush=True)
     say({"progress": id, "fraction": 0.5, "note": "reading"})
     if told == "wait": stop.wait(60)
     while told == "deaf": time.sleep(1)
@@ -137,6 +138,22 @@ def test_a_host_that_does_not_stop_an_order_is_ended(host: Host, monkeypatch: py
 
 def test_a_host_that_makes_noise_is_still_understood(host: Host):
     assert host.run("noise").wait(30)
+
+
+@pytest.mark.proves("X.10")
+def test_a_host_that_cannot_be_listened_to_ends_and_leaves_no_order_waiting(host: Host):
+    def broken(progress: Mapping[str, Any]) -> None:
+        raise ZeroDivisionError("somebody's data")
+
+    other = host.run("wait")
+    first = host.pid
+    with capture_logs() as logged:
+        run = host.run("work", broken)
+        assert run.wait(30) and other.wait(30)
+    assert run.exit_code == -signal.SIGKILL
+    assert [(entry["error"], entry["pid"]) for entry in logged if entry["log_level"] == "error"] == [("ZeroDivisionError", first)]
+    wait_gone([first])
+    assert host.run("work").wait(30)
 
 
 def test_an_idle_host_is_ended_and_a_busy_one_is_not(host: Host):

@@ -9,6 +9,7 @@ from typing import IO, Any
 import structlog
 from pydantic import ValidationError
 
+from tracelake.loops import log_failure
 from tracelake.worker.measuring.contract import Limits, MeasureOrder, MeasureResult, OutputToMeasure
 from tracelake.worker.operators.contract import OperatorFailed
 from tracelake.worker.process_groups import BoundedLog, Chaos, ProcessGroup, Starter
@@ -67,6 +68,7 @@ class MeasuringProcess:
     def _ask(self, order: MeasureOrder, give_up: Callable[[], bool]) -> MeasureResult:
         group = self._running()
         over = threading.Event()
+        # It cannot leave a measurement that nobody wants: where it cannot ask, it ends it.
         watcher = threading.Thread(target=_end_when, args=(group, over, give_up), name="measuring-watch", daemon=True)
         watcher.start()
         try:
@@ -125,10 +127,13 @@ def _exchange(group: ProcessGroup, line: bytes) -> bytes | None:
 
 
 def _end_when(group: ProcessGroup, over: threading.Event, give_up: Callable[[], bool]) -> None:
-    while not over.wait(0.1):
-        if give_up():
-            group.end()
-            return
+    try:
+        while not over.wait(0.1) and not give_up():
+            pass
+    except Exception as error:
+        log_failure("whether a measurement is still wanted cannot be told, and it is ended", error, pid=group.pid)
+    if not over.is_set():
+        group.end()
 
 
 def _close(stream: IO[bytes]) -> None:

@@ -14,6 +14,7 @@ from typing import IO, Any, Protocol
 
 import structlog
 
+from tracelake.loops import log_failure
 from tracelake.worker.operators.contract import OperatorFailed
 from tracelake.worker.process_groups import BoundedLog, Chaos, ProcessGroup, Starter
 
@@ -217,6 +218,7 @@ class _Host:
         if group.stderr:
             log.follow(group.stderr)
         if group.stdout:
+            # Whatever is raised there ends the host, and its end is told to every run: nobody waits for a thread that is gone.
             threading.Thread(target=self._listen, args=(group.stdout,), name="host", daemon=True).start()
 
     @property
@@ -255,6 +257,7 @@ class _Host:
         """Takes nothing more and ends when its last order has."""
         self.usable = False
         if not self.busy:
+            # No run waits for it. Whatever is raised there, the host is killed; where even that fails, it dies with the worker.
             threading.Thread(target=self._say_goodbye, name="host-goodbye", daemon=True).start()
 
     def kill(self) -> int:
@@ -263,9 +266,11 @@ class _Host:
         return self._group.end()
 
     def _say_goodbye(self) -> None:
-        self._close_stdin()
-        self._group.wait(_GOODBYE_SECONDS)
-        self.kill()
+        try:
+            self._close_stdin()
+            self._group.wait(_GOODBYE_SECONDS)
+        finally:
+            self.kill()
 
     def _close_stdin(self) -> None:
         if self._group.stdin:
@@ -273,13 +278,19 @@ class _Host:
                 self._group.stdin.close()
 
     def _listen(self, stream: IO[bytes]) -> None:
-        with stream:
-            while line := stream.readline(_LONGEST_LINE):
-                self._heard(line)
+        try:
+            with stream:
+                while line := stream.readline(_LONGEST_LINE):
+                    self._heard(line)
+        except Exception as error:
+            log_failure("a host is not understood any more and is ended", error, pid=self.pid)
         self.usable = False
-        killed = self._killed
-        exit_code = self._group.end()
-        self._close_stdin()
+        killed, exit_code = self._killed, None
+        try:
+            exit_code = self._group.end()
+            self._close_stdin()
+        except Exception as error:
+            log_failure("a host was not ended; it dies with the worker", error, pid=self.pid)
         if not killed:
             self._chaos.ended(exit_code)
         with self._lock:
@@ -292,7 +303,7 @@ class _Host:
     def _heard(self, line: bytes) -> None:
         try:
             said = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):  # no JSON, or so deep that nobody reads it
             said = None
         match said:
             case {"ready": _}:

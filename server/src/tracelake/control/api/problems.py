@@ -2,7 +2,6 @@
 
 import uuid
 
-import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -10,9 +9,8 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from tracelake.control.api.names import remedy_of
+from tracelake.loops import log_failure
 from tracelake_sdk.errors import Malformed, NotFound, TracelakeError
-
-_log = structlog.get_logger()
 
 
 def install(app: FastAPI) -> None:
@@ -64,5 +62,5 @@ def _framework(request: Request, error: Exception) -> JSONResponse:
 
 def _unexpected(request: Request, error: Exception) -> JSONResponse:
     id = uuid.uuid4().hex
-    _log.error("an unexpected error", id=id, method=request.method, path=request.url.path, exc_info=error)
+    log_failure("an unexpected error", error, id=id, method=request.method, path=request.url.path)
     return answer(TracelakeError(id=id))
