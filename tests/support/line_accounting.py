@@ -46,10 +46,7 @@ def account_for_lines(database: StateDatabase, lake: Path, *, last: int | None =
 
     `last`: only so many versions of each table are read.
     """
-    account = account_for(database)
-    with psycopg.connect(database.superuser_url) as connection:
-        found = {what: connection.execute(question).fetchall() for what, question in LINE_QUESTIONS.items()}
-    assert not any(found.values()), "\n".join(f"{what}: {len(rows)}, such as {rows[0]}" for what, rows in found.items() if rows)
+    account = account_in_postgres(database)
     tables = rows_of(
         database,
         """
@@ -58,6 +55,15 @@ def account_for_lines(database: StateDatabase, lake: Path, *, last: int | None =
         """,
     )
     return account, {job: read_table(database, lake / table_location(org, dataset, id), id, last=last) for job, org, dataset, id in tables}
+
+
+def account_in_postgres(database: StateDatabase) -> Account:
+    """The part that asks Postgres alone, wherever the lake is."""
+    account = account_for(database)
+    with psycopg.connect(database.superuser_url) as connection:
+        found = {what: connection.execute(question).fetchall() for what, question in LINE_QUESTIONS.items()}
+    assert not any(found.values()), "\n".join(f"{what}: {len(rows)}, such as {rows[0]}" for what, rows in found.items() if rows)
+    return account
 
 
 def read_table(database: StateDatabase, location: Path, id: UUID, *, last: int | None = None) -> Table:

@@ -1,4 +1,4 @@
-"""A proxy in front of an S3 server that loses, delays and falsifies answers."""
+"""A proxy in front of an S3 server that refuses, loses, delays and falsifies answers."""
 
 import http.client
 import socket
@@ -34,6 +34,7 @@ class FaultyS3:
 
     endpoint: str
     about: str = "_delta_log"
+    refuses: str | None = None  # every request to a path that contains it is answered with 503 and goes no further; all where it is empty
     faults: deque[Fault] = field(default_factory=deque)
     met: list[Fault] = field(default_factory=list)
     landed: list[int] = field(default_factory=list)  # the store's own answers to those PUTs
@@ -88,9 +89,27 @@ class _ProxyHandler(BaseHTTPRequestHandler):
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_RDWR)
 
+    def _body(self) -> bytes:
+        """As it came: in chunks, where the sender did not know its length."""
+        if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = b""
+        while line := self.rfile.readline():
+            body += line
+            length = int(line.partition(b";")[0], 16)
+            if length == 0:
+                break
+            body += self.rfile.read(length + 2)
+        while (line := self.rfile.readline()) not in (b"\r\n", b""):
+            body += line
+        return body + b"\r\n"
+
     def _handle(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self._body()
         faulty = self.server.faulty
+        if faulty.refuses is not None and faulty.refuses in self.path:
+            self._answer(503, [], b"")
+            return
         if self.command != "PUT" or faulty.about not in self.path:
             self._answer(*self._forward(body))
             return

@@ -53,7 +53,7 @@ class Outcome(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELED = "canceled"      # it was told to stop, and did
-    GIVEN_BACK = "given_back"  # the worker stops and has not run it
+    GIVEN_BACK = "given_back"  # the worker stops and has not run it, or the store was away; no failure
 
 
 class AttemptOutcome(StrEnum):
@@ -64,7 +64,7 @@ class AttemptOutcome(StrEnum):
     CANCELED = "canceled"
     TIMED_OUT = "timed_out"    # its lease ran out and it never reported
     SUPERSEDED = "superseded"  # the state it built on had moved; queued again
-    GIVEN_BACK = "given_back"  # its worker stopped before it ran; queued again
+    GIVEN_BACK = "given_back"  # its worker stopped before it ran, or the store was away; queued again
 
 
 class _Wire(Deferred):

@@ -6,15 +6,17 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
 import pytest
 from pydantic import SecretStr
+from support.parquet_operator import COMMAND
 
 from tracelake.control.database.roles import OWNER, SERVICE
 from tracelake.embedded.binaries import find_binaries
@@ -24,6 +26,7 @@ from tracelake.embedded.processes import ProcessIdentity
 from tracelake.embedded.readiness import is_ready, url_of
 from tracelake.embedded.supervisor import Commands, Supervisor
 from tracelake.settings import DatabaseSettings, Settings, read_settings
+from tracelake_sdk.client import Client
 from tracelake_sdk.errors import StartFailed, SystemBusy
 from tracelake_sdk.home import HomeFiles
 
@@ -67,9 +70,11 @@ def said(home: Path) -> str:
 
 
 @contextmanager
-def up(home: Path, *, program: tuple[str, ...] = (str(STAND_IN), "up"), ready: str = "ready http") -> Generator[subprocess.Popen[str]]:
+def up(
+    home: Path, *, program: tuple[str, ...] = (str(STAND_IN), "up"), ready: str = "ready http", settings: Mapping[str, str] = MappingProxyType({})
+) -> Generator[subprocess.Popen[str]]:
     """A supervisor in a process of its own that has said that it is ready."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRACELAKE__")} | {"TRACELAKE_HOME": str(home)}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRACELAKE__")} | {"TRACELAKE_HOME": str(home)} | dict(settings)
     with (
         home.with_name("said").open("w") as says,
         subprocess.Popen([sys.executable, *program], stdout=says, stderr=subprocess.PIPE, text=True, env=environment) as process,
@@ -365,3 +370,40 @@ class TestTheWholeSystem:
             assert {name: identity for name, identity in identities(home).items() if name != "control"} == {
                 name: identity for name, identity in before.items() if name != "control"
             }
+
+
+_LOADING = """
+name: files
+defaults: {domain: test, owner: test, max_attempts: 1}
+jobs:
+  - name: load
+    activation: source
+    source: {kind: manual}
+    runtime: spark
+    operator: ingest_files
+    config: {path: here/load.json, format: csv}
+    outputs: [{layer: bronze, description: Rows as they came}]
+    update_strategy: append
+    unique_key: [id]
+"""
+
+
+@pytest.mark.proves("X.2")
+def test_ctrl_c_during_a_task_costs_no_failure_and_the_next_up_finishes_it(home: Path) -> None:
+    here, started = home.with_name("here"), home.with_name("started")
+    here.mkdir()
+    first = {"touch": str(started), "wait_for": str(home.with_name("never"))}
+    (here / "load.json").write_text(json.dumps({"rows": [[1, "a"]], "by_attempt": {"1": first}}))
+    settings = {"TRACELAKE__LOCATIONS": json.dumps({"here": str(here)}), "TRACELAKE__WORKER__COMMANDS": json.dumps({"ingest_files": COMMAND})}
+    with up(home, settings=settings, **REAL) as process:
+        with Client(HomeFiles(home).api_url() or "", HomeFiles(home).admin_token() or "") as client:
+            client.deploy(_LOADING)
+            client.run("files", "load")
+        assert eventually(started.exists)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(90) == 0
+    state = EmbeddedPostgres(home / "postgres", find_binaries()).url
+    with up(home, settings=settings, **REAL), psycopg.connect(state(STATE_DATABASE), autocommit=True) as connection:
+        assert eventually(lambda: connection.execute("SELECT state::text, failures FROM task").fetchall() == [("completed", 0)])
+        outcomes = connection.execute("SELECT outcome::text FROM task_attempt ORDER BY attempt").fetchall()
+    assert outcomes == [("given_back",), ("succeeded",)]

@@ -1,6 +1,7 @@
 """A program that speaks as the measuring process does and counts rows, no more; what it was asked it appends to the file it is given.
 
-`die` in that file's folder makes it die once, `garbage` makes it speak nonsense, `refuse` makes it refuse, `hang` makes it silent.
+`die` in that file's folder makes it die once, `garbage` makes it speak nonsense, `refuse` makes it refuse, `hang` makes it silent,
+`away` makes it say that the store does not answer.
 """
 
 import os
@@ -47,6 +48,8 @@ def main(log: Path) -> None:
         result = MeasureResult(id=order.id, outputs=[measured(output, Path(unquote(urlsplit(order.storage["url"]).path))) for output in order.outputs])
         if (log.parent / "refuse").exists():
             result = MeasureResult(id=order.id, refusal=Refusal(error_class="not_parquet", message="A file is no Parquet."))
+        if (log.parent / "away").exists():
+            result = MeasureResult(id=order.id, refusal=Refusal(error_class="storage_unavailable", message="The store does not answer.", retry=True))
         sys.stdout.write(("nonsense" if (log.parent / "garbage").exists() else result.model_dump_json()) + "\n")
         sys.stdout.flush()
 

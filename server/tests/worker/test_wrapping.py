@@ -8,6 +8,8 @@ from uuid import UUID, uuid4
 
 import pytest
 from structlog.testing import capture_logs
+from support.relays import relayed
+from support.s3_servers import S3Server
 
 from tracelake.worker.operator_processes import OperatorProcesses
 from tracelake_sdk.measurements import TableFile
@@ -205,6 +207,34 @@ def test_a_stopping_worker_lets_a_task_that_is_nearly_done_finish(shop: Workshop
     Path(shop.path("go")).touch()
     ended(thread)
     assert shop.control.outcomes == SUCCEEDED
+
+
+@pytest.mark.xdist_group("s3")
+@pytest.mark.proves("X.10")
+def test_what_fails_while_the_store_is_away_is_given_back_once_it_answers(shop: Workshop, s3_server: S3Server):
+    with relayed(s3_server.endpoint) as relay:
+        relay.passes = False
+        shop.worker = shop.hire(storage=s3_server.open(s3_server.fresh_url(), endpoint=relay.url, timeout_seconds=1))
+        shop.spec(touch=shop.path("started"), fail="It could not write.")
+        thread = shop.running(shop.task())
+        until(lambda: relay.came >= 3)
+        assert shop.control.outcomes == []
+        relay.passes = True
+        ended(thread)
+    assert shop.control.outcomes == [("given_back", "storage_unavailable")]
+
+
+@pytest.mark.proves("X.10")
+def test_what_was_staged_is_kept_and_measured_when_the_store_answers_again(shop: Workshop):
+    shop.spec(touch=shop.path("started"), rows=[[1, "a"]])
+    away = shop.asked.parent / "away"
+    away.touch()
+    thread = shop.running(shop.task())
+    until(lambda: len(shop.measured) >= 2)
+    away.unlink()
+    ended(thread)
+    assert shop.control.outcomes == SUCCEEDED
+    assert shop.moments.count("operator_started") == 1
 
 
 def test_a_stopped_worker_claims_nothing(shop: Workshop):

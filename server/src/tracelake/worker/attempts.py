@@ -4,7 +4,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,14 @@ from tracelake.worker.batches import BatchPoster
 from tracelake.worker.control_client import ControlClient
 from tracelake.worker.guarding import Ended, Guard
 from tracelake.worker.measurement import Measurement
+from tracelake.worker.measuring.contract import OutputToMeasure
 from tracelake.worker.measuring_process import MeasuringProcess
 from tracelake.worker.operator_processes import OperatorProcesses
 from tracelake.worker.operators.contract import OperatorFailed
 from tracelake.worker.orders import check_locations, check_outcome, make_order, read_told, write_order
 from tracelake.worker.persistence import REFUSED, Persistence, is_broken
-from tracelake_sdk.errors import BatchesDiffer, TracelakeError
+from tracelake_sdk.errors import BatchesDiffer, StorageUnavailable, TracelakeError
+from tracelake_sdk.measurements import OutputMeasured
 from tracelake_sdk.operating import OperatorOutcome
 from tracelake_sdk.tasks import ClaimedTask, CompleteRequest, Completion, CompletionAnswer, CompletionResult, Fence, OperatorError, Outcome
 
@@ -35,6 +37,7 @@ _LOOK_SECONDS = 0.05
 _LAST_REPORTS_SECONDS = 5.0  # how long a stopping worker goes on trying to report
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 1.0
+_LONGEST_STORE_WAIT = 5.0
 _PROGRESS_SECONDS = 5.0
 _GIVES_UP = frozenset({Ended.CANCELED, Ended.LOST, Ended.TIMED_OUT, Ended.STOPPED})
 
@@ -109,13 +112,45 @@ class AttemptRun:
         except OperatorFailed as failed:
             # What was canceled or lost fails in many ways; why it did so is what counts.
             why = self._equipment.guard.why_not(self._fence.task_id, self._deadline)
-            return self._stopped(why) if why is not None and why in _GIVES_UP else self._failed(failed.error_class, failed.message, retry=failed.retry)
+            return self._stopped(why) if why is not None and why in _GIVES_UP else self._broken_off(failed.error_class, failed.message, retry=failed.retry)
         except REFUSED:
             raise
         except Exception as error:
             id = secrets.token_hex(8)
             self._log.exception("an attempt raised", id=id, operator=self._task.payload.job.operator)
-            return self._failed(type(error).__name__, f"The worker raised {type(error).__name__}; see its log under id {id}.", retry=True)
+            return self._broken_off(type(error).__name__, f"The worker raised {type(error).__name__}; see its log under id {id}.", retry=True)
+
+    def _broken_off(self, error_class: str, message: str, *, retry: bool) -> Completion | None:
+        """A failure; but what broke off while the store is away is not the task's: it is given back once the store answers, and no attempt is used up."""
+        if not retry or self._store_answers():
+            return self._failed(error_class, message, retry=retry)
+        self._log.warning("the store does not answer; the task is given back when it does", error_class=error_class)
+        try:
+            self._wait_for_store()
+        except _Stopped as stopped:
+            if stopped.why in (Ended.CANCELED, Ended.LOST):
+                return self._stopped(stopped.why)
+        away = OperatorError(error_class=StorageUnavailable.code, message="The store did not answer while the task ran; no failure is counted.", retry=True)
+        return Completion(fence=self._fence, outcome=Outcome.GIVEN_BACK, error=away, posted=self._posted())
+
+    def _store_answers(self) -> bool:
+        """By what every attempt asks of it anyway: a look into its own folders."""
+        try:
+            self._equipment.storage.seal([f"{output.staged.staging}/any" for output in self._task.payload.outputs if output.staged])
+        except StorageUnavailable:
+            return False
+        return True
+
+    def _wait_for_store(self) -> None:
+        """Until it answers; raises _Stopped where the attempt may not wait."""
+        pause = _FIRST_WAIT
+        while True:
+            if self._equipment.stopping.wait(pause):
+                raise _Stopped(Ended.STOPPED)
+            self._may_go_on(sparing_lease=True)
+            if self._store_answers():
+                return
+            pause = min(pause * 2, _LONGEST_STORE_WAIT)
 
     def _may_go_on(self, *, sparing_lease: bool) -> None:
         why = self._equipment.guard.why_not(self._fence.task_id, self._deadline)
@@ -198,11 +233,19 @@ class AttemptRun:
         guard, task = self._equipment.guard, self._fence.task_id
         scratch = self._folder / "measuring"
         scratch.mkdir(exist_ok=True)
-        self._measurement = self._measurement.done(
-            lambda outputs: self._equipment.measuring.measure(
-                self._name, outputs, scratch=scratch, give_up=lambda: guard.why_not(task, self._deadline) in _GIVES_UP
-            )
-        )
+
+        def measure(outputs: Sequence[OutputToMeasure]) -> list[OutputMeasured]:
+            return self._equipment.measuring.measure(self._name, outputs, scratch=scratch, give_up=lambda: guard.why_not(task, self._deadline) in _GIVES_UP)
+
+        while not self._measurement.complete:
+            try:
+                self._measurement = self._measurement.done(measure)
+            except OperatorFailed as failed:
+                if failed.error_class != StorageUnavailable.code:
+                    raise
+                # What the operator has finished is kept until the store answers again.
+                self._log.warning("the store does not answer; what was staged is measured when it does")
+                self._wait_for_store()
         self._equipment.watch("measured")
         return self._measurement
 

@@ -156,8 +156,8 @@ def _ending(task: LockedTask, attempt: AttemptRow, report: Completion, state: Ta
                 AttemptOutcome.GIVEN_BACK,
                 RunStatus.FAILED,
                 task.failures,
-                "given_back",
-                "The worker stopped before it ran.",
+                report.error.error_class if report.error else "given_back",
+                report.error.message if report.error else "The worker stopped before it ran.",
                 retry_in=timedelta(0),
             )
         case _:
