@@ -12,6 +12,7 @@ from support.processes import running_processes
 from support.s3_servers import S3Server
 
 from tracelake.storage.paths import table_location
+from tracelake_sdk.errors import LocationRefused
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("s3")]
 
@@ -24,46 +25,61 @@ jobs:
     source: {kind: manual}
     runtime: spark
     operator: ingest_files
-    config: {path: "${here}/landing", format: csv, schema: "id BIGINT, day STRING, amount BIGINT"}
+    config: {path: landing/orders, format: csv, schema: "id BIGINT, day STRING, amount BIGINT"}
     outputs: [{layer: bronze, description: Orders as they came}]
     update_strategy: append
     unique_key: [id]
   - name: silver
     activation: reactive
-    inputs: [{from: {job: bronze, output: 0}, name: orders}]
+    inputs: [{from: {job: bronze, output: 0}}]
     execution_strategy: PerUpdate
     runtime: spark
     operator: sql
-    config: {query: SELECT * FROM orders WHERE amount > 0}
+    config: {query: SELECT * FROM input_0 WHERE amount > 0}
     outputs: [{layer: silver, description: Orders that count, partition_by: {column: day}}]
     update_strategy: replace
   - name: gold
     activation: reactive
-    inputs: [{from: {job: silver, output: 0}, name: orders}]
+    inputs: [{from: {job: silver, output: 0}}]
     execution_strategy: PerUpdate
     runtime: spark
     operator: sql
-    config: {query: "SELECT day, sum(amount) AS amount FROM orders GROUP BY day"}
+    config: {query: "SELECT day, sum(amount) AS amount FROM input_0 GROUP BY day"}
     outputs: [{layer: gold, description: What each day brought}]
     update_strategy: replace
 publish:
   orders_by_day: {job: gold, output_index: 0}
 """
+OTHERS = b"id,day,amount\n9,sun,9\n"  # beside what the DAG may read
+OVERWRITE = """
+name: attack
+defaults: {{domain: test, owner: test, max_attempts: 3}}
+jobs:
+  - name: overwrite
+    activation: reactive
+    inputs: [{{from: {{dataset: orders_by_day}}}}]
+    execution_strategy: PerUpdate
+    runtime: spark
+    operator: sql
+    config: {{query: "FROM input_0 INSERT OVERWRITE DIRECTORY '{folder}' USING csv SELECT *"}}
+    outputs: [{{layer: gold, description: Nothing}}]
+    update_strategy: replace
+"""
 
 
-@pytest.mark.proves("T3.4")
+@pytest.mark.proves("T3.4", "T3.12")
 def test_spark_makes_a_lake_on_s3_that_people_query_and_delta_readers_read(database: StateDatabase, s3_server: S3Server, tmp_path: Path):
     """Under a second key, which reaches the lake and nothing else of the bucket."""
-    url, port = s3_server.fresh_limited_url(), free_port()
+    url, landing, port = s3_server.fresh_limited_url(), s3_server.fresh_limited_url(), free_port()
     settings = s3_server.environment(url) | {
         "TRACELAKE__STORAGE__OPERATOR_ACCESS_KEY_ID": s3_server.limited_access_key_id,
         "TRACELAKE__STORAGE__OPERATOR_SECRET_ACCESS_KEY": s3_server.limited_secret_access_key,
         "TRACELAKE__SPARK__JARS_FOLDER": str(SPARK_JARS), "TRACELAKE__SPARK__CONF": '{"spark.sql.session.timeZone": "Asia/Tokyo"}',
-        "TRACELAKE__VARS": f'{{"here": "{tmp_path}"}}', "TRACELAKE__WORKER__RUNTIMES": '["spark"]', "TRACELAKE__WORKER__SLOTS": "1",
+        "TRACELAKE__LOCATIONS": f'{{"landing": "{landing}"}}', "TRACELAKE__WORKER__RUNTIMES": '["spark"]', "TRACELAKE__WORKER__SLOTS": "1",
         "TRACELAKE__TASKS__LEASE_SECONDS": "60", "TRACELAKE__QUERY__URL": f"http://127.0.0.1:{port}", "TRACELAKE__QUERY__PORT": str(port),
     }  # fmt: skip
-    (tmp_path / "landing").mkdir()
-    (tmp_path / "landing" / "1.csv").write_text("id,day,amount\n1,mon,5\n2,mon,7\n3,tue,-1\n4,tue,2\n")
+    s3_server.open(landing).replace("orders/1.csv", b"id,day,amount\n1,mon,5\n2,mon,7\n3,tue,-1\n4,tue,2\n")
+    s3_server.open(landing).replace("others/1.csv", OTHERS)
     with running_processes(database, tmp_path, settings) as processes:
         processes.control()
         processes.query()
@@ -73,6 +89,16 @@ def test_spark_makes_a_lake_on_s3_that_people_query_and_delta_readers_read(datab
             client.run("shop", "bronze")
             wait_until_quiet(database, longest=400)
             assert sorted(client.query("SELECT * FROM orders_by_day")) == [("mon", 12), ("tue", 2)]
+            for root in (url, f"{url}/org", url.rpartition("/")[0]):
+                with pytest.raises(LocationRefused):
+                    client.admin.add_location("mine", root)
+            client.deploy(OVERWRITE.format(folder=f"{landing.replace('s3:', 's3a:')}/others"))
+            s3_server.open(landing).replace("orders/2.csv", b"id,day,amount\n5,wed,1\n")
+            client.run("shop", "bronze")
+            wait_until_quiet(database, longest=400)
+            [task] = [client.task(task.id) for task in client.tasks(dag="attack", limit=10).items]
+            assert [attempt.error_class for attempt in task.attempts] == ["sql_refused"]
+    assert s3_server.open(landing).read("others/1.csv") == OTHERS
     options = {
         "aws_endpoint_url": s3_server.endpoint, "aws_access_key_id": s3_server.access_key_id, "aws_secret_access_key": s3_server.secret_access_key,
         "aws_region": "us-east-1", "aws_allow_http": "true",
@@ -85,4 +111,4 @@ def test_spark_makes_a_lake_on_s3_that_people_query_and_delta_readers_read(datab
         """,
     )
     counts = {job: sum(DeltaTable(f"{url}/{table_location(*ids)}", storage_options=options).get_add_actions().column("num_records").to_pylist()) for job, *ids in tables}
-    assert counts == {"bronze": 4, "silver": 3, "gold": 2}
+    assert counts == {"bronze": 5, "silver": 4, "gold": 3}

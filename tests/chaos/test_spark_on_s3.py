@@ -31,7 +31,7 @@ jobs:
     source: {kind: manual}
     runtime: spark
     operator: ingest_files
-    config: {path: "${here}/landing", format: csv, schema: "id BIGINT, day STRING"}
+    config: {path: landing, format: csv, schema: "id BIGINT, day STRING"}
     outputs: [{layer: bronze, description: Rows as they came}]
     update_strategy: append
     unique_key: [id]
@@ -56,7 +56,7 @@ def url(s3_server: S3Server) -> str:
 def processes(database: StateDatabase, tmp_path: Path, s3_server: S3Server, url: str) -> Iterator[Processes]:
     settings = s3_server.environment(url) | {
         "TRACELAKE__STORAGE__OPERATOR_ROLE": s3_server.role, "TRACELAKE__SPARK__JARS_FOLDER": str(SPARK_JARS),
-        "TRACELAKE__VARS": f'{{"here": "{tmp_path}"}}', "TRACELAKE__WORKER__RUNTIMES": '["spark"]', "TRACELAKE__WORKER__SLOTS": "1",
+        "TRACELAKE__LOCATIONS": f'{{"landing": "{tmp_path}/landing"}}', "TRACELAKE__WORKER__RUNTIMES": '["spark"]', "TRACELAKE__WORKER__SLOTS": "1",
     }  # fmt: skip
     with running_processes(database, tmp_path, settings) as running:
         yield running

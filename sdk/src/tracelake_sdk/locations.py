@@ -106,4 +106,6 @@ def _prefix(path: str) -> str:
     prefix = path.strip("/")
     if prefix and not {"", ".", ".."}.isdisjoint(prefix.split("/")):
         raise ValueError("a location's prefix has no part that is empty, `.` or `..`")
+    if not {"*", "?"}.isdisjoint(prefix):  # credentials are narrowed by patterns
+        raise ValueError("a location's prefix has neither `*` nor `?`")
     return prefix

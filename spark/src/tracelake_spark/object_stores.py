@@ -8,7 +8,7 @@ import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -51,7 +51,7 @@ def connection_settings(connection: S3Connection) -> dict[str, str]:
 @contextmanager
 def own_connection(spark: "SparkSession", order: Order) -> Generator[Order]:
     """The order with every URI of an object store under the task's own scheme, as long as the task runs."""
-    uris = [*(uri for given in order.inputs for uri in given.files), *(output.staging for output in order.outputs), str(order.config.get("path", ""))]
+    uris = [*(uri for given in order.inputs for uri in given.files), *(output.staging for output in order.outputs), *order.locations.values()]
     buckets = {urlsplit(uri).netloc for uri in uris if uri.startswith(_SCHEMES)}
     if not buckets:
         yield order
@@ -91,10 +91,9 @@ def _under(scheme: str, order: Order) -> Order:
     def moved(uri: str) -> str:
         return f"{scheme}://{uri.partition('://')[2]}" if uri.startswith(_SCHEMES) else uri
 
-    config: dict[str, Any] = order.config | ({"path": moved(order.config["path"])} if isinstance(order.config.get("path"), str) else {})
     return order.model_copy(
         update={
-            "config": config,
+            "locations": {name: moved(url) for name, url in order.locations.items()},
             "inputs": [given.model_copy(update={"files": [moved(uri) for uri in given.files]}) for given in order.inputs],
             "outputs": [output.model_copy(update={"staging": moved(output.staging)}) for output in order.outputs],
         }

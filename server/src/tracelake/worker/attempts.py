@@ -166,7 +166,7 @@ class AttemptRun:
 
     def _operate(self) -> Completion:
         payload, equipment = self._task.payload, self._equipment
-        check_locations(payload.locations, equipment.private)
+        check_locations(payload.locations, equipment.private, equipment.storage)
         process = equipment.operators.of(payload.job.operator)
         self._make_folder()
         credentials = self._credentials()

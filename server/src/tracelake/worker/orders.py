@@ -31,9 +31,12 @@ def below_table(staged: StagedOutput, file: str) -> str:
     return f"{staging_path(staged)}/{file}".removeprefix(f"{staged.location}/")
 
 
-def check_locations(locations: Mapping[str, str], private: PrivatePlaces) -> None:
-    """That none reaches what is private on this very machine; control, which checked it before, may be on another one."""
+def check_locations(locations: Mapping[str, str], private: PrivatePlaces, storage: Storage) -> None:
+    """That this worker can read each of them, and none reaches what is private on this very machine; control, which checked it before, may be on another one."""
     for name, url in locations.items():
+        if url.startswith("s3:") and storage.local_path("any"):
+            message = f"The location `{name}` is on S3, which is reached with the settings of an S3 lake, and this lake is a folder; set `storage`, or use a folder."
+            raise OperatorFailed("location_unreachable", message, retry=False)
         if touched := private.touched_by(url):
             message = f"The location `{name}` is refused by this worker: it is in or around {touched}; ask an admin to give it a folder of its own."
             raise OperatorFailed("location_refused", message, retry=False)

@@ -60,7 +60,8 @@ def find_files(spark: "SparkSession", path: str, locations: Mapping[str, str]) -
     if url is None:
         raise OperatorFailed("location_unknown", f"Location `{asked.location}` is not available to this task; ask an admin to add it with `tracelake admin location add`.")
     local = local_folder(url)
-    tree: Tree = LocalTree(asked.location, Path(local)) if local else StoredTree(spark, asked.location, f"s3a://{url.removeprefix('s3://')}")
+    # An object store is opened as the order names it: the scheme stands for the task's own connection.
+    tree: Tree = LocalTree(asked.location, Path(local)) if local else StoredTree(spark, asked.location, url)
     try:
         folder, found = _found(tree, asked)
     except PermissionError:
