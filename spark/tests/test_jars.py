@@ -26,9 +26,9 @@ print(len(told), *[jar.name for jar in found])
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """With a package that needs another one, which PySpark has too."""
-    for name, needs in (("small", '<dependency><groupId>org.example</groupId><artifactId>needed</artifactId><version>2.0</version></dependency>'), ("needed", "")):
-        version = "1.0" if name == "small" else "2.0"
+    """With a package that needs two others, of which PySpark has one."""
+    needed = "".join(f"<dependency><groupId>org.example</groupId><artifactId>{name}</artifactId><version>2.0</version></dependency>" for name in ("needed", "guava"))
+    for name, version, needs in (("small", "1.0", needed), ("needed", "2.0", ""), ("guava", "2.0", "")):
         folder = tmp_path / "maven" / "org" / "example" / name / version
         folder.mkdir(parents=True)
         with zipfile.ZipFile(folder / f"{name}-{version}.jar", "w") as jar:
@@ -42,10 +42,10 @@ def repository(tmp_path: Path) -> Path:
 
 def settings_of(repository: Path) -> str:
     file = repository.parent / "ivysettings.xml"
-    pattern = f"{repository}/[organisation]/[module]/[revision]/[artifact]-[revision].[ext]"
+    pattern = f"{repository}/[organisation]/[module]/[revision]/[artifact]-[revision]"
     file.write_text(
         '<ivysettings><settings defaultResolver="folder"/><resolvers><filesystem name="folder" m2compatible="true">'
-        f'<ivy pattern="{pattern}"/><artifact pattern="{pattern}"/></filesystem></resolvers></ivysettings>'
+        f'<ivy pattern="{pattern}.pom"/><artifact pattern="{pattern}.[ext]"/></filesystem></resolvers></ivysettings>'
     )
     return str(file)
 

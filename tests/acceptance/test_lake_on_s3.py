@@ -48,6 +48,7 @@ jobs:
     outputs: [{layer: gold, description: What each day brought}]
     update_strategy: replace
 publish:
+  orders: {job: silver, output_index: 0}
   orders_by_day: {job: gold, output_index: 0}
 """
 OTHERS = b"id,day,amount\n9,sun,9\n"  # beside what the DAG may read
@@ -57,12 +58,12 @@ defaults: {{domain: test, owner: test, max_attempts: 3}}
 jobs:
   - name: overwrite
     activation: reactive
-    inputs: [{{from: {{dataset: orders_by_day}}}}]
+    inputs: [{{from: {{dataset: orders}}}}]
     execution_strategy: PerUpdate
     runtime: spark
     operator: sql
     config: {{query: "FROM input_0 INSERT OVERWRITE DIRECTORY '{folder}' USING csv SELECT *"}}
-    outputs: [{{layer: gold, description: Nothing}}]
+    outputs: [{{layer: silver, description: Nothing}}]
     update_strategy: replace
 """
 

@@ -31,7 +31,7 @@ jobs:
     source: {kind: manual}
     runtime: spark
     operator: ingest_files
-    config: {path: landing, format: csv, schema: "id BIGINT, day STRING"}
+    config: {path: here/landing, format: csv, schema: "id BIGINT, day STRING"}
     outputs: [{layer: bronze, description: Rows as they came}]
     update_strategy: append
     unique_key: [id]
@@ -56,7 +56,7 @@ def url(s3_server: S3Server) -> str:
 def processes(database: StateDatabase, tmp_path: Path, s3_server: S3Server, url: str) -> Iterator[Processes]:
     settings = s3_server.environment(url) | {
         "TRACELAKE__STORAGE__OPERATOR_ROLE": s3_server.role, "TRACELAKE__SPARK__JARS_FOLDER": str(SPARK_JARS),
-        "TRACELAKE__LOCATIONS": f'{{"landing": "{tmp_path}/landing"}}', "TRACELAKE__WORKER__RUNTIMES": '["spark"]', "TRACELAKE__WORKER__SLOTS": "1",
+        "TRACELAKE__WORKER__RUNTIMES": '["spark"]', "TRACELAKE__WORKER__SLOTS": "1",
     }  # fmt: skip
     with running_processes(database, tmp_path, settings) as running:
         yield running
@@ -64,8 +64,9 @@ def processes(database: StateDatabase, tmp_path: Path, s3_server: S3Server, url:
 
 def land(folder: Path, number: int) -> list[tuple[int, str]]:
     rows = [(number * 10 + at, f"2024-01-0{at}") for at in (1, 2, 3)]
-    (folder / "landing").mkdir(exist_ok=True)
-    (folder / "landing" / f"{number}.csv").write_text("id,day\n" + "".join(f"{id},{day}\n" for id, day in rows))
+    landing = folder / "here" / "landing"
+    landing.mkdir(parents=True, exist_ok=True)
+    (landing / f"{number}.csv").write_text("id,day\n" + "".join(f"{id},{day}\n" for id, day in rows))
     return rows
 
 
