@@ -14,15 +14,19 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.UserDefinedType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Every node of a plan as JSON: [class, whether it is a plan, line, column from 1, name parts].
+ * Every node of a plan as JSON: [class, whether it is a plan, line, column from 1, name parts]. Types of a user's own and fields with metadata are among them.
  *
  * It follows whatever a node was made of, and so finds plans in subqueries, in named queries and in places that Spark's own walks pass by. Views are named
  * and not entered. Compiled by the Janino that Spark generates its code with: it has no generics and no lambdas. One call instead of ten for each node.
  */
 public final class PlanNodes implements java.util.function.Function {
+    private static final List PLAIN = java.util.Arrays.asList(new String[] {"comment", "__CHAR_VARCHAR_TYPE_STRING"});
+
     public Object apply(Object plan) {
         List found = new ArrayList();
         Set seen = Collections.newSetFromMap(new IdentityHashMap());
@@ -36,6 +40,8 @@ public final class PlanNodes implements java.util.function.Function {
             }
             if (isNode) {
                 found.add(described((TreeNode) value));
+            } else if (value instanceof UserDefinedType || value instanceof StructField && !isPlain((StructField) value)) {
+                found.add(new Object[] {value.getClass().getName(), Boolean.FALSE, null, null, null});
             }
             if (value instanceof View) {
                 continue;
@@ -71,6 +77,21 @@ public final class PlanNodes implements java.util.function.Function {
         scala.Option start = node.origin().startPosition();
         Object column = start.isDefined() ? Integer.valueOf(((Integer) start.get()).intValue() + 1) : null;
         return new Object[] {node.getClass().getName(), Boolean.valueOf(node instanceof LogicalPlan), line.isDefined() ? line.get() : null, column, names(node)};
+    }
+
+    /** Metadata of a field may hold SQL that Spark evaluates as its default value, outside of the plan. */
+    private static boolean isPlain(StructField field) {
+        try {
+            java.util.Iterator keys = new ObjectMapper().readTree(field.metadata().json()).fieldNames();
+            while (keys.hasNext()) {
+                if (!PLAIN.contains(keys.next())) {
+                    return false;
+                }
+            }
+            return true;
+        } catch (JsonProcessingException error) {
+            return false;
+        }
     }
 
     private static List names(TreeNode node) {

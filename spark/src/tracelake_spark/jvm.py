@@ -76,3 +76,9 @@ def infer_csv(spark: "SparkSession", reader: "DataFrameReader", records: "DataFr
     texts = getattr(inner._jdf, "as")(java_class(spark, "org.apache.spark.sql.Encoders").STRING())
     outer: Any = reader
     return StructType.fromJson(json.loads(outer._jreader.csv(texts).schema().json()))
+
+
+def schema_json(frame: "DataFrame") -> str:
+    """As Java says it, before Python makes classes of it."""
+    inner: Any = frame
+    return str(inner._jdf.schema().json())

@@ -44,7 +44,8 @@ def _settings(cores: int, memory: str, logging: Path) -> dict[str, str]:
     arrow = str(all(find_spec(package) for package in ("pandas", "pyarrow"))).lower()  # asked for and missing, each function warns
     return {
         "spark.driver.memory": memory,
-        _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        # XML that is data never makes Java open a file or an address.
+        _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={logging.as_uri()} -Djavax.xml.accessExternalDTD= -Djavax.xml.accessExternalSchema=",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.catalogImplementation": "in-memory",

@@ -1,6 +1,7 @@
 """Source rows: the rows of CSV, JSON and Parquet files under one schema, and which of them do not fit it."""
 
 import csv
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from pyspark.sql.types import (
 from tracelake_sdk.operating import OrderOutput
 from tracelake_sdk.spark_operators import FileFormat, IngestFilesConfig
 from tracelake_spark.failures import OperatorFailed
-from tracelake_spark.jvm import infer_csv
+from tracelake_spark.jvm import infer_csv, schema_json
 from tracelake_spark.operators.bad_records import type_name
 from tracelake_spark.operators.source_files import SourceFile
 from tracelake_spark.reading import exact_files, schema_of
@@ -232,7 +233,7 @@ def _shown(spark: "SparkSession", config: IngestFilesConfig, files: Sequence[Sou
     """The columns that the files show, with types wide enough for what may come later."""
     uris = [file.uri for file in files]
     if config.format is FileFormat.PARQUET:
-        return _wide(exact_files(spark, uris).option("mergeSchema", "true").parquet(*uris).schema)
+        return _wide(_of_spark(exact_files(spark, uris).option("mergeSchema", "true").parquet(*uris)))
     if config.format is FileFormat.JSON:
         return _wide(_reader(spark, uris).json(uris).schema)
     merged: dict[str, StructField] = {}
@@ -243,6 +244,14 @@ def _shown(spark: "SparkSession", config: IngestFilesConfig, files: Sequence[Sou
             other = merged.get(name.casefold())
             merged[name.casefold()] = StructField(name, field.dataType if other is None else _wider(other.dataType, field.dataType))
     return StructType(list(merged.values()))
+
+
+def _of_spark(frame: "DataFrame") -> StructType:
+    """The schema of files that say theirs themselves. A type of a user's own is refused: reading its name, Python would import what it names."""
+    text = schema_json(frame)
+    if '"type":"udt"' in text:
+        raise OperatorFailed("schema_invalid", "A Parquet file has a column of a user-defined type; write it with Spark's own types.")
+    return StructType.fromJson(json.loads(text))
 
 
 def _inferred(spark: "SparkSession", config: IngestFilesConfig, header: Header, uris: list[str]) -> StructType:

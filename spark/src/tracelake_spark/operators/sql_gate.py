@@ -61,10 +61,10 @@ FUNCTION_GROUPS = frozenset(
         vector window
     """)
 )
-# Of the groups `misc` and `xml`; not those that show the machine, call Java, or read a path.
+# Of the group `misc`; not those that show the machine, call Java, or read a path. None of `xml`: a document may name files and addresses that Java opens.
 FUNCTIONS = _words("""
-    aes_decrypt aes_encrypt assert_true bitmap_bit_position bitmap_bucket_number bitmap_count monotonically_increasing_id raise_error spark_partition_id to_xml
-    try_aes_decrypt typeof uuid xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string
+    aes_decrypt aes_encrypt assert_true bitmap_bit_position bitmap_bucket_number bitmap_count monotonically_increasing_id raise_error spark_partition_id
+    try_aes_decrypt typeof uuid
 """)
 TABLE_FUNCTIONS = _words("""
     explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer range stack variant_explode variant_explode_outer
@@ -85,6 +85,9 @@ def select(spark: "SparkSession", statement: str, inputs: Collection[str]) -> "D
         return frame_of(spark, analyzed)
     except (PySparkException, Py4JJavaError) as error:
         raise gate.invalid(error) from error
+
+
+_OF_TYPES = {"StructField": "a schema whose fields have metadata or default values"}
 
 
 class _Gate:
@@ -121,7 +124,7 @@ class _Gate:
             else:
                 allowed = node.java_class.startswith(EXPRESSION_PACKAGES) and node.kind not in REFUSED_EXPRESSIONS
             if not allowed:
-                raise self._refused(nodes, node, f"`{node.kind}` is not allowed")
+                raise self._refused(nodes, node, f"{_OF_TYPES.get(node.kind, f'`{node.kind}`')} is not allowed")
 
     def _is_allowed(self, name: tuple[str, ...]) -> bool:
         """Also what Spark does not know: its own error is the better one, and there is nothing to run."""
