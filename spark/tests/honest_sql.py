@@ -72,7 +72,7 @@ SELECT md5('x') AS a, sha2('x', 256) AS b, hash(1) AS c, xxhash64(1) AS d, crc32
 SELECT window.start AS s, count(*) AS n FROM (SELECT TIMESTAMP '2024-01-01 00:00:00' AS at) GROUP BY window(at, '1 hour')
 SELECT try_divide(1, 0) AS a, round(1.25, 1) AS b, 7 % 3 AS c, 7 div 2 AS d, pmod(-1, 3) AS e, greatest(1, 2) AS f, typeof(1) AS g, 5 & 3 AS h, ~1 AS i
 SELECT approx_count_distinct(id) AS a, percentile(id, 0.5) AS b, collect_list(id) AS c, any_value(id) AS d, listagg(cast(id AS STRING), ',') AS e, mode(id) AS f FROM orders
-SELECT from_json('{"a": 1}', 'a INT COMMENT "x", b VARCHAR(3)') AS a, from_csv('1', 'a INT') AS b, parse_url('http://h/p?q=1', 'QUERY') AS c, variant_get(parse_json('{"a": 1}'), '$.a', 'int') AS d
+SELECT from_json('{"a": 1}', 'a INT COMMENT \\'x\\', b STRING') AS a, from_csv('1', 'a INT') AS b, parse_url('http://h/p?q=1', 'QUERY') AS c, variant_get(parse_json('{"a": 1}'), '$.a', 'int') AS d
 SELECT system.builtin.abs(-1) AS a, builtin.upper('x') AS b
 SELECT user FROM (SELECT 'a column' AS user)
 SELECT 'INSERT OVERWRITE DIRECTORY' AS a, "reflect" AS b, 'csv.`/etc/passwd`' AS c -- DROP TABLE x

@@ -306,6 +306,7 @@ SELECT from_json('{}', concat('{"type":"struct","fields":[{"name":"a","type":"st
 SELECT from_csv('', '{"type":"struct","fields":[{"name":"a","type":"string","nullable":true,"metadata":{"EXISTS_DEFAULT":"version()"}}]}') AS x
 SELECT from_json('{}', 'a STRING DEFAULT version()') AS x
 SELECT from_json('{}', '{"type":"struct","fields":[{"name":"a","type":{"type":"udt","class":"x","pyClass":"antigravity.X","sqlType":"string"},"nullable":true,"metadata":{}}]}') AS x
+SELECT from_json('{}', '{"type":"struct","fields":[{"name":"a","type":{"type":"udt","pyClass":"antigravity.X","serializedClass":"eA==","sqlType":"string"},"nullable":true,"metadata":{}}]}') AS x
 SELECT from_xml('<a>q</a>', 'a string', map('rowValidationXSDPath', '{secret}')).a AS x
 SELECT xpath('<!DOCTYPE a [<!ENTITY x SYSTEM "file://{secret}">]><a>&x;</a>', 'a/text()') AS x
 SELECT xpath_string('<!DOCTYPE a SYSTEM "file://{secret}"><a/>', 'a/@b') AS x

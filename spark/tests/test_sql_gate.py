@@ -26,7 +26,8 @@ BAIT = "bait-5d1c"
 REFUSED_GROUPS = {"avro_funcs", "protobuf_funcs", "misc_funcs", "xml_funcs"}
 REFUSED_FUNCTIONS = {
     "current_catalog", "current_database", "current_path", "current_schema", "current_user", "from_xml", "input_file_block_length", "input_file_block_start",
-    "input_file_name", "java_method", "reflect", "schema_of_xml", "session_user", "try_reflect", "user", "version",
+    "input_file_name", "java_method", "reflect", "schema_of_xml", "session_user", "to_xml", "try_reflect", "user", "version", "xpath",
+    "xpath_boolean", "xpath_double", "xpath_float", "xpath_int", "xpath_long", "xpath_number", "xpath_short", "xpath_string",
 }
 REFUSED_TABLE_FUNCTIONS = {"collations", "python_worker_logs", "sql_keywords"}
 

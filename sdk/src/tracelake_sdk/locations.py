@@ -16,7 +16,7 @@ from tracelake_sdk.dags import NAME
 from tracelake_sdk.deferred import Deferred
 
 NAME_PATTERN = f"^{NAME.pattern}$"
-_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,254}")
 
 
 class Location(Deferred):
@@ -106,6 +106,6 @@ def _prefix(path: str) -> str:
     prefix = path.strip("/")
     if prefix and not {"", ".", ".."}.isdisjoint(prefix.split("/")):
         raise ValueError("a location's prefix has no part that is empty, `.` or `..`")
-    if not {"*", "?"}.isdisjoint(prefix):  # credentials are narrowed by patterns
-        raise ValueError("a location's prefix has neither `*` nor `?`")
+    if not {"*", "?", "$"}.isdisjoint(prefix):  # credentials are narrowed by patterns
+        raise ValueError("a location's prefix has none of `*`, `?` and `$`")
     return prefix

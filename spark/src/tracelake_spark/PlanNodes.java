@@ -35,7 +35,8 @@ public final class PlanNodes implements java.util.function.Function {
         while (!open.isEmpty()) {
             Object value = open.pop();
             boolean isNode = value instanceof TreeNode;
-            if (!(isNode || value instanceof scala.Product || value instanceof scala.collection.Iterable) || !seen.add(value)) {
+            boolean isMadeOfParts = value instanceof scala.Product || value instanceof scala.collection.Iterable;
+            if (!(isNode || isMadeOfParts || value instanceof UserDefinedType) || !seen.add(value)) {
                 continue;
             }
             if (isNode) {
@@ -52,7 +53,8 @@ public final class PlanNodes implements java.util.function.Function {
             }
             if (value instanceof scala.Product) {
                 pushAll(open, ((scala.Product) value).productIterator());
-            } else if (value instanceof scala.collection.Iterable) {
+            }
+            if (value instanceof scala.collection.Iterable) { // a schema is both, and keeps its fields in an array
                 pushAll(open, ((scala.collection.Iterable) value).iterator());
             }
         }

@@ -87,7 +87,7 @@ def select(spark: "SparkSession", statement: str, inputs: Collection[str]) -> "D
         raise gate.invalid(error) from error
 
 
-_OF_TYPES = {"StructField": "a schema whose fields have metadata or default values"}
+_OF_TYPES = {"StructField": "a schema whose fields have metadata or default values", "PythonUserDefinedType": "a type of your own"}
 
 
 class _Gate:

@@ -34,7 +34,7 @@ class Locations:
 
     def add(self, caller: Caller, name: str, url: str, *, roles: Collection[str] = (), org: str | None = None, dry_run: bool = False) -> Location:
         """One that is there with the same root and these roles stays as it is; one with another root is never changed."""
-        caller.require(Right.ADMINISTER)
+        _require_operator(caller)
         try:
             check_name(name)
         except ValueError as error:
@@ -59,7 +59,7 @@ class Locations:
 
     def set(self, caller: Caller, name: str, url: str, *, org: str | None = None, dry_run: bool = False) -> Location:
         """Another root from now on; tasks that run go on with the one that they were given."""
-        caller.require(Right.ADMINISTER)
+        _require_operator(caller)
         wanted = checked_url(url, self.private)
         with self.database.transaction("set_location", role=Role.DEFINE) as tx:
             where = _org_of(tx, caller, org)
@@ -128,10 +128,15 @@ def checked_url(url: str, private: PrivatePlaces) -> str:
     return canonical
 
 
-def _org_of(tx: Transaction, caller: Caller, org: str | None) -> Caller:
-    """The caller as it acts in the org whose location is defined; raises Forbidden where it is not an operator."""
+def _require_operator(caller: Caller) -> None:
+    """Before anything is said of a URL: what is refused tells where the installation keeps its own."""
+    caller.require(Right.ADMINISTER)
     if not caller.operates:
         raise Forbidden("Only operators (admins of the first org) can define where a location points; ask one to add it for your org.")
+
+
+def _org_of(tx: Transaction, caller: Caller, org: str | None) -> Caller:
+    """The caller as it acts in the org whose location is defined."""
     if org is None or org == caller.org:
         return caller
     found = access.find_org(tx, org)
