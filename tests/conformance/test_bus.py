@@ -135,9 +135,9 @@ def test_an_empty_topic_gives_nothing_and_topics_do_not_mix(bus: Bus, topic: str
     bus.publish(topic, [])
     subscription = bus.subscribe(topic, f"{topic}.reader")
     assert subscription.read() == []
-    bus.publish(topic, [Message({"n": 1, "text": "ß → 日本", "nothing": None, "float": 1.0}, key="a/b")])
+    bus.publish(topic, [Message({"n": 1, "text": "ß → 日本", "nothing": None, "float": 1.0, "long": 10**38 - 1}, key="a/b")])
     [message] = read_until(subscription, 1)
-    assert message.body == {"n": 1, "text": "ß → 日本", "nothing": None, "float": 1.0} and message.key == "a/b"
+    assert message.body == {"n": 1, "text": "ß → 日本", "nothing": None, "float": 1.0, "long": 10**38 - 1} and message.key == "a/b"
     assert isinstance(message.body["float"], float)
     subscription.close()
 

@@ -16,6 +16,7 @@ from support.repositories import Fresh, Opened, tailed
 from support.sizes import size
 
 from tracelake_sdk.errors import TracelakeError
+from tracelake_sdk.json_values import MOST_DEPTH
 from tracelake_sdk.record_errors import (
     ClockAhead,
     KindConflict,
@@ -26,7 +27,7 @@ from tracelake_sdk.record_errors import (
     RecordRefused,
     TenantMismatch,
 )
-from tracelake_sdk.records import MOST_DEPTH, Aggregation, MetadataRecord, MetadataTarget, Metric, Quality, RecordFilters, Window
+from tracelake_sdk.records import Aggregation, MetadataRecord, MetadataTarget, Metric, Quality, RecordFilters, Window
 from tracelake_sdk.repository.contract import MetadataRepository
 
 NOON = datetime(2020, 5, 17, 12, tzinfo=UTC)

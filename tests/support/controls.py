@@ -11,10 +11,10 @@ from typing import Any
 from urllib.request import Request, urlopen
 from uuid import UUID
 
-import orjson
 import psycopg
 
 from support.databases import StateDatabase
+from tracelake import wire_json
 from tracelake.control.access.callers import Caller
 from tracelake.control.process import Control, ControlServer
 from tracelake.loops import Loop
@@ -105,10 +105,10 @@ class Desk:
     def claim(self, room: int = 100, *, wait_s: float = 0, claim_id: str | None = None, now=None, worker: str = "w1") -> list[ClaimedTask]:
         request = ClaimRequest(worker=worker, claim_id=claim_id or fresh_claim_id(), runtime="dispatcher", room={"default": room}, wait_s=wait_s)
         claimed = self.services.claims.claim(self.worker, request, now=now)
-        return ClaimAnswer.model_validate_json(orjson.dumps({"claimed": claimed})).claimed
+        return ClaimAnswer.model_validate_json(wire_json.encode({"claimed": claimed})).claimed
 
     def fetch(self, task: UUID) -> TaskPayload:
-        return TaskPayload.model_validate_json(orjson.dumps(self.services.claims.fetch(self.worker, task)))
+        return TaskPayload.model_validate_json(wire_json.encode(self.services.claims.fetch(self.worker, task)))
 
     def complete(self, *reports: Completion, now=None) -> list[CompletionAnswer]:
         return self.services.completions.complete(self.worker, list(reports), now=now)

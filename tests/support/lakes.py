@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from support.controls import Desk, fresh_claim_id
+from tracelake import wire_json
 from tracelake.storage.delta_schemas import delta_schema, schema_hash
 from tracelake.storage.paths import table_location
 from tracelake_sdk.measurements import FileStatistics, OutputMeasured, StagedFile
@@ -66,7 +66,7 @@ class Lake(Desk):
     def take(self, room: int = 10, *, claim_id: str | None = None, worker: str = "w1") -> list[ClaimedTask]:
         request = ClaimRequest(worker=worker, claim_id=claim_id or fresh_claim_id(), runtime="spark", room={"default": room}, wait_s=0)
         claimed = self.services.claims.claim(self.worker, request)
-        return ClaimAnswer.model_validate_json(orjson.dumps({"claimed": claimed})).claimed
+        return ClaimAnswer.model_validate_json(wire_json.encode({"claimed": claimed})).claimed
 
     def take_one(self) -> ClaimedTask:
         [task] = self.take(1)

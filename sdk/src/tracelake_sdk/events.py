@@ -8,6 +8,7 @@ from uuid import UUID
 from pydantic import ConfigDict, Field
 
 from tracelake_sdk.deferred import Deferred
+from tracelake_sdk.json_values import Json
 from tracelake_sdk.scopes import Scope
 
 
@@ -34,7 +35,7 @@ class EventDraft(Deferred):
     # Empty for a first emission, else the id of the invalidation or request behind the rewrite: a retry repeats it.
     revision: str = Field(default="", max_length=64)
     event_time: datetime | None = None
-    payload: dict[str, Any] = Field(default_factory=dict)
+    payload: Json = Field(default_factory=dict)
 
 
 class LedgerLine(Deferred):

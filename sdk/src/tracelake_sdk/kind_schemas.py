@@ -7,9 +7,9 @@ from typing import Any
 import jsonschema_rs
 from pydantic import TypeAdapter, ValidationError
 
+from tracelake_sdk.json_values import Json
 from tracelake_sdk.kinds import Kind
 from tracelake_sdk.record_identity import canonical
-from tracelake_sdk.records import Json
 
 Schema = dict[str, Any]
 

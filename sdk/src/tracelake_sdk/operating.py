@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 from tracelake_sdk.dags import PartitionSpec
 from tracelake_sdk.deferred import Deferred
 from tracelake_sdk.events import EventKind
+from tracelake_sdk.json_values import Json
 from tracelake_sdk.scopes import Scope
 from tracelake_sdk.tasks import OperatorError, Summary, TriggerKind
 
@@ -81,12 +82,12 @@ class BatchReady(_File):
     name: str
     output: int
     files: list[str]               # relative to the output's staging folder
-    state: dict[str, Any] | None = None
+    state: Json | None = None
 
 
 class OperatorOutcome(_File):
     error: OperatorError | None = None   # None: it succeeded
     outputs: list[OutputStaged] = Field(default_factory=list)
-    state: dict[str, Any] | None = None
-    custom: dict[str, Any] = Field(default_factory=dict)
+    state: Json | None = None
+    custom: Json = Field(default_factory=dict)
     summary: Summary = Field(default_factory=list)

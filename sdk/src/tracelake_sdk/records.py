@@ -1,6 +1,5 @@
 """Records: structured facts about a target, of a registered kind, with the context in which they were told."""
 
-import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -10,62 +9,11 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, model_validator
 
 from tracelake_sdk.deferred import Deferred
+from tracelake_sdk.json_values import Json, StorableText, storable
 
 LONGEST_NAME = 500
 LARGEST_RECORD = 1024 * 1024  # bytes of its JSON
-MOST_DEPTH = 64  # of payload and extras: what is written must be readable, also inside a page of answers, and readers of JSON have their limits
 WINDOW_SIDES = ("window_start", "window_end")  # of a payload
-
-
-_PLAIN = frozenset({int, bool, type(None)})
-
-
-def _storable(value: Any, room: int = MOST_DEPTH) -> Any:
-    """Refuses what not every repository can carry: NUL, halves of surrogate pairs, numbers that JSON has no word for, and what is nested too deep."""
-    kind = type(value)
-    if kind is dict:
-        _storable_entries(value, room)
-        return value
-    if kind in _PLAIN or (kind is str and value.isascii() and "\0" not in value):
-        return value
-    match value:
-        case str() if "\0" in value:
-            raise ValueError("text holds a NUL character")
-        case str():
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                raise ValueError("text holds half of a surrogate pair") from None
-        case float() if not math.isfinite(value):
-            raise ValueError("a number is not finite; JSON has no word for it")
-        case dict():
-            _storable_entries(value, room)
-        case list() | tuple():
-            _any_room(room)
-            for item in value:
-                _storable(item, room - 1)
-        case None | bool() | int() | float():
-            pass
-        case _:
-            raise ValueError(f"{type(value).__name__} is not JSON")
-    return value
-
-
-def _any_room(room: int) -> None:
-    if room == 0:
-        raise ValueError(f"it is nested deeper than {MOST_DEPTH}")
-
-
-def _storable_entries(entries: dict[Any, Any], room: int) -> None:
-    _any_room(room)
-    for key, item in entries.items():
-        of = type(item)
-        if type(key) is str and key.isascii() and "\0" not in key and (of in _PLAIN or (of is str and item.isascii() and "\0" not in item)):
-            continue  # nearly all there is
-        if not isinstance(key, str):
-            raise ValueError("names in JSON are text")
-        _storable(key)
-        _storable(item, room - 1)
 
 
 def _utc(value: datetime) -> datetime:
@@ -76,8 +24,7 @@ def _utc(value: datetime) -> datetime:
 
 
 Moment = Annotated[AwareDatetime, AfterValidator(_utc)]
-Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_storable)]
-Json = Annotated[dict[str, Any], AfterValidator(_storable)]
+Name = Annotated[StorableText, Field(min_length=1, max_length=LONGEST_NAME)]
 KindName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 
 
@@ -205,7 +152,7 @@ class PathFilter(_Fact):
 
     @model_validator(mode="after")
     def _comparable(self) -> Self:
-        _storable(self.value)
+        storable(self.value)
         plain = (str, int, float, bool, type(None))
         match self.op:
             case Comparison.IN:

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, model_
 
 from tracelake_sdk.cursors import CursorType, number_of
 from tracelake_sdk.deferred import Deferred
+from tracelake_sdk.json_values import StorableText
 
 
 def _cursor_from_wire(value: Any) -> Any:
@@ -61,7 +62,7 @@ class PartitionScope(_Scope):
     """The rows of one partition key; any text."""
 
     kind: Literal["partition"] = "partition"
-    key: str = Field(min_length=1, max_length=1024)
+    key: StorableText = Field(min_length=1, max_length=1024)
 
     def __str__(self) -> str:
         return f"partition:{self.key}"

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field
 from tracelake_sdk.dags import PartitionSpec
 from tracelake_sdk.deferred import Deferred
 from tracelake_sdk.events import EventDraft, EventKind
+from tracelake_sdk.json_values import Json, shown_text
 from tracelake_sdk.measurements import OutputMeasured, TableFile
 from tracelake_sdk.rules import RuleToMeasure
 from tracelake_sdk.scopes import Scope
@@ -229,13 +230,13 @@ class ClaimAnswer(_Wire):
 class OperatorError(_Wire):
     """What went wrong in an operator: a class to group by and a sentence; never data, never a trace."""
 
-    error_class: str = Field(min_length=1, max_length=200)
-    message: str = Field(max_length=2000)
+    error_class: Annotated[str, shown_text(200), Field(min_length=1, max_length=200)]
+    message: Annotated[str, shown_text(2000), Field(max_length=2000)]
     retry: bool = True
 
 
 # For people: what an attempt changed or left out of what it was given. Counts and names, never values of rows.
-Summary = Annotated[list[Annotated[str, Field(min_length=1, max_length=500)]], Field(max_length=50)]
+Summary = Annotated[list[Annotated[str, shown_text(500), Field(min_length=1, max_length=500)]], Field(max_length=50)]
 
 
 class Completion(_Wire):
@@ -245,8 +246,8 @@ class Completion(_Wire):
     outcome: Outcome
     error: OperatorError | None = None
     events: list[EventDraft] = Field(default_factory=list, max_length=MAX_EVENTS)
-    state: dict[str, Any] | None = None  # the operator's new state; None leaves it as it is
-    custom: dict[str, Any] = Field(default_factory=dict)
+    state: Json | None = None  # the operator's new state; None leaves it as it is
+    custom: Json = Field(default_factory=dict)
     summary: Summary = Field(default_factory=list)
     base: int | None = None              # the place that the outputs were measured against
     outputs: list[OutputMeasured] = Field(default_factory=list, max_length=100)
@@ -318,7 +319,7 @@ class Batch(_Wire):
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,80}$")  # the same in every attempt of the task
     output: int = Field(ge=0)
     files: list[str] = Field(min_length=1, max_length=10_000)  # below the table, in the attempt's own staging folder
-    state: dict[str, Any] | None = None  # what the operator needs to go on behind it, in this or a later attempt
+    state: Json | None = None  # what the operator needs to go on behind it, in this or a later attempt
 
 
 class PostRequest(_Wire):

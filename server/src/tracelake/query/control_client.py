@@ -3,9 +3,9 @@
 from typing import TypeVar
 from uuid import UUID
 
-import orjson
 from pydantic import BaseModel, ValidationError
 
+from tracelake import wire_json
 from tracelake.kept_connections import Answered, KeptConnections, NoAnswer
 from tracelake_sdk.errors import TracelakeError, Unavailable
 from tracelake_sdk.queries import Pinned, PinRequest, Released, ReleaseRequest, Renewed, RenewRequest
@@ -51,8 +51,8 @@ class ControlClient:
 def _problem(answered: Answered) -> TracelakeError:
     if answered.headers.get("content-type", "").startswith("application/problem+json"):
         try:
-            problem = orjson.loads(answered.body)
-        except orjson.JSONDecodeError:
+            problem = wire_json.decode(answered.body)
+        except wire_json.JSONDecodeError:
             problem = None
         if isinstance(problem, dict):
             return TracelakeError.of({str(key): value for key, value in problem.items()})

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import duckdb
-import orjson
 
+from tracelake import wire_json
 from tracelake.query.delta_types import engine_type, fields_of, quoted
 from tracelake.query.engine_contract import EngineLimits, Ran, Run, TableToRead, WasRead
 from tracelake.query.gate import Statement, Tree, judge
@@ -150,8 +150,8 @@ class Engine:
             self.renew()
         row = cast("duckdb.DuckDBPyConnection", self._connection).execute("SELECT json_serialize_sql($1)", [sql]).fetchone()
         try:
-            return orjson.loads(cast("tuple[Any]", row)[0])
-        except orjson.JSONDecodeError:
+            return wire_json.decode(cast("tuple[Any]", row)[0])
+        except wire_json.JSONDecodeError:
             raise QueryRefused("The statement is nested too deeply; write it flatter.") from None
 
     def _tokenize(self, sql: str) -> list[tuple[int, str]]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, cast
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tracelake import wire_json
 from tracelake_sdk.errors import QueryOverLimit
 from tracelake_sdk.queries import QueryColumn, ResultFormat
 
@@ -68,8 +68,8 @@ def computed_floats(columns: Sequence[QueryColumn], computed: frozenset[int] | N
 def hash_of(collected: Collected, rows: Sequence[tuple[Any, ...]], left_out: Sequence[int]) -> str:
     """The same for the same rows in any order."""
     kept = [place for place in range(len(collected.columns)) if place not in left_out]
-    digest = hashlib.sha256(orjson.dumps([(collected.columns[place].name, collected.columns[place].type) for place in kept]))
-    spelt = [orjson.dumps(row) for row in rows] if len(kept) == len(collected.columns) else [orjson.dumps([row[place] for place in kept]) for row in rows]
+    digest = hashlib.sha256(wire_json.encode([(collected.columns[place].name, collected.columns[place].type) for place in kept]))
+    spelt = [wire_json.encode(row) for row in rows] if len(kept) == len(collected.columns) else [wire_json.encode([row[place] for place in kept]) for row in rows]
     for row in sorted(spelt):
         digest.update(b"\n")
         digest.update(row)
@@ -81,7 +81,7 @@ def body_of(collected: Collected, rows: Sequence[tuple[Any, ...]], format: Resul
     match format:
         case ResultFormat.JSON:
             head = {"columns": [column.model_dump() for column in collected.columns], "rows": rows, "more": collected.more}
-            return orjson.dumps(head)[:-1]
+            return wire_json.encode(head)[:-1]
         case ResultFormat.CSV:
             return _csv(collected.columns, rows)
         case ResultFormat.ARROW:
@@ -103,7 +103,7 @@ def _csv(columns: Sequence[QueryColumn], rows: Sequence[tuple[Any, ...]]) -> byt
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return orjson.dumps(value).decode() if isinstance(value, list | dict | tuple) else value
+    return wire_json.text(value) if isinstance(value, list | dict | tuple) else value
 
 
 def _values(column: Any) -> list[Any]:

@@ -321,7 +321,7 @@ class AttemptRun:
                 return self._failed("timed_out", f"The attempt took longer than the {seconds} seconds that its job allows (`timeout_seconds`).", retry=True)
 
     def _failed(self, error_class: str, message: str, *, retry: bool) -> Completion:
-        error = OperatorError(error_class=error_class[:200], message=message[:2000], retry=retry)
+        error = OperatorError(error_class=error_class, message=message, retry=retry)
         return Completion(fence=self._fence, outcome=Outcome.FAILED, error=error, posted=self._posted())
 
     def _instead(self, report: Completion, code: str, detail: str, *, retry: bool) -> Completion | None:

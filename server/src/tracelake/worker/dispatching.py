@@ -256,9 +256,9 @@ def _as_failure(report: Completion, code: str, detail: str, *, retry: bool) -> l
     """The report that this one was refused; none for a report that already was one."""
     if report.outcome is not Outcome.SUCCEEDED:
         return []
-    return [Completion(fence=report.fence, outcome=Outcome.FAILED, error=OperatorError(error_class=code[:200], message=detail[:2000], retry=retry))]
+    return [Completion(fence=report.fence, outcome=Outcome.FAILED, error=OperatorError(error_class=code, message=detail, retry=retry))]
 
 
 def _failed(task: ClaimedTask, error_class: str, message: str, *, retry: bool) -> Completion:
-    error = OperatorError(error_class=error_class[:200], message=message[:2000], retry=retry)
+    error = OperatorError(error_class=error_class, message=message, retry=retry)
     return Completion(fence=task.fence, outcome=Outcome.FAILED, error=error)

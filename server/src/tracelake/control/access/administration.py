@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-import orjson
-
+from tracelake import wire_json
 from tracelake.control.access import store
 from tracelake.control.access.callers import ADMIN, OF_THE_INSTALLATION, RESERVED_ROLES, SCOPES, Caller, Right
 from tracelake.control.access.store import TokenRow, UserRow
@@ -268,7 +267,7 @@ def _first_with_key(tx: Transaction, caller: Caller, key: str | None, wanted: Wa
     if key is None:
         return
     name = hashlib.sha256(key.encode()).digest()
-    body = hashlib.sha256(orjson.dumps(asdict(wanted))).digest()
+    body = hashlib.sha256(wire_json.encode(asdict(wanted))).digest()
     if idempotency.remember_first(tx, org=caller.org_id, kind=_MADE, key=name, body=body, id=id):
         return
     earlier = idempotency.known(tx, org=caller.org_id, kind=_MADE, keys=[name])[name]

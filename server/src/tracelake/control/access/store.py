@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import orjson
-
+from tracelake import wire_json
 from tracelake.control.access.callers import Caller
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.named_queries import load
@@ -184,7 +183,7 @@ def add_token(
 
 
 def append_audit(tx: Transaction, *, org: UUID, actor: str, action: str, object: str, detail: dict[str, Any] | None = None) -> None:
-    tx.run(sql["append_audit"], id=new_id(), org=org, actor=actor, action=action, object=object, detail=orjson.dumps(detail or {}).decode())
+    tx.run(sql["append_audit"], id=new_id(), org=org, actor=actor, action=action, object=object, detail=wire_json.text(detail or {}))
 
 
 def lock_access(tx: Transaction, org: UUID) -> None:

@@ -14,6 +14,7 @@ import orjson
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
+from tracelake import wire_json
 from tracelake.control.access.callers import Caller
 from tracelake.control.api.bodies import takes
 from tracelake.control.api.context import Services, Serving, Worker, services_of, worker_of
@@ -63,7 +64,7 @@ def _as_json(part: object) -> orjson.Fragment:
 
 async def _answer(request: Request, step: Callable[[Services, Caller], object], limiter: anyio.CapacityLimiter | None) -> Response:
     def whole() -> bytes:
-        return orjson.dumps(step(services_of(request), worker_of(request)), default=_as_json)
+        return wire_json.encode(step(services_of(request), worker_of(request)), default=_as_json)
 
     return Response(await anyio.to_thread.run_sync(whole, limiter=limiter), media_type="application/json")
 
@@ -112,4 +113,4 @@ async def heartbeat(request: Request) -> Response:
 
 @router.get("/task-fetch", response_model=TaskPayload)
 def task_fetch(services: Serving, worker: Worker, task_id: Annotated[UUID, Query()]) -> Response:
-    return Response(orjson.dumps(services.claims.fetch(worker, task_id)), media_type="application/json")
+    return Response(wire_json.encode(services.claims.fetch(worker, task_id)), media_type="application/json")

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio.to_thread
-import orjson
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
+from tracelake import wire_json
 from tracelake.control.access.callers import Caller
 from tracelake.control.api.bodies import takes
 from tracelake.control.api.context import Services, as_user, query_process_of, services_of
@@ -23,7 +23,7 @@ async def _answer(request: Request, step: Callable[[Services, bytes], Any]) -> R
     def whole() -> bytes:
         query_process_of(request)
         answered = step(services_of(request), body)
-        return answered.model_dump_json().encode() if isinstance(answered, BaseModel) else orjson.dumps(answered)
+        return answered.model_dump_json().encode() if isinstance(answered, BaseModel) else wire_json.encode(answered)
 
     return Response(await anyio.to_thread.run_sync(whole), media_type="application/json")
 

@@ -1,6 +1,6 @@
 """What users and services call: deploy, run, watch, pause, cancel. Thin: each route is its use case."""
 
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query
@@ -12,6 +12,7 @@ from tracelake.control.api.guarded_routes import UserRoute
 from tracelake.control.api.paging import Key, Limit, Token, id_of, number_of
 from tracelake_sdk.cascades import Cascade
 from tracelake_sdk.events import DatasetEvent
+from tracelake_sdk.json_values import Json
 from tracelake_sdk.pages import Page
 from tracelake_sdk.runs import Run, RunDetail, RunStatus
 from tracelake_sdk.status import DagStatus, Deployed
@@ -34,7 +35,7 @@ class RunRequest(BaseModel):
 
     dag: str
     job: str
-    request: dict[str, Any] = Field(default_factory=dict)
+    request: Json = Field(default_factory=dict)
 
 
 @router.post("/dags", openapi_extra=takes(DeployRequest))

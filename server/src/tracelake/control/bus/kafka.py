@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import confluent_kafka as driver
-import orjson
 
+from tracelake import wire_json
 from tracelake_sdk.bus import Message, Received, Subscription
 from tracelake_sdk.record_errors import BusUnavailable
 
@@ -57,7 +57,7 @@ class KafkaBus:
     def _produce(self, topic: str, message: Message, delivered: Any) -> None:
         while True:
             try:
-                self._producer.produce(self._prefix + topic, orjson.dumps(message.body), key=message.key, on_delivery=delivered)
+                self._producer.produce(self._prefix + topic, wire_json.encode(message.body), key=message.key, on_delivery=delivered)
             except BufferError:
                 self._producer.poll(0.1)  # its queue is full: some of it leaves
             else:
@@ -130,7 +130,7 @@ class _KafkaSubscription:
 def _body(value: bytes | None) -> dict[str, Any]:
     """What somebody else wrote into the topic may be anything; it comes through, so that its reader can set it aside."""
     try:
-        found = orjson.loads(value or b"")
-    except orjson.JSONDecodeError:
+        found = wire_json.decode(value or b"")
+    except wire_json.JSONDecodeError:
         found = None
     return found if isinstance(found, dict) else {"unreadable": (value or b"").decode(errors="replace")[:_LONGEST_UNREADABLE]}

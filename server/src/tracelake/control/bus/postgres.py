@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
 
-import orjson
-
+from tracelake import wire_json
 from tracelake.control.bus import store
 from tracelake.control.bus.store import Place
 from tracelake.control.database.ids import new_id
@@ -31,7 +30,7 @@ class PostgresBus:
             return
         try:
             with self.database.transaction("bus_publish") as tx:
-                store.publish(tx, topic, keys=[message.key for message in messages], bodies=[orjson.dumps(message.body).decode() for message in messages])
+                store.publish(tx, topic, keys=[message.key for message in messages], bodies=[wire_json.text(message.body) for message in messages])
         except Unavailable as error:
             raise BusUnavailable from error
 
@@ -64,7 +63,7 @@ class _PostgresSubscription:
         with self.database.transaction("bus_read") as tx:
             behind = store.hold(tx, self.topic, self.name, holder=self.holder, lease=self.lease)
             rows = store.read(tx, self.topic, behind=behind, limit=limit) if behind else []
-        return [Received(row.place, orjson.loads(row.body), row.key) for row in rows]
+        return [Received(row.place, wire_json.decode(row.body), row.key) for row in rows]
 
     def commit(self, done: Sequence[Received]) -> None:
         if done:

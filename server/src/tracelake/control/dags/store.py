@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import orjson
-
+from tracelake import wire_json
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Asked, Transaction
@@ -210,7 +209,7 @@ def add_job(
 
 
 def add_input(tx: Transaction, *, job: UUID, index: int, dataset: UUID, trigger: bool, filter: dict[str, Any] | None) -> None:
-    tx.run(sql["add_input"], job=job, index=index, dataset=dataset, trigger=trigger, filter=orjson.dumps(filter).decode() if filter else None)
+    tx.run(sql["add_input"], job=job, index=index, dataset=dataset, trigger=trigger, filter=wire_json.text(filter) if filter else None)
 
 
 def add_pointer(tx: Transaction, *, dag_version: UUID, dataset: UUID, dataset_version: UUID) -> None:

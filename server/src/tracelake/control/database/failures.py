@@ -1,8 +1,9 @@
-"""What a failure of the database means: away for now, which passes and may be tried again, or broken."""
+"""What a failure of the database means: away for now, which passes and may be tried again; text that it cannot hold; or broken."""
 
-from psycopg import Error, OperationalError
+from psycopg import DataError, Error, OperationalError
+from psycopg.errors import CharacterNotInRepertoire, UntranslatableCharacter
 
-from tracelake_sdk.errors import Unavailable
+from tracelake_sdk.errors import Invalid, Unavailable
 
 _READ_ONLY = "The state database is read-only; make it writable again, then try again."
 _EXHAUSTED = "The state database is out of connections, memory or disk space; free some, then try again."
@@ -29,6 +30,13 @@ def raise_if_away(error: Error) -> None:
         said = _AWAY
     if said is not None:
         raise Unavailable(said, retry_after=1) from error
+
+
+def raise_if_unstorable(error: Error) -> None:
+    """Raises Invalid where Postgres cannot hold a text: that is the data's fault, and trying again does not help."""
+    # The driver finds a NUL in a text by itself, and has no class of its own for it.
+    if isinstance(error, UntranslatableCharacter | CharacterNotInRepertoire) or (isinstance(error, DataError) and "NUL" in str(error)):
+        raise Invalid("A text holds a NUL character, which cannot be stored; remove it.") from error
 
 
 def read_only() -> Unavailable:

@@ -7,12 +7,12 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, Generic, LiteralString, Self, TypeVar
 
-import orjson
 from psycopg import Connection, Cursor, Error
 from psycopg.rows import class_row, scalar_row, tuple_row
 from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool
 
+from tracelake import wire_json
 from tracelake.control.database import array_literals, failures
 from tracelake_sdk.errors import NotFound
 
@@ -152,6 +152,7 @@ class Database:
                 self._watch(f"{name}:after_commit")
         except Error as error:
             failures.raise_if_away(error)
+            failures.raise_if_unstorable(error)
             raise
 
     @contextmanager
@@ -165,6 +166,7 @@ class Database:
                 yield Transaction(connection)
         except Error as error:
             failures.raise_if_away(error)
+            failures.raise_if_unstorable(error)
             raise
 
     @contextmanager
@@ -185,7 +187,7 @@ class Database:
 def _as_execute(connection: Connection[Any]) -> None:
     connection.autocommit = True  # where a transaction begins and ends is said by `transaction`
     array_literals.install(connection)
-    set_json_loads(orjson.loads, connection)
+    set_json_loads(wire_json.decode, connection)
     connection.execute("SET ROLE tracelake_execute")
     connection.execute("SELECT set_config('tracelake.epoch', enter_epoch()::text, false)")  # whoever connects to another cluster begins an epoch
     # A statement is planned once for a connection, not each time: planning the larger ones takes a hundred times as long as running them.

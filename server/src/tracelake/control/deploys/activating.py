@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-import orjson
-
+from tracelake import wire_json
 from tracelake.control.access.callers import Caller
 from tracelake.control.dags import store as dags
 from tracelake.control.dags.granting import grant_to_creator
@@ -138,4 +137,4 @@ class FirstVersion:
 
     def _pointer_set_hash(self) -> str:
         pairs = sorted((str(dataset), str(version)) for dataset, version in self._pointers.items())
-        return hashlib.sha256(orjson.dumps(pairs)).hexdigest()
+        return hashlib.sha256(wire_json.encode(pairs)).hexdigest()

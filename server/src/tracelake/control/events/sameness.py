@@ -3,8 +3,7 @@
 import hashlib
 from uuid import UUID
 
-import orjson
-
+from tracelake import wire_json
 from tracelake_sdk.events import EventDraft
 from tracelake_sdk.scopes import Scope
 
@@ -17,4 +16,4 @@ def event_key(producer_task_id: UUID, dataset_id: UUID, scope: Scope, revision: 
 
 def event_body(draft: EventDraft) -> bytes:
     content = [draft.kind.value, draft.event_time.isoformat() if draft.event_time else None, draft.payload]
-    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).digest()
+    return hashlib.sha256(wire_json.encode(content, sort_keys=True)).digest()

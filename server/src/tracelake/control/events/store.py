@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import orjson
-
+from tracelake import wire_json
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Transaction
 from tracelake_sdk.events import EventKind, Told
@@ -69,10 +68,10 @@ def append(tx: Transaction, *, org: UUID, events: list[NewEvent]) -> None:
         dataset_versions=[e.dataset_version_id for e in events],
         producers=[e.producer_task_id for e in events],
         kinds=[e.kind.value for e in events],
-        scopes=[orjson.dumps(e.scope).decode() for e in events],
+        scopes=[wire_json.text(e.scope) for e in events],
         revisions=[e.revision for e in events],
         event_times=[e.event_time for e in events],
-        payloads=[orjson.dumps(e.payload).decode() for e in events],
+        payloads=[wire_json.text(e.payload) for e in events],
     )
 
 

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-import orjson
-
+from tracelake import wire_json
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Transaction
 
@@ -25,7 +24,7 @@ def get(tx: Transaction, generations: list[UUID]) -> dict[UUID, StateRow]:
 
 def swap(tx: Transaction, *, generation: UUID, revision: int, value: dict[str, Any]) -> bool:
     """Whether the state was still at `revision` (0: none yet) and is now `value`."""
-    text = orjson.dumps(value).decode()
+    text = wire_json.text(value)
     if revision == 0:
         return tx.touched(sql["begin"], generation=generation, value=text) == 1
     return tx.touched(sql["swap"], generation=generation, revision=revision, value=text) == 1

@@ -5,8 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import orjson
-
+from tracelake import wire_json
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Transaction
@@ -34,7 +33,7 @@ def write(tx: Transaction, errands: list[tuple[UUID, str, dict[str, Any]]]) -> N
             ids=[new_id() for _ in errands],
             orgs=[org for org, _, _ in errands],
             kinds=[kind for _, kind, _ in errands],
-            bodies=[orjson.dumps(body).decode() for _, _, body in errands],
+            bodies=[wire_json.text(body) for _, _, body in errands],
         )
 
 

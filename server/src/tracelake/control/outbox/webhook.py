@@ -10,8 +10,8 @@ from functools import cached_property
 from urllib.parse import urlsplit
 
 import httpx2
-import orjson
 
+from tracelake import wire_json
 from tracelake.control.outbox.service import SendingFailed
 from tracelake.control.outbox.store import Errand
 
@@ -26,7 +26,7 @@ class Webhook:
     allow_private_addresses: bool
 
     def __call__(self, errand: Errand) -> None:
-        body = orjson.dumps({"id": str(errand.id), "kind": errand.kind, "at": errand.created_at.isoformat(), **errand.body})
+        body = wire_json.encode({"id": str(errand.id), "kind": errand.kind, "at": errand.created_at.isoformat(), **errand.body})
         headers = {"Content-Type": "application/json", "Idempotency-Key": str(errand.id)}
         if self.secret is not None:
             headers["Tracelake-Signature"] = "sha256=" + hmac.new(self.secret.encode(), body, hashlib.sha256).hexdigest()

@@ -5,8 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from uuid import UUID
 
-import orjson
-
+from tracelake import wire_json
 from tracelake.control.access import store as access
 from tracelake.control.access.callers import Caller, Right
 from tracelake.control.database import idempotency
@@ -279,7 +278,7 @@ def _earlier(tx: Transaction, caller: Caller, key: str | None, said: list[str | 
     if key is None:
         return None
     name = hashlib.sha256(key.encode()).digest()
-    body = hashlib.sha256(orjson.dumps(said)).digest()
+    body = hashlib.sha256(wire_json.encode(said)).digest()
     if idempotency.remember_first(tx, org=caller.org_id, kind=_DEFINITION, key=name, body=body, id=id):
         return None
     earlier = idempotency.known(tx, org=caller.org_id, kind=_DEFINITION, keys=[name])[name]

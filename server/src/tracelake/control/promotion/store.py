@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import orjson
 from pydantic import TypeAdapter
 
+from tracelake import wire_json
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Asked, Transaction
@@ -170,7 +170,7 @@ def append_rule(tx: Transaction, *, org: UUID, rule: RuleLine) -> None:
         dataset=rule.dataset_id,
         type=rule.rule_type,
         expression=rule.rule_expression,
-        tree=orjson.dumps(rule.tree).decode(),
+        tree=wire_json.text(rule.tree),
         severity=rule.severity,
         scope=rule.scope,
         active=rule.active,
@@ -253,7 +253,7 @@ def decide(tx: Transaction, new: Sequence[Decided], *, now: datetime) -> None:
         allowed=[one.decision.allowed for one in new],
         stages=[one.decision.stage.value for one in new],
         reasons=[one.decision.reason for one in new],
-        evidence=[orjson.dumps(one.evidence).decode() for one in new],
+        evidence=[wire_json.text(one.evidence) for one in new],
     )
     _append_policy_results(tx, new)
     _append_quality_results(tx, new)
@@ -289,7 +289,7 @@ def _append_quality_results(tx: Transaction, new: Sequence[Decided]) -> None:
             examined=[result.examined for _, _, result in rows],
             methods=[result.method for _, _, result in rows],
             milliseconds=[result.milliseconds for _, _, result in rows],
-            samples=[orjson.dumps(result.samples).decode() for _, _, result in rows],
+            samples=[wire_json.text(result.samples) for _, _, result in rows],
             sentences=[result.sentence for _, _, result in rows],
         )
 

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import orjson
-
+from tracelake import wire_json
 from tracelake.kept_connections import Answered, KeptConnections, NoAnswer, Question
 from tracelake_sdk.errors import Unavailable
 
@@ -19,7 +18,7 @@ class Forwarding:
         if self._connections is None:
             raise Unavailable("No query process belongs to this system; start one with `tracelaked query` and set TRACELAKE__QUERY__URL to its address.")
         try:
-            return self._connections.post("/query", orjson.dumps(asked), {"authorization": authorization, "content-type": "application/json"}, question)
+            return self._connections.post("/query", wire_json.encode(asked), {"authorization": authorization, "content-type": "application/json"}, question)
         except NoAnswer as error:
             raise Unavailable(f"The query process does not answer ({error}); try again shortly.", retry_after=1) from None
 

@@ -10,6 +10,7 @@ from uuid import UUID
 import orjson
 import structlog
 
+from tracelake import wire_json
 from tracelake.control.access.callers import Caller, Right
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.transactions import Database, Transaction
@@ -115,4 +116,4 @@ def _spelt(tx: Transaction, row: TableRow) -> tuple[orjson.Fragment, int]:
         "unique_key": row.unique_key,
         "files": files,
     }
-    return orjson.Fragment(orjson.dumps(facts)), len(files)
+    return orjson.Fragment(wire_json.encode(facts)), len(files)

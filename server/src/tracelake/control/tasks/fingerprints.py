@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-import orjson
-
+from tracelake import wire_json
 from tracelake.control.versions.spans import stored
 from tracelake_sdk.scopes import Scope
 
@@ -23,6 +22,6 @@ class Pin:
 
 def fingerprint(config_hash: str, *, everything: bool, scopes: Sequence[Scope], pins: Iterable[Pin]) -> str:
     """Of config, scope and pins; of everything the scopes do not count, since they are whatever there is."""
-    told = [] if everything else sorted((stored(scope) for scope in scopes), key=lambda scope: orjson.dumps(scope, option=orjson.OPT_SORT_KEYS))
+    told = [] if everything else sorted((stored(scope) for scope in scopes), key=lambda scope: wire_json.encode(scope, sort_keys=True))
     read = [[pin.index, str(pin.dataset_version_id), pin.version] for pin in sorted(pins, key=lambda pin: pin.index)]
-    return hashlib.sha256(orjson.dumps([config_hash, everything, told, read], option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return hashlib.sha256(wire_json.encode([config_hash, everything, told, read], sort_keys=True)).hexdigest()

@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import orjson
-
+from tracelake import wire_json
 from tracelake.control.tasks.task_state import Move, after
 from tracelake.control.versions.spans import scope_of
 from tracelake_sdk.errors import AttemptFinal, CompletionConflict, IllegalTransition, StaleAttempt, TaskCanceled, TracelakeError
@@ -102,7 +101,7 @@ class Backoff:
 
 def body_sha256(report: Completion) -> bytes:
     """What makes two reports of one attempt the same."""
-    return hashlib.sha256(orjson.dumps(report.model_dump(mode="json", exclude={"fence"}), option=orjson.OPT_SORT_KEYS)).digest()
+    return hashlib.sha256(wire_json.encode(report.model_dump(mode="json", exclude={"fence"}), sort_keys=True)).digest()
 
 
 def lease_token_sha256(token: str) -> bytes:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import orjson
 
+from tracelake import wire_json
 from tracelake.control.dags import store as dags
 from tracelake.control.dags.location_paths import location_names, locations_of_jobs
 from tracelake.control.dags.store import Input, Job, Output
@@ -126,7 +127,7 @@ def _shared(job: Job, inputs: list[Input], outputs: list[Output], limits: Wire) 
         "posted": [],
         "limits": limits,
     }
-    return {"schema_version": PAYLOAD_VERSION} | {name: orjson.Fragment(orjson.dumps(part)) for name, part in parts.items()}
+    return {"schema_version": PAYLOAD_VERSION} | {name: orjson.Fragment(wire_json.encode(part)) for name, part in parts.items()}
 
 
 def _keeps_state(job: Job) -> bool:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-import orjson
-
+from tracelake import wire_json
 from tracelake.control.access.callers import Caller, Right
 from tracelake.control.dags import rights
 from tracelake.control.dags import store as dags
@@ -73,7 +72,7 @@ def _first_with_key(tx: Transaction, caller: Caller, key: str | None, job: Job, 
     if key is None:
         return task
     name = hashlib.sha256(key.encode()).digest()
-    body = hashlib.sha256(orjson.dumps([job.key, request], option=orjson.OPT_SORT_KEYS)).digest()
+    body = hashlib.sha256(wire_json.encode([job.key, request], sort_keys=True)).digest()
     if idempotency.remember_first(tx, org=caller.org_id, kind=REQUEST, key=name, body=body, id=task):
         return task
     earlier = idempotency.known(tx, org=caller.org_id, kind=REQUEST, keys=[name])[name]

@@ -5,8 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import orjson
-
+from tracelake import wire_json
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Asked, Transaction
 from tracelake.control.tasks.fingerprints import Pin
@@ -424,4 +423,4 @@ def _by_id(tasks: list[LockedTask]) -> dict[UUID, LockedTask]:
 
 
 def _json(value: dict[str, Any] | None) -> str | None:
-    return None if value is None else orjson.dumps(value).decode()
+    return None if value is None else wire_json.text(value)

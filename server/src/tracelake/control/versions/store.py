@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import orjson
-
+from tracelake import wire_json
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Asked, Transaction
 from tracelake.control.versions.spans import scope_of, span_of, stored
@@ -357,4 +356,4 @@ def _files(rows: list[tuple[Any, ...]]) -> list[TableFile]:
 
 
 def _json(value: Any) -> str | None:
-    return None if value is None else orjson.dumps(value).decode()
+    return None if value is None else wire_json.text(value)

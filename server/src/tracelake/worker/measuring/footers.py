@@ -111,9 +111,10 @@ def _text(raw: Any, writer: str) -> str | None:
     if not isinstance(raw, bytes) or len(raw) > _LONGEST_TEXT or not writer.startswith(_WRITERS_OF_WHOLE_TEXTS):
         return None
     try:
-        return raw.decode()
+        text = raw.decode()
     except UnicodeDecodeError:
         return None
+    return None if "\0" in text else text  # a bound that Postgres cannot keep is no bound
 
 
 def _units(raw: Any, column: Column, physical: str) -> int | None:

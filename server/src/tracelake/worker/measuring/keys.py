@@ -225,7 +225,7 @@ def _spell(column: Column, value: Any) -> Bound:
             return int(value.as_py())
         case Kind.TEXT:
             found = value.as_py()
-            return found if len(found) <= _LONGEST_BOUND else None
+            return found if len(found) <= _LONGEST_BOUND and "\0" not in found else None  # Postgres keeps no NUL
         case Kind.DATE:
             ordinal = value.cast(pa.date32()).value + _EPOCH.toordinal()
             return date.fromordinal(ordinal).isoformat() if 1 <= ordinal <= date.max.toordinal() else None

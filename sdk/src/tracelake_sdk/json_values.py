@@ -1,0 +1,75 @@
+"""JSON that people, producers and operators hand in: what every store can carry, and text of errors that every reader can show."""
+
+import math
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator
+
+MOST_DEPTH = 64  # what is written must be readable, also inside a page of answers, and readers of JSON have their limits
+_UNSHOWN = "\N{REPLACEMENT CHARACTER}"
+_CUT = " …"
+
+_PLAIN = frozenset({int, bool, type(None)})
+
+
+def storable(value: Any, room: int = MOST_DEPTH) -> Any:
+    """Refuses what not every repository can carry: NUL, halves of surrogate pairs, numbers that JSON has no word for, and what is nested too deep."""
+    kind = type(value)
+    if kind is dict:
+        _entries(value, room)
+        return value
+    if kind in _PLAIN or (kind is str and value.isascii() and "\0" not in value):
+        return value
+    match value:
+        case str() if "\0" in value:
+            raise ValueError("text holds a NUL character")
+        case str():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise ValueError("text holds half of a surrogate pair") from None
+        case float() if not math.isfinite(value):
+            raise ValueError("a number is not finite; JSON has no word for it")
+        case dict():
+            _entries(value, room)
+        case list() | tuple():
+            _any_room(room)
+            for item in value:
+                storable(item, room - 1)
+        case None | bool() | int() | float():
+            pass
+        case _:
+            raise ValueError(f"{type(value).__name__} is not JSON")
+    return value
+
+
+def _any_room(room: int) -> None:
+    if room == 0:
+        raise ValueError(f"it is nested deeper than {MOST_DEPTH}")
+
+
+def _entries(entries: dict[Any, Any], room: int) -> None:
+    _any_room(room)
+    for key, item in entries.items():
+        of = type(item)
+        if type(key) is str and key.isascii() and "\0" not in key and (of in _PLAIN or (of is str and item.isascii() and "\0" not in item)):
+            continue  # nearly all there is
+        if not isinstance(key, str):
+            raise ValueError("names in JSON are text")
+        storable(key)
+        storable(item, room - 1)
+
+
+Json = Annotated[dict[str, Any], AfterValidator(storable)]
+StorableText = Annotated[str, AfterValidator(storable)]
+
+
+def shown(text: str, longest: int) -> str:
+    """For people: NUL and halves of surrogate pairs have a visible replacement, and what is too long is cut."""
+    cut = text if len(text) <= longest else text[: longest - len(_CUT)] + _CUT
+    return "".join(_UNSHOWN if letter == "\0" or "\ud800" <= letter <= "\udfff" else letter for letter in cut)
+
+
+def shown_text(longest: int) -> BeforeValidator:
+    """Of a field whose text comes from a program: whatever it says is taken, as far as it can be shown."""
+    return BeforeValidator(lambda value: shown(value, longest) if isinstance(value, str) else value)
