@@ -55,7 +55,7 @@ publish:
   {name}_raw: {{job: load, output_index: 0}}
 """
 PLACE = Place("embedded", "main")
-NINES = Decimal("9" * 38)
+NINES, MINUS_NINES = Decimal("9" * 38), Decimal("-" + "9" * 38)  # written out: arithmetic would round them
 LONG = "z" * 100_000
 
 
@@ -74,8 +74,8 @@ CASES = [
     Case("big", pa.int64(), (-(2**63), -(2**53) - 1, 0, 2**53 + 1, 2**63 - 1)),
     Case("single", pa.float32(), (-0.0, 3.4028234663852886e38, 1.401298464324817e-45, math.nan, math.inf, -math.inf)),
     Case("double", pa.float64(), (-0.0, 1.7976931348623157e308, 5e-324, 0.1, math.nan, math.inf, -math.inf)),
-    Case("account", pa.decimal128(38, 0), (-NINES, Decimal(2**63), Decimal(-(2**63) - 1), Decimal(2**64), Decimal(0), NINES)),
-    Case("fraction", pa.decimal128(38, 38), (NINES.scaleb(-38), -NINES.scaleb(-38), Decimal(1).scaleb(-38), Decimal(0))),
+    Case("account", pa.decimal128(38, 0), (MINUS_NINES, Decimal(2**63), Decimal(-(2**63) - 1), Decimal(2**64), Decimal(0), NINES)),
+    Case("fraction", pa.decimal128(38, 38), (Decimal("0." + "9" * 38), Decimal("-0." + "9" * 38), Decimal("1E-38"), Decimal(0))),
     Case("price", pa.decimal128(10, 2), (Decimal("-99999999.99"), Decimal("0.00"), Decimal("99999999.99"))),
     Case("text", pa.string(), ("", "\0", "a\0b", "\x01\x1f\x7f", "\ufffe\uffff", "🎈\U0010ffff", "e\u0301", '"\\\n\t\r', "null", LONG)),
     Case("yes", pa.bool_(), (True, False)),
@@ -88,7 +88,7 @@ CASES = [
     Case("tags", pa.list_(pa.string()), ([], ["a\0b", None, ""], [LONG]), keys=False),
     Case("counts", pa.map_(pa.string(), pa.decimal128(38, 0)), ([], [("\0", NINES)], [("a", None)]), keys=False),
     Case("person", pa.struct([("name", pa.string()), ("born", pa.date32()), ("wei", pa.decimal128(38, 0)), ("more", pa.list_(pa.struct([("x", pa.float64())])))]), (
-        {"name": "\0", "born": date(1, 1, 1), "wei": -NINES, "more": [{"x": math.nan}, None]}, {"name": None, "born": None, "wei": None, "more": []},
+        {"name": "\0", "born": date(1, 1, 1), "wei": MINUS_NINES, "more": [{"x": math.nan}, None]}, {"name": None, "born": None, "wei": None, "more": []},
     ), keys=False),
 ]  # fmt: skip
 
