@@ -179,7 +179,7 @@ def end_attempts(tx: Transaction, ended: list[EndedAttempt], *, now: datetime | 
         error_messages=[e.ending.error_message for e in ended],
         bodies=[e.body_sha256 for e in ended],
         results=[e.answer.model_dump_json() if e.answer else None for e in ended],
-        summaries=[orjson.dumps(e.summary).decode() for e in ended],
+        summaries=[wire_json.text(e.summary) for e in ended],
     )
 
 
