@@ -4,6 +4,7 @@ import math
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
+from pydantic_core import PydanticCustomError
 
 MOST_DEPTH = 64  # what is written must be readable, also inside a page of answers, and readers of JSON have their limits
 _UNSHOWN = "\N{REPLACEMENT CHARACTER}"
@@ -13,7 +14,10 @@ _PLAIN = frozenset({int, bool, type(None)})
 
 
 def storable(value: Any, room: int = MOST_DEPTH) -> Any:
-    """Refuses what not every repository can carry: NUL, halves of surrogate pairs, numbers that JSON has no word for, and what is nested too deep."""
+    """Refuses what not every repository can carry: NUL, halves of surrogate pairs, numbers that JSON has no word for, and what is nested too deep.
+
+    Each of these errors has a type of its own: it says what is wrong where the text of an error may not be shown.
+    """
     kind = type(value)
     if kind is dict:
         _entries(value, room)
@@ -22,14 +26,14 @@ def storable(value: Any, room: int = MOST_DEPTH) -> Any:
         return value
     match value:
         case str() if "\0" in value:
-            raise ValueError("text holds a NUL character")
+            raise PydanticCustomError("nul_character", "text holds a NUL character")
         case str():
             try:
                 value.encode()
             except UnicodeEncodeError:
-                raise ValueError("text holds half of a surrogate pair") from None
+                raise PydanticCustomError("half_surrogate", "text holds half of a surrogate pair") from None
         case float() if not math.isfinite(value):
-            raise ValueError("a number is not finite; JSON has no word for it")
+            raise PydanticCustomError("not_finite", "a number is not finite; JSON has no word for it")
         case dict():
             _entries(value, room)
         case list() | tuple():
@@ -39,13 +43,13 @@ def storable(value: Any, room: int = MOST_DEPTH) -> Any:
         case None | bool() | int() | float():
             pass
         case _:
-            raise ValueError(f"{type(value).__name__} is not JSON")
+            raise PydanticCustomError("not_json", "{type} is not JSON", {"type": type(value).__name__})
     return value
 
 
 def _any_room(room: int) -> None:
     if room == 0:
-        raise ValueError(f"it is nested deeper than {MOST_DEPTH}")
+        raise PydanticCustomError("too_deep", "it is nested deeper than {most}", {"most": MOST_DEPTH})
 
 
 def _entries(entries: dict[Any, Any], room: int) -> None:
@@ -55,7 +59,7 @@ def _entries(entries: dict[Any, Any], room: int) -> None:
         if type(key) is str and key.isascii() and "\0" not in key and (of in _PLAIN or (of is str and item.isascii() and "\0" not in item)):
             continue  # nearly all there is
         if not isinstance(key, str):
-            raise ValueError("names in JSON are text")
+            raise PydanticCustomError("not_json", "names in JSON are text")
         storable(key)
         storable(item, room - 1)
 

@@ -18,7 +18,10 @@ JSONDecodeError = json.JSONDecodeError
 
 
 def encode(value: Any, *, sort_keys: bool = False, default: Callable[[Any], Any] | None = None) -> bytes:
-    """Whole numbers have all their digits, times are ISO 8601, keys keep their order unless they are sorted. Raises TypeError for what JSON has no word for."""
+    """Whole numbers have all their digits, times are ISO 8601, keys keep their order unless they are sorted.
+
+    NaN and infinities become null, as pydantic spells them. Raises TypeError for what JSON has no word for.
+    """
     option = orjson.OPT_SORT_KEYS if sort_keys else 0
     try:
         return orjson.dumps(value, default=default, option=option)
@@ -32,11 +35,18 @@ def text(value: Any) -> str:
 
 
 def decode(told: bytes | bytearray | memoryview | str) -> Any:
-    """Raises JSONDecodeError."""
+    """Raises JSONDecodeError, and nothing else, for what is no JSON."""
     raw = told.encode() if isinstance(told, str) else bytes(told)
-    if _MANY_DIGITS in raw.translate(_ALIKE):
-        return json.loads(raw, parse_constant=_no_number)
-    return orjson.loads(raw)
+    return _decode_long_numbers(raw) if _MANY_DIGITS in raw.translate(_ALIKE) else orjson.loads(raw)
+
+
+def _decode_long_numbers(raw: bytes) -> Any:
+    try:
+        return json.loads(raw.decode(), parse_constant=_refuse_number)
+    except JSONDecodeError:
+        raise
+    except (ValueError, RecursionError) as error:  # thousands of digits, bytes that are no UTF-8, lists in lists without end
+        raise JSONDecodeError(str(error), "", 0) from None
 
 
 def _with_long_numbers(value: Any) -> Any:
@@ -53,5 +63,5 @@ def _with_long_numbers(value: Any) -> Any:
             return value
 
 
-def _no_number(word: str) -> NoReturn:
+def _refuse_number(word: str) -> NoReturn:
     raise JSONDecodeError("a number is not finite; JSON has no word for it", word, 0)

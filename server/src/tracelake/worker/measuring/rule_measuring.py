@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from tracelake.worker.measuring.compile_duckdb import broken, files, names
 from tracelake.worker.measuring.engine import Engine, count_broken
@@ -18,6 +19,7 @@ from tracelake_sdk.rules import MeasuringMethod, RowCount, RuleMeasurement, Rule
 
 SAMPLES = 5
 _LONGEST_SAMPLE = 200
+_NULL = "null"
 _REFERENCE = 1.5      # bytes a row; a text stored by itself takes at least four
 _LIST = 65_536
 
@@ -109,17 +111,17 @@ class Counter:
         if not measurement.violations or check is None or not self.shown or not rows.held.issuperset(self.shown):
             return measurement
         try:
-            return measurement.model_copy(update={"samples": [spell_sample(self.shown, row) for row in self._samples(rows, check)]})
-        except duckdb.Error:
+            return measurement.model_copy(update={"samples": spell_samples(self.shown, self._samples(rows, check))})
+        except (duckdb.Error, pa.ArrowException):
             return measurement  # the count stands without them
 
-    def _samples(self, rows: Rows, check: RowCheck | Repeated) -> list[Any]:
+    def _samples(self, rows: Rows, check: RowCheck | Repeated) -> Any:
         if isinstance(check, Repeated):
             return sample_repeated(self.engine, rows.local, check.columns, self.shown, SAMPLES)
         condition = broken(check) if check.column in rows.held else "true"
-        return self.engine.connection.execute(
+        return self.engine.connection.sql(
             f"SELECT DISTINCT {names(self.shown)} FROM {files(rows.local)} WHERE {condition} ORDER BY ALL LIMIT {SAMPLES}"
-        ).fetchall()
+        ).to_arrow_table()
 
 
 def unmeasured(rule: RuleToMeasure, why: str) -> RuleMeasurement:
@@ -138,5 +140,13 @@ def _milliseconds(started: float) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-def spell_sample(columns: Sequence[str], row: Sequence[Any]) -> str:
-    return ", ".join(f"{column}={'null' if value is None else value}" for column, value in zip(columns, row, strict=True))[:_LONGEST_SAMPLE]
+def spell_samples(columns: Sequence[str], rows: Any) -> list[str]:
+    """One text for each row of an Arrow table. Values never become Python's, which has no instants before the year 1 or after 9999."""
+    spelled = zip(*(_texts(rows.column(column)) for column in columns), strict=True)
+    return [", ".join(f"{column}={text}" for column, text in zip(columns, row, strict=True))[:_LONGEST_SAMPLE] for row in spelled]
+
+
+def _texts(values: Any) -> list[str]:
+    if pa.types.is_timestamp(values.type) and values.type.tz:
+        return [text if text == _NULL else f"{text}Z" for text in _texts(values.cast(pa.timestamp(values.type.unit)))]  # in UTC
+    return values.cast(pa.string()).fill_null(_NULL).to_pylist()

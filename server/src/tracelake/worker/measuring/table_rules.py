@@ -18,7 +18,7 @@ from tracelake.worker.measuring.batch import Batch, BatchFile, open_file, rows_o
 from tracelake.worker.measuring.contract import OutputToMeasure
 from tracelake.worker.measuring.dedupe import Key, KeyedFile, find_repeats
 from tracelake.worker.measuring.keys import Mask, key_columns, read_keys
-from tracelake.worker.measuring.rule_measuring import SAMPLES, Counter, spell_sample, unmeasured
+from tracelake.worker.measuring.rule_measuring import SAMPLES, Counter, spell_samples, unmeasured
 from tracelake.worker.measuring.workplace import Workplace
 from tracelake_sdk.measurements import TableFile
 from tracelake_sdk.rule_trees import Column, RuleUnmeasurable, check_of, columns_of
@@ -131,16 +131,16 @@ def _count(counter: Counter, work: Workplace, batch: Batch, key: Key, current: S
     samples: list[str] = []
     for file, mask in zip(keyed, masks, strict=True):
         if counter.shown and mask.any() and len(samples) < SAMPLES and set(counter.shown) <= set(batch.columns):
-            samples += [spell_sample(counter.shown, row) for row in _first_rows(file, mask, counter.shown, SAMPLES - len(samples))]
+            samples += spell_samples(counter.shown, _first_rows(file, mask, counter.shown, SAMPLES - len(samples)))
     return sum(int(mask.sum()) for mask in masks), samples
 
 
-def _first_rows(file: KeyedFile, mask: Mask, columns: Sequence[str], most: int) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = []
+def _first_rows(file: KeyedFile, mask: Mask, columns: Sequence[str], most: int) -> Any:
+    found: list[Any] = []
     start = 0
     for table in key_columns(file.local, columns):
-        rows = np.flatnonzero(mask[start : start + table.num_rows])[: most - len(found)]
+        rows = np.flatnonzero(mask[start : start + table.num_rows])[:most]
         start += table.num_rows
-        if len(rows):
-            found += zip(*(column.to_pylist() for column in table.take(pa.array(rows)).columns), strict=True)
-    return found
+        most -= len(rows)
+        found.append(table.take(pa.array(rows, pa.int64())))
+    return pa.concat_tables(found)

@@ -37,13 +37,13 @@ def count_repeated(engine: Engine, paths: Sequence[Path], columns: Sequence[str]
     return _grouped(engine, _suspicious(engine, paths, columns, suspects), columns)
 
 
-def sample_repeated(engine: Engine, paths: Sequence[Path], columns: Sequence[str], shown: Sequence[str], most: int) -> list[Any]:
-    """Values of `shown` of some rows that share their key with others."""
+def sample_repeated(engine: Engine, paths: Sequence[Path], columns: Sequence[str], shown: Sequence[str], most: int) -> Any:
+    """Values of `shown` of some rows that share their key with others; an Arrow table."""
     rows = f"SELECT * FROM {files(paths)} WHERE {present(columns)}"
     shared = f"SELECT {names(columns)} FROM ({rows}) GROUP BY ALL HAVING count(*) > 1"
-    return engine.connection.execute(
+    return engine.connection.sql(
         f"SELECT DISTINCT {names(shown)} FROM ({rows}) SEMI JOIN ({shared}) USING ({names(columns)}) ORDER BY ALL LIMIT {most}"
-    ).fetchall()
+    ).to_arrow_table()
 
 
 def _memory(limits: Limits) -> int:
