@@ -14,7 +14,7 @@ from support.ports import refusing
 from support.wire import Asked, Said, serving
 
 from tracelake_sdk.client import Client
-from tracelake_sdk.errors import NotFound, NotRunning, OutcomeUnknown, SettingInvalid, TracelakeError, Unauthenticated, Unavailable
+from tracelake_sdk.errors import Invalid, NotFound, NotRunning, OutcomeUnknown, SettingInvalid, TracelakeError, Unauthenticated, Unavailable
 from tracelake_sdk.tasks import TaskState
 
 ME = {"org": "main", "name": "admin", "kind": "user", "roles": ["admin"], "scopes": []}
@@ -208,3 +208,9 @@ after = {name.partition(".")[0] for name in sys.modules} - before - set(sys.stdl
 print(sorted(after))
 """
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "['annotated_types', 'tracelake_sdk']\n"
+
+
+@pytest.mark.parametrize("value", ["\ud800", float("nan"), float("-inf")])
+def test_what_cannot_be_json_is_refused_before_it_is_sent(value: object):
+    with serving(lambda asked: pytest.fail("it was sent")) as server, Client(server.url, "t") as client, pytest.raises(Invalid, match="cannot be JSON"):
+        client.run("sales", "load", {"value": value})

@@ -174,6 +174,10 @@ class ExtremeLake:
 
 @contextmanager
 def extreme_lake(postgres: EmbeddedPostgres, folder: Path) -> Generator[ExtremeLake]:
-    with fresh_database(postgres) as database, query_lake(database, folder) as lake, lake.client() as client:
-        with closing(ControlClient(lake.api_url, HomeFiles(lake.control.settings.home).worker_token() or "")) as control:
-            yield ExtremeLake(lake, client, control)
+    with (
+        fresh_database(postgres) as database,
+        query_lake(database, folder) as lake,
+        lake.client() as client,
+        closing(ControlClient(lake.api_url, HomeFiles(lake.control.settings.home).worker_token() or "")) as control,
+    ):
+        yield ExtremeLake(lake, client, control)

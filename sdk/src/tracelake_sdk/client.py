@@ -23,7 +23,7 @@ from tracelake_sdk.addresses import find_system
 from tracelake_sdk.cascades import Cascade
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.datasets import Dataset, Explanation, Snapshot, Version
-from tracelake_sdk.errors import NotRunning, OutcomeUnknown, TracelakeError, Unavailable
+from tracelake_sdk.errors import Invalid, NotRunning, OutcomeUnknown, TracelakeError, Unavailable
 from tracelake_sdk.events import DatasetEvent
 from tracelake_sdk.pages import Page
 from tracelake_sdk.promotions import Enforcement, Policy, Promotion, Rule
@@ -340,6 +340,8 @@ class Client:
         """What is still unknown after it was sent again is said so."""
         try:
             return send(self._http, method, path, **parts)
+        except ValueError as error:  # before any of it is sent
+            raise Invalid("The request cannot be JSON: a number in it is not finite, or a text holds half of a surrogate pair; remove it.") from error
         except Unreached as error:
             raise NotRunning(f"Nothing answers at {self.api_url}; start a system with `tracelake up`, or set TRACELAKE_API_URL.") from error
         except Unanswered as error:

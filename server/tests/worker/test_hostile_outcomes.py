@@ -31,6 +31,10 @@ HOSTILE = {
     "a further key": json.dumps({"secret-data": 1}),
     "deep": '{"custom":' + "[" * 100_000 + "]" * 100_000 + "}",
     "nothing": "",
+    "a NUL in its state": json.dumps({"state": {"secret-data": "a\0b"}}),
+    "half of a surrogate pair in its notes": json.dumps({"custom": {"secret-data": "\ud800"}}),
+    "half of a surrogate pair in its error": json.dumps({"error": {"error_class": "odd", "message": "secret-data \ud800"}}),
+    "a number that is none": json.dumps({"state": {"secret-data": float("nan")}}),
 }
 
 
@@ -43,6 +47,20 @@ def test_a_hostile_outcome_is_a_final_failure_that_measures_nothing(how: str, sh
     assert report.error is not None and (report.error.error_class, report.error.retry) == ("outcome_invalid", False)
     assert "secret-data" not in report.error.message and "passwd" not in report.error.message
     assert shop.measured == []
+
+
+def test_a_state_that_no_store_can_carry_is_refused_by_name(tmp_path: Path):
+    (tmp_path / "outcome.json").write_text(HOSTILE["a NUL in its state"])
+    with pytest.raises(OperatorFailed, match=r"at state \(nul_character\)"):
+        read_told(tmp_path / "outcome.json", OperatorOutcome, what="outcome")
+
+
+def test_a_nul_in_an_error_is_shown_by_its_replacement(shop: Workshop):
+    shop.spec(outcome=json.dumps({"error": {"error_class": "odd\0class", "message": "a\0b", "retry": False}}))
+    shop.run(shop.task())
+    [report] = shop.control.completions
+    assert report.error is not None
+    assert (report.error.error_class, report.error.message) == ("odd\N{REPLACEMENT CHARACTER}class", "a\N{REPLACEMENT CHARACTER}b")
 
 
 def test_a_link_a_pipe_a_folder_and_a_giant_are_no_outcome(tmp_path: Path):
