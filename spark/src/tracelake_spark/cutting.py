@@ -97,6 +97,8 @@ def _by_key(spec: PartitionSpec, keys: list[str], name: str, *, everything: bool
         by_label = {_hash(each): each for each in [*keys, *observed.get("keys", [])]}
         if any(len(each) > 1024 for each in by_label.values()):
             raise OperatorFailed("partition_key_long", f"A value of the column {spec.column!r} is longer than the 1024 characters that a partition key may have.")
+        if any("\0" in each for each in by_label.values()):
+            raise OperatorFailed("partition_key_nul", f"A value of the column {spec.column!r} holds a NUL character, which a partition key may not have.")
         return {each: PartitionScope(key=by_label[each]) for each in labels}
 
     return Cut(announced, scopes, spec.column, label, name, metrics)
