@@ -34,6 +34,11 @@ def test_a_table_rule_speaks_of_what_stays_and_of_the_batch(bench: Bench):
     assert told(found) == {1: (2, 6, None), 2: (2, 6, None), 3: (2, 6, None), 4: (1, 6, None), 5: (2, 3, None), 6: (1, 3, None)}
 
 
+def test_a_scan_before_leaves_the_engine_free_to_look_for_repeated_keys(bench: Bench):
+    found = bench.stage(rows((1, "a"), (2, "a")), rules=[rule(Regex(column="value", pattern="a"), 1), rule(Unique(columns=("value",)), 2, TABLE)])
+    assert told(found) == {1: (0, 2, None), 2: (1, 2, None)}
+
+
 def test_a_column_that_came_later_is_null_in_older_files(bench: Bench):
     old = table_files(bench.stage(pa.table({"id": [1, 2]})))
     asked = [rule(NotNull(column="value"), 1, TABLE), rule(Regex(column="value", pattern="x", null_passes=False), 2, TABLE), rule(Unique(columns=("value",)), 3, TABLE),

@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -36,6 +37,15 @@ class Engine:
             self._connection = self._start()
         return self._connection
 
+    def read_row(self, statement: str) -> tuple[Any, ...] | None:
+        """The one row that the statement answers, if any. It is read to the end: a connection refuses most work while a result is open."""
+        rows = self.connection.execute(statement).fetchall()
+        return rows[0] if rows else None
+
+    def read_table(self, statement: str) -> Any:
+        """What the statement answers, as an Arrow table."""
+        return self.connection.sql(statement).to_arrow_table()
+
     def _start(self) -> "duckdb.DuckDBPyConnection":
         self._spill.mkdir(parents=True, exist_ok=True)
         connection = duckdb.connect(
@@ -64,7 +74,7 @@ def count_broken(engine: Engine, paths: Sequence[Path], checks: Sequence[RowChec
     if not checks or not paths:
         return [0] * len(checks)
     try:
-        row = engine.connection.execute(_statement(files(paths), checks, few_values)).fetchone()
+        row = engine.read_row(_statement(files(paths), checks, few_values))
         return list(row or ())
     except duckdb.Error as error:
         if len(checks) == 1:

@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import structlog
 
 from tracelake.worker.measuring.compile_duckdb import broken, files, names
 from tracelake.worker.measuring.engine import Engine, count_broken
@@ -17,6 +18,7 @@ from tracelake.worker.measuring.uniqueness import count_repeated, sample_repeate
 from tracelake_sdk.rule_trees import Column, IsNull, Kind, Repeated, RowCheck, RuleUnmeasurable, check_of
 from tracelake_sdk.rules import MeasuringMethod, RowCount, RuleMeasurement, RuleToMeasure
 
+_log = structlog.get_logger()
 SAMPLES = 5
 _LONGEST_SAMPLE = 200
 _NULL = "null"
@@ -112,16 +114,15 @@ class Counter:
             return measurement
         try:
             return measurement.model_copy(update={"samples": spell_samples(self.shown, self._samples(rows, check))})
-        except (duckdb.Error, pa.ArrowException):
+        except (duckdb.Error, pa.ArrowException) as error:
+            _log.warning("samples of a rule could not be read", rule_id=str(measurement.rule_id), error=type(error).__name__)  # its text may hold keys
             return measurement  # the count stands without them
 
     def _samples(self, rows: Rows, check: RowCheck | Repeated) -> Any:
         if isinstance(check, Repeated):
             return sample_repeated(self.engine, rows.local, check.columns, self.shown, SAMPLES)
         condition = broken(check) if check.column in rows.held else "true"
-        return self.engine.connection.sql(
-            f"SELECT DISTINCT {names(self.shown)} FROM {files(rows.local)} WHERE {condition} ORDER BY ALL LIMIT {SAMPLES}"
-        ).to_arrow_table()
+        return self.engine.read_table(f"SELECT DISTINCT {names(self.shown)} FROM {files(rows.local)} WHERE {condition} ORDER BY ALL LIMIT {SAMPLES}")
 
 
 def unmeasured(rule: RuleToMeasure, why: str) -> RuleMeasurement:

@@ -58,7 +58,7 @@ def first_key(engine: Engine, local: Path, spec: PartitionSpec, columns: Mapping
     column = columns.get(spec.column)
     if column is None or (spelled := key_text(spec.column, column)) is None:
         return None
-    found = engine.connection.execute(f"SELECT {spelled} FROM {files([local])} WHERE {name(spec.column)} IS NOT NULL LIMIT 1").fetchone()
+    found = engine.read_row(f"SELECT {spelled} FROM {files([local])} WHERE {name(spec.column)} IS NOT NULL LIMIT 1")
     return found[0] if found else None
 
 
@@ -96,7 +96,7 @@ def count_outside(
     unproved = [local for local, count, facts in members if count and not _proved(spec, column, scope, facts.get(spec.column))]
     if not unproved:
         return 0
-    found = engine.connection.execute(f"SELECT count(*) FILTER (WHERE NOT coalesce({inside}, false)) FROM {files(unproved)}").fetchone()
+    found = engine.read_row(f"SELECT count(*) FILTER (WHERE NOT coalesce({inside}, false)) FROM {files(unproved)}")
     return int(found[0]) if found else rows
 
 

@@ -41,9 +41,7 @@ def sample_repeated(engine: Engine, paths: Sequence[Path], columns: Sequence[str
     """Values of `shown` of some rows that share their key with others; an Arrow table."""
     rows = f"SELECT * FROM {files(paths)} WHERE {present(columns)}"
     shared = f"SELECT {names(columns)} FROM ({rows}) GROUP BY ALL HAVING count(*) > 1"
-    return engine.connection.sql(
-        f"SELECT DISTINCT {names(shown)} FROM ({rows}) SEMI JOIN ({shared}) USING ({names(columns)}) ORDER BY ALL LIMIT {most}"
-    ).to_arrow_table()
+    return engine.read_table(f"SELECT DISTINCT {names(shown)} FROM ({rows}) SEMI JOIN ({shared}) USING ({names(columns)}) ORDER BY ALL LIMIT {most}")
 
 
 def _memory(limits: Limits) -> int:
@@ -51,7 +49,7 @@ def _memory(limits: Limits) -> int:
 
 
 def _grouped(engine: Engine, rows: str, columns: Sequence[str]) -> int:
-    found = engine.connection.execute(f"SELECT coalesce(sum(n - 1), 0)::BIGINT FROM (SELECT count(*) AS n FROM ({rows}) GROUP BY {names(columns)})").fetchone()
+    found = engine.read_row(f"SELECT coalesce(sum(n - 1), 0)::BIGINT FROM (SELECT count(*) AS n FROM ({rows}) GROUP BY {names(columns)})")
     return int(found[0]) if found else 0
 
 
