@@ -69,6 +69,13 @@ class UpdateStrategy(StrEnum):
     REPLACE = "replace"  # rewrites its scope
 
 
+class NullKeys(StrEnum):
+    """What becomes of an append with rows that have a null in the unique key, so that nobody can tell whether they are there already."""
+
+    BLOCK = "block"        # the gate refuses it
+    DISTINCT = "distinct"  # no two such rows are the same: they are appended every time
+
+
 class Layer(StrEnum):
     BRONZE = "bronze"
     SILVER = "silver"
@@ -197,6 +204,7 @@ class JobSpec(_Spec):
     outputs: tuple[OutputSpec, ...] = ()
     update_strategy: UpdateStrategy | None = None
     unique_key: tuple[Column, ...] = ()
+    null_keys: NullKeys = NullKeys.BLOCK
     scaling: ScalingSpec = ScalingSpec()
     max_attempts: int = Field(default=DEFAULT_MAX_ATTEMPTS, ge=1)
     timeout_seconds: int = Field(default=DEFAULT_TIMEOUT_SECONDS, ge=1)

@@ -64,6 +64,7 @@ class VersionPart(Deferred):
     task_id: UUID
     attempt: int
     job: str
+    dag_version: int | None = None  # the active one when the attempt was claimed; None: of one before this was stored
     scopes: list[Scope]
     promotion_id: UUID
     reason: str

@@ -54,5 +54,6 @@ class OutputMeasured(_Wire):
     rows: int = Field(ge=0)
     bytes: int = Field(ge=0)
     duplicates: int = Field(default=0, ge=0)     # rows that an append left out because their key was there already
+    null_keys: int = Field(default=0, ge=0)      # rows of an append with a null in their unique key
     outside_scope: int = Field(default=0, ge=0)  # rows that do not belong to any of `scopes`
     rules: list[RuleMeasurement] = Field(default_factory=list)

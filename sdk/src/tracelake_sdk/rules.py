@@ -91,6 +91,16 @@ class RuleToMeasure(Deferred):
     tree: RuleTree
 
 
+class TableRuleState(Deferred):
+    """How many rows of a table as it is break a rule about the whole table: a later measurement adds to it and reads only what is new."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rule_id: UUID
+    revision: int
+    violations: int = Field(ge=0)
+
+
 class MeasuringMethod(StrEnum):
     FOOTERS = "footers"  # proved from file statistics, no row was read
     SCAN = "scan"        # counted in one scan of the rows

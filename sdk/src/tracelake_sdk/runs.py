@@ -32,6 +32,7 @@ class Run(Deferred):
     end_time: datetime
     error_message: str | None
     triggered_by: str
+    dag_version: int | None = None  # the active one when the attempt was claimed; None: of a run before this was stored
 
 
 class RunDetail(Run):

@@ -13,7 +13,7 @@ class TaskCounts(Deferred):
     completed: int
     failed: int
     canceled: int
-    more: bool  # there are older tasks that are not counted here
+    more: bool  # there may be older finished tasks that are not counted here; unfinished ones are all counted
 
     @property
     def open(self) -> int:

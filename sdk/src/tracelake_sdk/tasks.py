@@ -15,7 +15,7 @@ from tracelake_sdk.deferred import Deferred
 from tracelake_sdk.events import EventDraft, EventKind
 from tracelake_sdk.json_values import Json, shown_text
 from tracelake_sdk.measurements import OutputMeasured, TableFile
-from tracelake_sdk.rules import RuleToMeasure
+from tracelake_sdk.rules import RuleToMeasure, TableRuleState
 from tracelake_sdk.scopes import Scope
 
 PAYLOAD_VERSION = 2
@@ -46,6 +46,7 @@ class Waits(StrEnum):
     RETRY = "retry"    # the next attempt is not due yet
     INPUT = "input"    # an input has no version yet
     LINE = "line"      # its job's line is stopped, full, or reserved for another task
+    RIGHT = "right"    # whoever activated its DAG may not read one of its inputs
 
 
 class Outcome(StrEnum):
@@ -141,6 +142,7 @@ class StagedOutput(_Wire):
     table_schema: dict[str, Any] | None  # of the table as it is; null before its first version
     rules: list[RuleToMeasure]
     current: list[TableFile]       # the files at the base that stay, whatever this attempt writes: what dedupe and table rules look at
+    known: list[TableRuleState] = Field(default_factory=list)  # of the table at the base; a rule that is not here is measured on the whole table
 
 
 class OutputOfTask(_Wire):
@@ -282,6 +284,7 @@ class MovedOutput(_Wire):
     index: int
     added: list[TableFile]
     removed: list[str]
+    known: list[TableRuleState] = Field(default_factory=list)  # of the table at the new base
 
 
 class MissingRules(_Wire):
@@ -357,6 +360,7 @@ class Attempt(Deferred):
 
     attempt: int
     worker: str
+    dag_version: int | None = None  # the active one when it was claimed; None: of an attempt before this was stored
     started_at: datetime
     last_heartbeat_at: datetime | None
     timed_out_at: datetime | None

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from contextlib import closing, suppress
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import httpx2
@@ -14,10 +15,13 @@ import pytest
 from structlog.testing import capture_logs
 from support.controls import EMIT, NOOP, Desk, fresh_claim_id, scraped, succeeded
 
+from tracelake.control.database.ids import first_id_of
+from tracelake.control.events import store as events
+from tracelake.control.events.accounting import Accounting
 from tracelake_sdk.events import EventDraft
 from tracelake_sdk.home import HomeFiles
 from tracelake_sdk.scopes import CursorScope
-from tracelake_sdk.tasks import ClaimRequest, CompleteRequest, TaskPayload
+from tracelake_sdk.tasks import ClaimRequest, CompleteRequest, TaskPayload, Waits
 
 
 @pytest.fixture
@@ -246,6 +250,52 @@ def test_the_page_of_the_api_needs_no_other_host(api_url: str):
         assert httpx2.get(api_url + asset, timeout=60).status_code == 200, asset
     assert "default-src 'self'" in page.headers["content-security-policy"]
     assert httpx2.get(f"{api_url}/redoc", timeout=60).status_code == 404
+
+
+@pytest.mark.proves("T1.5")
+def test_metrics_count_every_unfinished_task_by_what_it_waits_for(desk: Desk, api_url: str):
+    desk.deploy(NOOP)
+    desk.ask()
+    [task] = desk.claim()
+    desk.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=value)) for value in range(9)]))
+    every = [*({"state": "queued", "waits": waits.value} for waits in Waits), {"state": "running"}, {"state": "queued"}]
+    tasks = [id for (id,) in desk.query("SELECT id FROM task WHERE state = 'queued' ORDER BY id")]
+    for id, given in zip(tasks, every, strict=False):
+        desk.query(
+            "UPDATE task SET state = %s::task_state, waits = %s::waits, seq = CASE WHEN %s = 'queued' AND %s::text IS NULL THEN seq END, due_at = now() + interval '1 day',"
+            " ordinal = CASE WHEN %s = 'turn' THEN 1 END, lease_expires_at = CASE WHEN %s = 'running' THEN now() + interval '1 day' END WHERE id = %s",
+            given["state"], given.get("waits"), given["state"], given.get("waits"), given.get("waits"), given["state"], id,
+        )  # fmt: skip
+    text = httpx2.get(api_url + "/metrics", timeout=60).text
+    for waits in Waits:
+        assert f'tracelake_tasks{{state="waits_{waits.value}"}} 1.0' in text
+        assert f'tracelake_job_tasks{{dag="sample",job="end",org="main",pool="default",runtime="dispatcher",state="waits_{waits.value}"}} 1.0' in text
+    left = 9 - len(Waits) - 1
+    assert f'tracelake_tasks{{state="queued"}} {left}.0' in text and 'tracelake_tasks{state="running"} 1.0' in text
+    assert 'tracelake_tasks{state="committing"} 0.0' in text
+    [status] = desk.services.asking.status(desk.admin, "sample")
+    [end] = [job for job in status.jobs if job.name == "end"]
+    assert end.tasks.waiting == {waits.value: 1 for waits in Waits} and (end.tasks.queued, end.tasks.running, end.tasks.more) == (left, 1, False)
+
+
+@pytest.mark.proves("T2.8")
+def test_the_metric_of_unaccounted_events_forgets_nothing(desk: Desk, api_url: str):
+    desk.deploy(NOOP)
+    desk.ask()
+    [task] = desk.claim()
+    desk.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=value)) for value in range(3)]))
+    accounting = Accounting(desk.control.database)
+    assert accounting.run_once() == 0, "what may still be joined by an earlier one is not verified yet"
+    lost = desk.query("SELECT event_id, generation_id, task_id FROM event_ledger LIMIT 1")[0]
+    desk.query("ALTER TABLE event_ledger DISABLE TRIGGER ALL")
+    desk.query("DELETE FROM event_ledger WHERE event_id = %s", lost[0])
+    later = datetime.now(UTC) + timedelta(days=2)
+    assert (accounting.run_once(now=later), accounting.run_once(now=later)) == (1, 0)
+    with desk.control.database.transaction("test") as tx:
+        assert events.unaccounted(tx, since=first_id_of(later)) == 1, "however old it is"
+    assert "tracelake_events_unaccounted 1.0" in httpx2.get(api_url + "/metrics", timeout=60).text
+    desk.query("INSERT INTO event_ledger VALUES (%s, %s, 'task', %s)", *lost)
+    assert "tracelake_events_unaccounted 0.0" in httpx2.get(api_url + "/metrics", timeout=60).text
 
 
 def test_the_api_describes_itself(api_url: str):

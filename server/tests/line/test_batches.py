@@ -204,3 +204,49 @@ def test_a_canceled_task_posts_nothing_more(lake: Lake, producer: ClaimedTask):
     lake.services.cancels.cancel(lake.admin, producer.fence.task_id)
     file = lake.stage(producer, [(1, "a")])
     assert post(lake, producer, [file.path]).code == "task_canceled"
+
+
+@pytest.mark.proves("G2.6")
+@pytest.mark.parametrize("how", ["blocked", "failed"])
+def test_a_run_that_is_blocked_by_its_batch_has_a_decision_that_names_it(lake: Lake, producer: ClaimedTask, how: str):
+    id, file = posted(lake, producer, [(1, "a")])
+    [adopt] = lake.take()
+    if how == "blocked":
+        assert lake.report(adopt, lake.measured([file], null_keys=1)).result is CompletionResult.BLOCKED
+    else:
+        lake.complete(failed(adopt, retry=False))
+    answer = lake.write(producer, [(2, "a")], posted=[id])
+    assert answer.result is CompletionResult.BLOCKED
+    [(run, allowed, stage, reason, evidence)] = lake.query(
+        "SELECT run_id, allowed, stage::text, reason, evidence FROM promotion_status WHERE task_id = %s", producer.fence.task_id
+    )
+    assert (run, allowed, stage, reason) == (f"{producer.fence.task_id}:1", False, "execution", answer.detail)
+    batch = adopt.fence.task_id
+    found = lake.query("SELECT id::text FROM promotion_status WHERE task_id = %s", batch)
+    assert evidence["batches"] == [{"name": "one", "task": str(batch), "run": f"{batch}:1", "promotion": found[0][0] if found else None}]
+    assert f"the batch 'one' that it posted {'was blocked' if how == 'blocked' else 'failed'} (task {batch}): " in reason
+    assert lake.query("SELECT run.status::text FROM run_history AS run JOIN promotion_status USING (run_id) WHERE run.task_id = %s", producer.fence.task_id) == [("BLOCKED",)]
+
+
+@pytest.mark.proves("T2.2")
+def test_a_pause_strands_no_batch_of_a_run_that_goes_on(lake: Lake, producer: ClaimedTask):
+    first, one = posted(lake, producer, [(1, "a")])
+    lake.services.pauses.pause(lake.admin, "sample", None)
+    second, two = posted(lake, producer, [(2, "a")], name="two")
+    adopts = {task.payload.batch.name: task for task in lake.take() if task.payload.batch}
+    lake.complete(failed(adopts["one"]))
+    lake.services.reaper.run_once(now=datetime.now(UTC) + timedelta(hours=1))
+    [again] = lake.take()
+    assert again.payload.batch is not None and again.payload.batch.name == "one", "its retry is not held either"
+    assert lake.report(again, lake.measured([one])).result == "committing"
+    assert lake.report(adopts["two"], lake.measured([two])).result == "committing"
+    assert lake.write(producer, [(3, "a")], posted=[first, second]).result == "committing"
+    lake.run()
+    assert lake.take() == [], "what is new is held"
+
+
+@pytest.mark.proves("T2.2")
+def test_a_line_that_is_reserved_for_another_task_lets_batches_of_a_running_one_pass(lake: Lake, producer: ClaimedTask):
+    lake.query("UPDATE line SET reserved_task_id = gen_random_uuid()")
+    posted(lake, producer, [(1, "a")])
+    assert len(lake.take()) == 1

@@ -57,7 +57,7 @@ def test_a_rule_that_came_while_a_batch_was_running_is_measured_and_not_blocked(
     assert [(asked.index, [(given.id, given.revision) for given in asked.rules]) for asked in answer.measure] == [(0, [(later.id, 1)])]
     assert lake.query("SELECT count(*) FROM promotion_status") == [(0,)]
     assert lake.report(task, lake.measured(files, rules=[measured(earlier), measured(later)])).result == "committing"
-    assert verdicts(lake, task) == [("SCOPE", "pass"), ("NOT_NULL", "pass"), ("NOT_NULL", "pass")]
+    assert verdicts(lake, task) == [("SCOPE", "pass"), ("KEY", "pass"), ("NOT_NULL", "pass"), ("NOT_NULL", "pass")]
 
 
 def test_a_revision_that_came_while_a_batch_was_running_is_measured_too(lake: Lake):
@@ -420,3 +420,73 @@ def both(lake: Lake, task: ClaimedTask, rule: Rule, violations: int) -> Any:
     swapped = task.model_copy(update={"payload": task.payload.model_copy(update={"outputs": [task.payload.outputs[1], first]})})
     made = rewritten(lake, swapped, {}) if violations < 0 else lake.measured([lake.stage(swapped, [(1, None)])], rules=[measured(rule, violations)])
     return made.model_copy(update={"index": 1})
+
+
+def known_of(task: ClaimedTask) -> list[tuple[UUID, int, int]]:
+    staged = task.payload.outputs[0].staged
+    assert staged is not None
+    return [(state.rule_id, state.revision, state.violations) for state in staged.known]
+
+
+@pytest.mark.proves("G2.3")
+def test_a_claim_says_how_many_keys_the_table_repeats_as_of_its_base_and_nothing_older(lake: Lake):
+    lake.deploy(BRONZE)
+    unique = rule(lake, "UNIQUE", "value", scope=RuleScope.TABLE, severity=Severity.WARN)
+
+    def run() -> ClaimedTask:
+        lake.run()
+        return lake.take_one()
+
+    def write(task: ClaimedTask, id: int, *found: RuleMeasurement) -> None:
+        assert lake.report(task, lake.measured([lake.stage(task, [(id, "a")])], rules=found), state={"at": id}).result == "committing"
+        lake.move()
+
+    task = run()
+    assert known_of(task) == []
+    write(task, 1, measured(unique, 0))
+    task = run()
+    assert known_of(task) == [(unique.id, 1, 0)]
+    write(task, 2, measured(unique, 1))
+    task = run()
+    assert known_of(task) == [(unique.id, 1, 1)]
+    lake.services.guard.deactivate_rule(lake.admin, unique.id)
+    write(task, 3)
+    again = lake.services.guard.revise_rule(lake.admin, unique.id)
+    task = run()
+    assert known_of(task) == [], "a change that was not measured by it came in between"
+    write(task, 4, measured(again, 3))
+    assert known_of(run()) == [(unique.id, again.revision, 3)]
+
+
+@pytest.mark.proves("G2.3")
+def test_a_moved_base_comes_with_what_is_known_of_the_table_now(lake: Lake):
+    lake.deploy(APPENDING)
+    unique = rule(lake, "UNIQUE", "value", dataset=clean_dataset(lake), scope=RuleScope.TABLE, severity=Severity.WARN)
+    load(lake, 1)
+    load(lake, 2)
+    first, second = tasks_of(lake, "clean")
+    assert lake.report(first, lake.measured([lake.stage(first, [(1, "a"), (2, "a")])], rules=[measured(unique, 1)])).result == "committing"
+    answer = lake.report(second, lake.measured([lake.stage(second, [(3, "b")])], rules=[measured(unique, 0)]))
+    assert answer.result is CompletionResult.BASE_MOVED
+    assert [(state.rule_id, state.revision, state.violations) for state in answer.moved[0].known] == [(unique.id, 1, 1)]
+
+
+@pytest.mark.proves("T8.2")
+@pytest.mark.proves("G2.5")
+def test_a_row_without_a_key_blocks_unless_the_job_calls_such_rows_distinct(lake: Lake):
+    lake.deploy(BRONZE)
+    lake.run()
+    task = lake.take_one()
+    files = [lake.stage(task, [(1, "a"), (2, "b")])]
+    answer = lake.report(task, lake.measured(files, null_keys=1))
+    assert answer.result is CompletionResult.BLOCKED
+    assert answer.detail == (
+        "Blocked: 1 of 2 rows has a null in the unique key (id) and cannot be deduplicated; fix the rows, or write `null_keys: distinct` in the job"
+        " to append them every time."
+    )
+    assert verdicts(lake, task) == [("SCOPE", "pass"), ("KEY", "fail")]
+    lake.services.deploys.deploy(lake.admin, BRONZE.format(name="other", max_attempts=3).replace("unique_key: [id]", "unique_key: [id]\n    null_keys: distinct"))
+    lake.run(dag="other")
+    task = lake.take_one()
+    assert lake.report(task, lake.measured([lake.stage(task, [(1, "a"), (2, "b")])], null_keys=1)).result == "committing"
+    assert verdicts(lake, task) == [("SCOPE", "pass")]

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 from support.lakes import BRONZE, Lake
 
+from tracelake.control.tasks import store as tasks
 from tracelake_sdk.tasks import CompletionResult, TaskState
 
 
@@ -56,3 +57,15 @@ def test_a_replace_of_which_not_even_the_columns_are_known_makes_no_version(lake
     assert (answer.result, answer.task_state) == (CompletionResult.UNCHANGED, TaskState.COMPLETED)
     assert lake.move() == 0
     assert lake.query("SELECT count(*) FROM data_version") == [(0,)]
+
+
+@pytest.mark.proves("T1.5")
+def test_metrics_count_what_is_being_committed(lake: Lake):
+    lake.deploy(BRONZE)
+    lake.run()
+    assert lake.write(lake.take_one(), [(1, "a")]).result == "committing"
+    with lake.control.database.transaction("test") as tx:
+        assert [(count.job, count.name, count.number) for count in tasks.unfinished(tx)] == [("load", "committing", 1)]
+    lake.move()
+    with lake.control.database.transaction("test") as tx:
+        assert tasks.unfinished(tx) == []

@@ -14,7 +14,7 @@ from tracelake.worker.measuring.contract import Limits, MeasureOrder, MeasureRes
 from tracelake.worker.measuring.measure import measure
 from tracelake_sdk.dags import PartitionSpec
 from tracelake_sdk.measurements import OutputMeasured, StagedFile, TableFile
-from tracelake_sdk.rules import RuleScope, RuleToMeasure, RuleTree
+from tracelake_sdk.rules import RuleScope, RuleToMeasure, RuleTree, TableRuleState
 from tracelake_sdk.scopes import FullScope, Scope, folder_of
 from tracelake_sdk.tasks import MovedOutput, StagedOutput
 
@@ -56,6 +56,7 @@ class Bench:
         staged = StagedOutput(
             location=LOCATION, staging=f"{LOCATION}/{attempt}", everything=given.pop("everything", True), scopes=given.pop("announced", []),
             partition_by=self.partition_by, table_schema=given.pop("table_schema", None), rules=given.pop("rules", []), current=given.pop("current", []),
+            known=given.pop("known", []),
         )
         given.setdefault("scopes", [FullScope()])
         return OutputToMeasure(index=0, staged=staged, files=list(files), unique_key=self.unique_key, update_strategy=self.update_strategy, **given)
@@ -82,8 +83,10 @@ class Bench:
         attempt = self.attempt()
         return self.measured(self.output(attempt, [self.write(attempt, f"part-{number}", table) for number, table in enumerate(tables)], **given))
 
-    def again(self, output: OutputToMeasure, previous: OutputMeasured, added: Sequence[TableFile], removed: Sequence[str] = ()) -> OutputToMeasure:
-        moved = MovedOutput(index=0, added=list(added), removed=list(removed))
+    def again(
+        self, output: OutputToMeasure, previous: OutputMeasured, added: Sequence[TableFile], removed: Sequence[str] = (), *, known: Sequence[TableRuleState] = ()
+    ) -> OutputToMeasure:
+        moved = MovedOutput(index=0, added=list(added), removed=list(removed), known=list(known))
         return output.model_copy(update={"previous": previous, "moved": [*output.moved, moved]})
 
     def rows(self, files: Sequence[StagedFile]) -> list[dict[str, Any]]:

@@ -241,10 +241,25 @@ def test_a_replace_counts_what_an_append_would_leave_out(appending: Bench):
     appending.update_strategy = "replace"
     current = table_files(appending.stage(rows(1, 2, 3), rules=[rule(Unique(columns=("id",)), 1, RuleScope.TABLE)]))
     found = appending.stage(rows(3, 4, 4, None, None), current=current, rules=[rule(Unique(columns=("id",)), 1, RuleScope.TABLE), rule(Unique(columns=("id",)), 2)])
-    assert [(measurement.violations, measurement.examined, measurement.samples) for measurement in found.rules] == [(2, 5, ["id=3", "id=4"]), (1, 5, ["id=4"])]
+    assert [(measurement.violations, measurement.examined, measurement.samples) for measurement in found.rules] == [(2, 8, ["id=3", "id=4"]), (1, 5, ["id=4"])]
     assert found.duplicates == 0
 
 
 def test_names_of_our_own_cannot_be_columns():
     assert " " in dedupe._ROW  # such a column is refused before
     assert " " in dedupe._FILE
+
+
+@pytest.mark.proves("T8.2")
+def test_rows_with_a_null_in_their_key_are_counted(bench: Bench):
+    bench.unique_key, bench.update_strategy = ["a", "b"], "append"
+    table = pa.table({"a": pa.array([1, None, 3, None], pa.int64()), "b": pa.array(["x", "y", None, None], pa.string())})
+    attempt = bench.attempt()
+    output = bench.output(attempt, [bench.write(attempt, "one", table)])
+    found = bench.measured(output)
+    assert (found.rows, found.null_keys, found.duplicates) == (4, 3, 0)
+    # Again after others were decided first, which took one row out.
+    again = bench.measured(bench.again(output, found, table_files(bench.stage(table.slice(0, 1)))))
+    assert (again.rows, again.null_keys, again.duplicates) == (3, 3, 1)
+    bench.update_strategy, bench.unique_key = "replace", []
+    assert bench.stage(table).null_keys == 0

@@ -3,7 +3,7 @@
 import pytest
 from support.controls import NOOP, Desk, succeeded
 from support.lakes import Lake
-from support.lines import load, tasks_of
+from support.lines import load, tasks_of, waiting
 from support.people import service, user
 from support.registries import REPORTS, deploy_sample, fill
 
@@ -49,7 +49,7 @@ def test_what_a_deployer_may_not_read_is_refused_with_its_name_and_place(lake: L
 
 
 @pytest.mark.parametrize("how", ["read role", "membership", "disabled"])
-def test_a_task_whose_input_may_not_be_read_any_more_fails_and_is_handed_to_nobody(lake: Lake, wanda: Caller, how: str):
+def test_a_task_whose_input_may_not_be_read_any_more_is_handed_to_nobody_and_waits_for_the_right(lake: Lake, wanda: Caller, how: str):
     lake.services.deploys.deploy(wanda, REPORTS)
     fill(lake, 1)
     assert outcomes(lake, "sum_up") == [("completed", 1, "succeeded", None, "SUCCESS")]
@@ -65,11 +65,42 @@ def test_a_task_whose_input_may_not_be_read_any_more_fails_and_is_handed_to_nobo
     lake.write(clean, [(2, "x")])
     lake.move()
     assert tasks_of(lake, "sum_up") == []
-    assert outcomes(lake, "sum_up")[1:] == [("failed", 1, "failed", "input_not_readable", "FAILED")]
+    assert outcomes(lake, "sum_up")[1:] == [("queued", 1, "failed", "input_not_readable", "FAILED")]
+    assert waiting(lake, "sum_up") == ["right"]
     [message] = lake.query("SELECT error_message FROM run_history WHERE status = 'FAILED'")[0]
     assert "sample_clean" in message
     assert lake.one("SELECT count(*) FROM data_version WHERE dataset_id = (SELECT dataset_id FROM dataset_name WHERE name = 'sales')") == 1
     assert tasks_of(lake, "load") == [], "the queue is empty, and nothing waits for a lease"
+    reasons = lake.services.explaining.explain(lake.admin, "sales").reasons
+    assert [reason.code for reason in reasons] == ["retrying", "waiting", "behind", "fresh"]
+    assert reasons[1].sentence == "1 task of its job wait for a right: whoever activated the DAG may not read one of the job's inputs."
+    assert reasons[1].remedy is not None and "deploy the DAG again" in reasons[1].remedy
+    [status] = lake.services.asking.status(lake.admin, "reports")
+    assert status.jobs[0].tasks.waiting == {"right": 1}
+    lake.services.reaper.run_once()
+    assert waiting(lake, "sum_up") == ["right"], "it is not tried again before anything has changed"
+    match how:
+        case "read role":
+            lake.services.reading.set_read_roles(lake.admin, "sample_clean", ["analysts"])
+        case "membership":
+            lake.services.administration.add_member(lake.admin, "analysts", "wanda")
+        case "disabled":
+            lake.services.deploys.deploy(lake.admin, REPORTS)
+    lake.services.reaper.run_once()
+    [made] = tasks_of(lake, "sum_up")
+    assert lake.write(made, [(2, "x")]).result == "committing"
+    lake.move()
+    assert lake.one("SELECT count(*) FROM data_version WHERE dataset_id = (SELECT dataset_id FROM dataset_name WHERE name = 'sales')") == 2
+    assert lake.query("SELECT failures FROM task WHERE id = %s", made.fence.task_id) == [(0,)], "lacking a right costs no attempt"
+
+
+def test_a_requested_run_whose_input_may_not_be_read_fails_at_once(lake: Lake, wanda: Caller):
+    lake.services.deploys.deploy(wanda, REPORTS)
+    fill(lake, 1)
+    lake.services.administration.disable_user(lake.admin, "wanda")
+    lake.run("sum_up", dag="reports")
+    assert tasks_of(lake, "sum_up") == []
+    assert outcomes(lake, "sum_up")[1:] == [("failed", 1, "failed", "input_not_readable", "FAILED")]
 
 
 def test_somebody_who_may_read_deploys_the_same_definition_and_takes_it_on(lake: Lake, wanda: Caller):
@@ -96,7 +127,7 @@ def test_a_dag_that_a_service_activated_reads_with_the_tokens_roles(lake: Lake, 
     lake.write(clean, [(2, "x")])
     lake.move()
     assert tasks_of(lake, "sum_up") == []
-    assert [(state, error) for state, _, _, error, _ in outcomes(lake, "sum_up")] == [("completed", None), ("failed", "input_not_readable")]
+    assert [(state, error) for state, _, _, error, _ in outcomes(lake, "sum_up")] == [("completed", None), ("queued", "input_not_readable")]
 
 
 def test_a_dag_reads_its_own_datasets_whoever_activated_it(lake: Lake, wanda: Caller):
@@ -131,6 +162,6 @@ jobs:
     claimed = desk.claim()
     assert [one.payload.job.name for one in claimed] == ["end"]
     assert desk.claim() == []
-    assert outcomes(desk, "listen") == [("failed", 1, "failed", "input_not_readable", "FAILED")]
+    assert outcomes(desk, "listen") == [("queued", 1, "failed", "input_not_readable", "FAILED")]
     with pytest.raises(NotFound):
         desk.services.asking.status(user(desk, "rex", "reader"), "hears")

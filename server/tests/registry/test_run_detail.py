@@ -154,3 +154,18 @@ def test_explain_calls_a_canceled_task_canceled(lake: Lake):
     lake.services.cancels.cancel(lake.admin, id)
     lake.complete(Completion(fence=task.fence, outcome=Outcome.CANCELED))
     assert [code for code, _ in explained(lake, "sample_raw")] == ["canceled", "empty"]
+
+
+@pytest.mark.proves("G1.6")
+def test_a_run_keeps_the_dag_version_that_it_ran_under(lake: Lake):
+    lake.deploy(BRONZE, max_attempts=2)
+    load(lake, 1)
+    lake.deploy(BRONZE, max_attempts=5)
+    load(lake, 2)
+    runs = lake.services.asking.runs(lake.admin, dag=None, job=None, status=None, limit=9, before=None).items
+    assert [run.dag_version for run in runs] == [2, 1]
+    assert [lake.services.explaining.run(lake.admin, run.run_id).dag_version for run in runs] == [2, 1]
+    detail = lake.services.asking.task(lake.admin, runs[1].task_id)
+    assert [attempt.dag_version for attempt in detail.attempts] == [1]
+    versions = lake.services.explaining.versions(lake.admin, "sample_raw", before=None, limit=9).items
+    assert [part.dag_version for version in versions for part in version.parts] == [2, 1], "also of a version, whatever is active now"

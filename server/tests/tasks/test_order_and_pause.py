@@ -168,3 +168,26 @@ def test_two_requests_of_a_source_with_a_cursor_are_told_in_the_order_in_which_t
     assert desk.claim() == []
     desk.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=1))]))
     assert second in [task.fence.task_id for task in desk.claim()]
+
+
+@pytest.mark.proves("T3.9")
+@pytest.mark.parametrize("how", ["reported", "timed out"])
+def test_a_task_that_waits_for_its_retry_leaves_its_turn_to_others(desk: Desk, how: str):
+    desk.deploy(LIMITED)
+    tell(desk, 1, 2, 3, 4, 5)
+    first, second = desk.claim()
+    if how == "reported":
+        desk.complete(failed(first))
+    else:
+        desk.query("UPDATE task SET lease_expires_at = now() - interval '1 second' WHERE id = %s", first.fence.task_id)
+        desk.services.reaper.run_once()
+    [third] = desk.claim()
+    assert cursor_of(third) == 3, "the turn is another's during the back-off"
+    # When its time has come it waits for a turn like the others, and is the first of them.
+    desk.services.reaper.run_once(now=datetime.now(UTC) + timedelta(minutes=10))
+    assert desk.claim() == []
+    desk.complete(succeeded(second))
+    assert [cursor_of(task) for task in desk.claim()] == [1]
+    desk.complete(succeeded(third))
+    assert [cursor_of(task) for task in desk.claim()] == [4]
+    assert desk.query("SELECT count(*) FROM task WHERE state = 'running'") == [(2,)]

@@ -64,6 +64,7 @@ def show_run(run_id: str, *, as_json: bool) -> None:
         ("job", f"{run.dag}/{run.job}"),
         ("status", state(run.status.value)),
         ("triggered by", run.triggered_by),
+        ("DAG version", str(run.dag_version) if run.dag_version else ""),
         ("started", instant(run.start_time)),
         ("took", duration(run.start_time, run.end_time)),
         ("error", run.error_message or ""),

@@ -51,11 +51,12 @@ def show_task(id: UUID, *, as_json: bool) -> None:
         return
     say()
     print_table(
-        [Column("attempt", right=True), Column("outcome"), Column("worker"), Column("started"), Column("took", right=True), Column("error", folds=True)],
+        [Column("attempt", right=True), Column("outcome"), Column("DAG version", right=True), Column("worker"), Column("started"), Column("took", right=True), Column("error", folds=True)],
         [
             [
                 str(attempt.attempt),
                 state(attempt.outcome.value if attempt.outcome else "timed_out" if attempt.timed_out_at else "running"),
+                str(attempt.dag_version or ""),
                 attempt.worker,
                 instant(attempt.started_at),
                 duration(attempt.started_at, attempt.ended_at) if attempt.ended_at else "",

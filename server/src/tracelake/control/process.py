@@ -28,6 +28,7 @@ from tracelake.control.database.transactions import Database, Role, Transaction,
 from tracelake.control.database.wakeups import WakeUps
 from tracelake.control.deploys.service import Deploys
 from tracelake.control.emission.loops import RecordLoops
+from tracelake.control.events.accounting import PAUSE_SECONDS, Accounting
 from tracelake.control.explain.service import Explaining
 from tracelake.control.locations.first_definitions import define_missing
 from tracelake.control.locations.service import Locations
@@ -129,6 +130,7 @@ class Control:
         self.movers.start()
         self.loops.add([*self.wakeups.loops, self.tails.loop, *self.movers.loops])
         self._loop(Loop("housekeeping", self._keep_house, pause=settings.tasks.housekeeping_seconds))
+        self._loop(Loop("accounting", Accounting(self.database).run_once, pause=PAUSE_SECONDS))
         self._loop(Loop("sweep", self.sweeper.run_once, pause=_SWEEP_SECONDS))
         self._loop(Loop("compaction", self.compactor.run_once, pause=LOOK_SECONDS))
         self._loop(Loop("pins", self.services.pins.run_once, pause=settings.query.lease_seconds / 2))

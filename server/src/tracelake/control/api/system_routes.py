@@ -11,19 +11,21 @@ from tracelake.control.api.guarded_routes import UserRoute
 from tracelake.control.api.loop_metrics import add_loop_metrics
 from tracelake.control.bus import store as bus
 from tracelake.control.database.clock import read_clock
-from tracelake.control.database.ids import first_id_of
+from tracelake.control.database.ids import first_id_of, time_of
 from tracelake.control.emission import store as emission
 from tracelake.control.emission.loops import RecordLoops
 from tracelake.control.events import store as events
 from tracelake.control.outbox import store as outbox
 from tracelake.control.tasks import store as tasks
+from tracelake.control.tasks.rows import UnfinishedCount
 from tracelake_sdk.status import WhoAmI
+from tracelake_sdk.tasks import TaskState, Waits
 
 router = APIRouter(tags=["system"])  # of every service; answered to everybody
 me_router = APIRouter(tags=["user"], route_class=UserRoute)
 metrics_router = APIRouter(tags=["system"], route_class=UserRoute)
-_LOOKED_BACK = timedelta(minutes=15)
 _MOST_COUNTED = 10_000
+_MOST_SERIES = 1_000
 
 
 @router.get("/healthz")
@@ -48,9 +50,11 @@ def metrics(services: Serving, user: User) -> Response:
     """The numbers of the whole installation, for a scraper with a service token of the scope `metrics`."""
     user.require(Right.METRICS)
     registry = CollectorRegistry()
-    depth = Gauge("tracelake_tasks", "Unfinished tasks by state.", ["state"], registry=registry)
     backlog = Gauge("tracelake_outbox_backlog", "Side effects that are not performed yet.", registry=registry)
     unaccounted = Gauge("tracelake_events_unaccounted", "Pairs of event and subscriber that no ledger line accounts for; must be 0.", registry=registry)
+    unverified = Gauge(
+        "tracelake_events_unverified_seconds", "Age of the oldest event that is not verified yet; beyond an hour, older unaccounted ones may be missing.", registry=registry
+    )
     polls = Gauge("tracelake_waiting_polls", "Long polls that wait for a task.", registry=registry)
     tails = Gauge("tracelake_open_tails", "Streams of records that are open.", registry=registry)
     behind = Gauge("tracelake_emission_behind", "Runs and decisions that are not emitted as records yet, counted up to a limit.", registry=registry)
@@ -59,10 +63,11 @@ def metrics(services: Serving, user: User) -> Response:
     _count_told(services.record_loops, registry)
     add_loop_metrics(registry, services.readiness.loops.statuses())
     with services.database.transaction("metrics") as tx:
-        for state, number in tasks.queue_depth(tx).items():
-            depth.labels(state).set(number)
+        _count_tasks(tasks.unfinished(tx), registry)
         backlog.set(outbox.backlog(tx))
-        unaccounted.set(events.unaccounted(tx, since=first_id_of(datetime.now(UTC) - _LOOKED_BACK)))
+        unaccounted.set(events.unaccounted(tx, since=first_id_of(datetime.now(UTC) - timedelta(hours=1))))
+        oldest = events.first_unverified(tx)
+        unverified.set(max(0.0, (datetime.now(UTC) - time_of(oldest)).total_seconds()) if oldest else 0)
         behind.set(emission.behind(tx, most=_MOST_COUNTED))
         refused.set(emission.refusals(tx))
         now = read_clock(tx)
@@ -71,6 +76,20 @@ def metrics(services: Serving, user: User) -> Response:
     polls.set(services.waiting.number_waiting)
     tails.set(services.tails.number_open)
     return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
+
+
+def _count_tasks(counts: list[UnfinishedCount], registry: CollectorRegistry) -> None:
+    """Of all jobs together every state is there, also at 0; of single jobs those with most tasks, so that a scrape stays small."""
+    depth = Gauge("tracelake_tasks", "Unfinished tasks by state.", ["state"], registry=registry)
+    of_job = Gauge("tracelake_job_tasks", "Unfinished tasks by job, pool and state.", ["org", "dag", "job", "runtime", "pool", "state"], registry=registry)
+    for state in (TaskState.QUEUED, TaskState.RUNNING, TaskState.COMMITTING):
+        depth.labels(state.value)
+    for waits in Waits:
+        depth.labels(f"waits_{waits.value}")
+    for count in counts:
+        depth.labels(count.name).inc(count.number)
+    for count in counts[:_MOST_SERIES]:
+        of_job.labels(count.org, count.dag, count.job, count.runtime, count.pool, count.name).inc(count.number)
 
 
 def _count_told(loops: RecordLoops, registry: CollectorRegistry) -> None:

@@ -12,7 +12,7 @@ from tracelake_sdk.dags import DagSpec, JobOutput, JobSpec, NamedDataset
 from tracelake_sdk.operators import OPERATORS
 
 # What decides a job's rows. Attempts, timeouts, scaling and publishing only decide how it is run and shown.
-_MATERIALIZATION = {"runtime", "operator", "config", "inputs", "execution_strategy", "update_strategy", "unique_key"}
+_MATERIALIZATION = {"runtime", "operator", "config", "inputs", "execution_strategy", "update_strategy", "unique_key", "null_keys"}
 
 
 def spec_hash(spec: DagSpec) -> str:

@@ -37,7 +37,7 @@ from tracelake_sdk.dag_errors import (
     DagUpdateStrategyMissing,
     InputNotReadable,
 )
-from tracelake_sdk.dags import Activation, DagSpec, ExecutionStrategy, JobOutput, JobSpec, Layer, NamedDataset, Runtime, UpdateStrategy
+from tracelake_sdk.dags import Activation, DagSpec, ExecutionStrategy, JobOutput, JobSpec, Layer, NamedDataset, NullKeys, Runtime, UpdateStrategy
 from tracelake_sdk.operators import OPERATORS
 
 _HEIGHT = {Layer.BRONZE: 0, Layer.SILVER: 1, Layer.GOLD: 2}
@@ -247,7 +247,8 @@ def _updates_fit(dag: Deploying, job: JobSpec, at: str) -> None:
 
 def _without_rows(dag: Deploying, job: JobSpec, at: str) -> None:
     per_partition = job.execution_strategy is ExecutionStrategy.PER_PARTITION
-    given = {"update_strategy": job.update_strategy, "unique_key": job.unique_key, "execution_strategy": per_partition}
+    distinct = job.null_keys is NullKeys.DISTINCT
+    given = {"update_strategy": job.update_strategy, "unique_key": job.unique_key, "null_keys": distinct, "execution_strategy": per_partition}
     given |= {f"outputs[{index}].partition_by": output.partition_by for index, output in enumerate(job.outputs)}
     for key in (key for key, value in given.items() if value):
         what, remedy = "jobs of runtime `dispatcher` handle events and ranges, never rows", f"Remove `{key.rpartition('.')[2]}`"
@@ -268,6 +269,8 @@ def _keys_fit(dag: Deploying, job: JobSpec, at: str) -> None:
         dag.add(DagAppendWithoutUniqueKey, f"{at}.unique_key", what, remedy)
     if job.unique_key and job.update_strategy is UpdateStrategy.REPLACE:
         dag.add(DagUniqueKeyUnused, f"{at}.unique_key", "only an append uses a unique key", "Remove `unique_key`, or write `update_strategy: append`")
+    if job.null_keys is NullKeys.DISTINCT and job.update_strategy is not UpdateStrategy.APPEND:
+        dag.add(DagFieldNotApplicable, f"{at}.null_keys", "only an append has a unique key", "Remove `null_keys`, or write `update_strategy: append`")
     first: set[str] = set()
     for index, column in enumerate(job.unique_key):
         if column.casefold() in first:  # engines do not tell columns apart by their case

@@ -33,7 +33,19 @@ from tracelake_sdk.dag_errors import (
     DagVarRefused,
     DagWhereInvalid,
 )
-from tracelake_sdk.dags import COLUMN, NAME, Activation, CursorBounds, ExecutionStrategy, Layer, PartitionSpec, Runtime, SourceKind, UpdateStrategy
+from tracelake_sdk.dags import (
+    COLUMN,
+    NAME,
+    Activation,
+    CursorBounds,
+    ExecutionStrategy,
+    Layer,
+    NullKeys,
+    PartitionSpec,
+    Runtime,
+    SourceKind,
+    UpdateStrategy,
+)
 
 
 @dataclass(frozen=True)
@@ -373,6 +385,7 @@ _JOB = Keys(
         "outputs": ListOf(_OUTPUT, 0, 100),
         "update_strategy": Choice([*UpdateStrategy]),
         "unique_key": ListOf(Column(), 0, 100),
+        "null_keys": Choice([*NullKeys]),
         "scaling": Keys({}, {"worker_pool": Name("pool name"), "max_concurrency": Whole(1, 10_000), "mode": Text()}),
         **_ATTEMPTS,
     },

@@ -24,7 +24,7 @@ RETURNING stream
 
 -- name: runs
 SELECT run.run_id, run.task_id, run.attempt, org.name AS tenant, dag.name AS dag, dag.id AS dag_id, job_key.name AS job, run.generation_id, run.dataset_id,
-       run.layer::text AS layer, run.status::text AS status, run.start_time, run.end_time, run.triggered_by, attempt.error_class AS error_code,
+       run.layer::text AS layer, run.status::text AS status, run.start_time, run.end_time, run.triggered_by, run.dag_version, attempt.error_class AS error_code,
        member.version, run.xid::text AS xid, run.seq
 FROM (
     SELECT * FROM run_history

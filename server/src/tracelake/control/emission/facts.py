@@ -41,6 +41,7 @@ class RunFact:
     start_time: datetime
     end_time: datetime
     triggered_by: str
+    dag_version: int | None
     error_code: str | None
     version: int | None  # of the dataset that its output became part of
     xid: str
@@ -107,6 +108,7 @@ def of_run(run: RunFact, place: Place) -> Emitted:
         "task_id": str(run.task_id),
         "attempt": run.attempt,
         "dag": run.dag,
+        "dag_version": run.dag_version,
         "job": run.job,
         "generation_id": str(run.generation_id),
         "dataset_id": str(run.dataset_id) if run.dataset_id else None,

@@ -37,11 +37,45 @@ WHERE ledger.event_id = ANY(%(events)s::uuid[]) AND (%(dags)s::uuid[] IS NULL OR
 ORDER BY ledger.event_id, job
 
 -- name: unaccounted
--- Activation and telling both read the clock after their routing lock, so "was subscribed when it was told" is exact.
-SELECT count(*)
+-- What was found missing and still is, and what is missing among the events since; `since` bounds the look while the verifying is behind.
+SELECT (
+    SELECT count(*) FROM unaccounted_event AS found
+    WHERE NOT EXISTS (SELECT 1 FROM event_ledger AS ledger WHERE ledger.event_id = found.event_id AND ledger.generation_id = found.generation_id)
+) + (
+    -- Activation and telling both read the clock after their routing lock, so "was subscribed when it was told" is exact.
+    SELECT count(*)
+    FROM dataset_event AS event
+    JOIN job_input ON job_input.dataset_id = event.dataset_id AND job_input.trigger
+    JOIN job ON job.id = job_input.job_id
+    JOIN dag_activation AS activation ON activation.dag_version_id = job.dag_version_id AND activation.at <= event.told_at
+    WHERE event.id > (SELECT verified_up_to FROM event_accounting) AND event.id >= %(since)s
+      AND NOT EXISTS (SELECT 1 FROM event_ledger AS ledger WHERE ledger.event_id = event.id AND ledger.generation_id = job.generation_id)
+)
+
+-- name: lock_accounting
+SELECT verified_up_to FROM event_accounting FOR UPDATE SKIP LOCKED
+
+-- name: last_to_verify
+-- The last of the next events to be verified; all of them are before the given id.
+SELECT id FROM (
+    SELECT id FROM dataset_event WHERE id > %(verified)s AND id < %(before)s ORDER BY id LIMIT %(room)s
+) AS following
+ORDER BY id DESC LIMIT 1
+
+-- name: note_unaccounted
+-- The ledger's lines are written with their events, and which jobs subscribed at an event's time does not change: verified once is verified for good.
+INSERT INTO unaccounted_event (event_id, generation_id)
+SELECT DISTINCT event.id, job.generation_id
 FROM dataset_event AS event
 JOIN job_input ON job_input.dataset_id = event.dataset_id AND job_input.trigger
 JOIN job ON job.id = job_input.job_id
 JOIN dag_activation AS activation ON activation.dag_version_id = job.dag_version_id AND activation.at <= event.told_at
-WHERE event.id >= %(since)s
+WHERE event.id > %(verified)s AND event.id <= %(last)s
   AND NOT EXISTS (SELECT 1 FROM event_ledger AS ledger WHERE ledger.event_id = event.id AND ledger.generation_id = job.generation_id)
+ON CONFLICT DO NOTHING
+
+-- name: verified
+UPDATE event_accounting SET verified_up_to = %(last)s
+
+-- name: first_unverified
+SELECT id FROM dataset_event WHERE id > (SELECT verified_up_to FROM event_accounting) ORDER BY id LIMIT 1

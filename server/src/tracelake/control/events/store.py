@@ -108,3 +108,27 @@ def ledger_of(tx: Transaction, events: list[UUID], *, dags: list[UUID] | None) -
 def unaccounted(tx: Transaction, *, since: UUID) -> int:
     """How many (event, subscriber) pairs no ledger line accounts for; anything but 0 is a defect."""
     return tx.value(sql["unaccounted"], since=since)
+
+
+def lock_accounting(tx: Transaction) -> UUID | None:
+    """Up to which event the ledger was verified; None: another process is at it."""
+    found = tx.values(sql["lock_accounting"])
+    return found[0] if found else None
+
+
+def last_to_verify(tx: Transaction, *, verified: UUID, before: UUID, room: int) -> UUID | None:
+    found = tx.values(sql["last_to_verify"], verified=verified, before=before, room=room)
+    return found[0] if found else None
+
+
+def note_unaccounted(tx: Transaction, *, verified: UUID, last: UUID) -> None:
+    tx.run(sql["note_unaccounted"], verified=verified, last=last)
+
+
+def verified(tx: Transaction, *, last: UUID) -> None:
+    tx.run(sql["verified"], last=last)
+
+
+def first_unverified(tx: Transaction) -> UUID | None:
+    found = tx.values(sql["first_unverified"])
+    return found[0] if found else None

@@ -40,7 +40,7 @@ ORDER BY version.version DESC LIMIT %(limit)s
 -- name: parts
 -- The changes behind versions: which run made each, what it wrote, and the decision that allowed it.
 SELECT member.version, member.place, decision.run_id, decision.id AS promotion_id, decision.reason, change.task_id, change.attempt, change.custom,
-       dag.name AS dag, job_key.name AS job, dag_version.number AS dag_version,
+       dag.name AS dag, job_key.name AS job, attempt.dag_version,
        ARRAY(SELECT scope.scope FROM change_scope AS scope WHERE scope.dataset_version_id = member.dataset_version_id AND scope.place = member.place
              ORDER BY scope.span) AS scopes
 FROM data_version_member AS member
@@ -51,7 +51,7 @@ JOIN promotion_status AS decision ON decision.id = output.promotion_id
 JOIN generation ON generation.id = member.generation_id
 JOIN job_key ON job_key.id = generation.job_key_id
 JOIN dag ON dag.id = job_key.dag_id
-LEFT JOIN dag_version ON dag_version.id = dag.active_version_id
+JOIN task_attempt AS attempt ON attempt.task_id = change.task_id AND attempt.attempt = change.attempt
 WHERE member.dataset_id = %(dataset)s AND member.version = ANY(%(versions)s::bigint[])
 ORDER BY member.version DESC, member.place
 
@@ -165,7 +165,7 @@ ORDER BY dataset.id
 -- name: run
 -- One run, the version its output became part of, and what it wrote; of one that was not allowed, what it was to write.
 SELECT run.run_id, run.task_id, run.attempt, dag.id AS dag_id, dag.name AS dag, job_key.name AS job, run.dataset_id, name.name AS dataset_name, run.layer,
-       run.status, run.start_time, run.end_time, run.error_message, run.triggered_by, run.generation_id, member.version,
+       run.status, run.start_time, run.end_time, run.error_message, run.triggered_by, run.dag_version, run.generation_id, member.version,
        coalesce(change.custom, '{}') AS custom,
        CASE WHEN member.place IS NOT NULL
             THEN (SELECT coalesce(jsonb_agg(scope.scope ORDER BY scope.span), '[]') FROM change_scope AS scope

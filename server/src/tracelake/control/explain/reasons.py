@@ -18,7 +18,13 @@ _WAITS = {
     Waits.RETRY.value: "wait to be tried again",
     Waits.INPUT.value: "wait for the first version of an input",
     Waits.LINE.value: "wait for their line: it is stopped, full, or reserved for another task",
+    Waits.RIGHT.value: "wait for a right: whoever activated the DAG may not read one of the job's inputs",
     None: "are queued for a worker",
+}
+
+
+_REMEDIES = {
+    Waits.RIGHT.value: "Let an admin give a role of theirs the right to read it, or deploy the DAG again as somebody who may; the tasks then run by themselves.",
 }
 
 
@@ -86,7 +92,7 @@ def _on_its_way(known: Known) -> Iterator[Reason]:
             case TaskState.COMMITTING.value:
                 yield Reason(code="working", sentence=f"{number} of its job are decided and being committed.")
             case _:
-                yield Reason(code="waiting", sentence=f"{number} of its job {_WAITS[row.waits]}.")
+                yield Reason(code="waiting", sentence=f"{number} of its job {_WAITS[row.waits]}.", remedy=_REMEDIES.get(row.waits or ""))
 
 
 def _behind(known: Known) -> Iterator[Reason]:

@@ -198,6 +198,7 @@ def _part(part: PartRow, inputs: list[PinnedVersion], seen: set[UUID], *, reads_
         task_id=part.task_id,
         attempt=part.attempt,
         job=f"{part.dag}/{part.job}",
+        dag_version=part.dag_version,
         scopes=[scope_of(scope) for scope in part.scopes],
         promotion_id=part.promotion_id,
         reason=part.reason,

@@ -126,6 +126,7 @@ class WholeRun:
     end_time: datetime
     error_message: str | None
     triggered_by: str
+    dag_version: int | None
     generation_id: UUID
     version: int | None
     custom: dict[str, Any]

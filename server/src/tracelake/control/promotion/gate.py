@@ -16,6 +16,7 @@ from tracelake_sdk.rules import MeasuringMethod, RowCount, RuleMeasurement, Rule
 SOURCE = "source"  # the layer below bronze
 NO_BREAKING_CHANGE = "no breaking change"
 SCOPE = "SCOPE"  # the rule that every output has
+KEY = "KEY"      # the rule that every append has: no row has a null in the unique key
 
 LAYER_BELOW: dict[Layer, str] = {Layer.BRONZE: SOURCE, Layer.SILVER: Layer.BRONZE.value, Layer.GOLD: Layer.SILVER.value}
 _READABLE: dict[Layer, frozenset[Layer]] = {
@@ -85,6 +86,9 @@ class Candidate:
     rows: int                    # that were written
     table_rows: int              # of the table as it would be
     outside_scope: int = 0       # rows that belong to no scope that was announced
+    unique_key: tuple[str, ...] = ()  # of an append in which every row needs one
+    null_keys: int = 0           # rows with a null in it
+    refused_batches: tuple[str, ...] = ()   # what stands against batches that the same task posted
     schema: SchemaFacts = SchemaFacts()
     refused_siblings: tuple[str, ...] = ()  # what stands against other outputs of the same task
 
@@ -123,18 +127,18 @@ def judge_all(candidates: Sequence[Candidate]) -> list[Decision]:
 def judge(candidate: Candidate) -> Decision:
     if ineligible := _ineligible(candidate):
         return _decision(candidate, GateStage.ELIGIBILITY, words.blocked_by_facts(ineligible))
-    scope = _scope_result(candidate)
-    if unsuccessful := _unsuccessful(candidate, scope):
-        return _decision(candidate, GateStage.EXECUTION, words.blocked_by_facts(unsuccessful), scope=scope)
+    implicit = _implicit_results(candidate)
+    if unsuccessful := _unsuccessful(candidate, implicit):
+        return _decision(candidate, GateStage.EXECUTION, words.blocked_by_facts(unsuccessful), implicit=implicit)
     policies = tuple(_policy_result(candidate, policy) for policy in _ordered_policies(candidate))
     if broken := [result.sentence for result in policies if result.verdict in _BLOCKS]:
-        return _decision(candidate, GateStage.POLICIES, words.blocked_by(broken, "policy", "policies"), scope=scope, policies=policies)
+        return _decision(candidate, GateStage.POLICIES, words.blocked_by(broken, "policy", "policies"), implicit=implicit, policies=policies)
     quality = tuple(_quality_result(candidate, rule) for rule in _ordered_rules(candidate))
     if broken := [result.sentence for result in quality if result.verdict in _BLOCKS]:
-        return _decision(candidate, GateStage.QUALITY, words.blocked_by(broken, "rule", "rules"), scope=scope, policies=policies, quality=quality)
+        return _decision(candidate, GateStage.QUALITY, words.blocked_by(broken, "rule", "rules"), implicit=implicit, policies=policies, quality=quality)
     warnings = [result.sentence for result in (*policies, *quality) if result.verdict is GateVerdict.WARN]
     reason = words.allowed(len(policies), len(quality), warnings)
-    return _decision(candidate, GateStage.DECISION, reason, scope=scope, policies=policies, quality=quality)
+    return _decision(candidate, GateStage.DECISION, reason, implicit=implicit, policies=policies, quality=quality)
 
 
 def unmeasured(rules: Sequence[JudgedRule], *, rows: int, table_rows: int) -> list[JudgedRule]:
@@ -164,25 +168,32 @@ def _ineligible(candidate: Candidate) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _unsuccessful(candidate: Candidate, scope: QualityResult) -> list[str]:
+def _unsuccessful(candidate: Candidate, implicit: tuple[QualityResult, ...]) -> list[str]:
     found = [words.fact(sentence) for sentence in candidate.schema.cannot_carry]
-    if scope.verdict in _BLOCKS:
-        found.append(words.fact(scope.sentence))
-    return found + list(candidate.refused_siblings)
+    found += [words.fact(result.sentence) for result in implicit if result.verdict in _BLOCKS]
+    return [*found, *candidate.refused_batches, *candidate.refused_siblings]
 
 
-def _scope_result(candidate: Candidate) -> QualityResult:
-    outside, rows = candidate.outside_scope, candidate.rows
+def _implicit_results(candidate: Candidate) -> tuple[QualityResult, ...]:
+    """Of the rules that nobody has to write."""
+    rows = candidate.rows
+    scope = _implicit(SCOPE, candidate.outside_scope, rows, words.scope_sentence(candidate.outside_scope, rows))
+    if not candidate.unique_key:
+        return (scope,)
+    return scope, _implicit(KEY, candidate.null_keys, rows, words.key_sentence(candidate.unique_key, candidate.null_keys, rows))
+
+
+def _implicit(type: str, violations: int, rows: int, sentence: str) -> QualityResult:
     return QualityResult(
         rule_id=None,
         revision=None,
-        rule_type=SCOPE,
-        verdict=GateVerdict.PASS if outside == 0 else GateVerdict.FAIL,
-        violations=outside,
+        rule_type=type,
+        verdict=GateVerdict.PASS if violations == 0 else GateVerdict.FAIL,
+        violations=violations,
         examined=rows,
         method=None,
         milliseconds=None,
-        sentence=words.scope_sentence(outside, rows),
+        sentence=sentence,
     )
 
 
@@ -283,20 +294,20 @@ def _decision(
     stage: GateStage,
     reason: str,
     *,
-    scope: QualityResult | None = None,
+    implicit: tuple[QualityResult, ...] | None = None,
     policies: tuple[PolicyResult, ...] | None = None,
     quality: tuple[QualityResult, ...] | None = None,
 ) -> Decision:
     """What was not looked at is recorded as that, never left out."""
-    if scope is None:
-        looked = _scope_result(candidate)
-        scope = looked.model_copy(update={"verdict": GateVerdict.NOT_EVALUATED, "violations": None, "examined": None, "sentence": words.NOT_EVALUATED})
+    if implicit is None:
+        unknown = {"verdict": GateVerdict.NOT_EVALUATED, "violations": None, "examined": None, "sentence": words.NOT_EVALUATED}
+        implicit = tuple(result.model_copy(update=unknown) for result in _implicit_results(candidate))
     if policies is None:
         policies = tuple(_policy(policy, GateVerdict.NOT_EVALUATED, words.NOT_EVALUATED) for policy in _ordered_policies(candidate))
     if quality is None:
         quality = tuple(_quality(rule, GateVerdict.NOT_EVALUATED, words.NOT_EVALUATED) for rule in _ordered_rules(candidate))
     layer = candidate.dataset.layer
-    return Decision(LAYER_BELOW[layer], layer, stage is GateStage.DECISION, stage, reason, policies, (scope, *quality))
+    return Decision(LAYER_BELOW[layer], layer, stage is GateStage.DECISION, stage, reason, policies, (*implicit, *quality))
 
 
 def _ordered_policies(candidate: Candidate) -> list[JudgedPolicy]:

@@ -49,6 +49,14 @@ SELECT * FROM (
 ) AS latest
 WHERE active
 
+-- name: table_rules
+SELECT dataset_version_id, rule_id, revision, place, violations FROM table_rule_state WHERE dataset_version_id = ANY(%(dataset_versions)s::uuid[])
+
+-- name: note_table_rules
+INSERT INTO table_rule_state (dataset_version_id, rule_id, revision, place, violations)
+SELECT * FROM unnest(%(dataset_versions)s::uuid[], %(rules)s::uuid[], %(revisions)s::integer[], %(places)s::bigint[], %(violations)s::bigint[])
+ON CONFLICT (dataset_version_id, rule_id) DO UPDATE SET revision = excluded.revision, place = excluded.place, violations = excluded.violations
+
 -- name: append_policy
 INSERT INTO policy_rule (id, revision, org_id, applies_to_layer, policy_type, policy_expression, enforcement, active, actor)
 VALUES (%(id)s, %(revision)s, %(org)s, %(layer)s::layer, %(type)s, %(expression)s, %(enforcement)s::enforcement, %(active)s, %(actor)s)

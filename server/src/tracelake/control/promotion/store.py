@@ -52,6 +52,17 @@ class RuleRow:
         return JudgedRule(self.id, self.revision, _TREE.validate_python(self.tree), Severity(self.severity), RuleScope(self.scope), found)
 
 
+@dataclass(frozen=True, slots=True)
+class TableRuleRow:
+    """How many rows of a table broke a rule about the whole of it, after the place that changed it last."""
+
+    dataset_version_id: UUID
+    rule_id: UUID
+    revision: int
+    place: int
+    violations: int
+
+
 @dataclass(frozen=True)
 class RuleLine:
     """The current revision of a rule, as people see it."""
@@ -225,6 +236,21 @@ def ask_rules_of(tx: Transaction, datasets: Iterable[UUID]) -> Asked[dict[UUID, 
     wanted = list(datasets)
     rows = tx.ask(RuleRow, sql["rules_of"], datasets=wanted)
     return rows.then(lambda found: {dataset: [row for row in found if row.dataset_id == dataset] for dataset in wanted})
+
+
+def ask_table_rules(tx: Transaction, dataset_versions: Iterable[UUID]) -> Asked[list[TableRuleRow]]:
+    return tx.ask(TableRuleRow, sql["table_rules"], dataset_versions=list(dataset_versions))
+
+
+def note_table_rules(tx: Transaction, rows: Sequence[TableRuleRow]) -> None:
+    tx.run(
+        sql["note_table_rules"],
+        dataset_versions=[row.dataset_version_id for row in rows],
+        rules=[row.rule_id for row in rows],
+        revisions=[row.revision for row in rows],
+        places=[row.place for row in rows],
+        violations=[row.violations for row in rows],
+    )
 
 
 def ask_policies_of(tx: Transaction, *, org: UUID, layers: Iterable[Layer]) -> Asked[dict[Layer, list[PolicyRow]]]:

@@ -1,7 +1,9 @@
 -- name: append
-INSERT INTO run_history (run_id, org_id, task_id, attempt, generation_id, dataset_id, layer, status, start_time, end_time, error_message, triggered_by)
+INSERT INTO run_history (run_id, org_id, task_id, attempt, generation_id, dataset_id, layer, status, start_time, end_time, error_message, triggered_by,
+                         dag_version)
 SELECT new.run_id, new.org_id, new.task_id, new.attempt, new.generation_id, new.dataset_id, new.layer, new.status, new.start_time,
-       coalesce(%(now)s::timestamptz, now()), new.error_message, new.triggered_by
+       coalesce(%(now)s::timestamptz, now()), new.error_message, new.triggered_by,
+       (SELECT attempt.dag_version FROM task_attempt AS attempt WHERE attempt.task_id = new.task_id AND attempt.attempt = new.attempt)
 FROM unnest(
     %(run_ids)s::text[], %(orgs)s::uuid[], %(tasks)s::uuid[], %(attempts)s::integer[], %(generations)s::uuid[], %(datasets)s::uuid[], %(layers)s::layer[],
     %(statuses)s::run_status[], %(starts)s::timestamptz[], %(errors)s::text[], %(triggers)s::text[]
@@ -9,7 +11,7 @@ FROM unnest(
 
 -- name: page
 SELECT run.run_id, run.task_id, run.attempt, dag.name AS dag, job_key.name AS job, run.dataset_id, run.layer, run.status,
-       run.start_time, run.end_time, run.error_message, run.triggered_by, run.seq
+       run.start_time, run.end_time, run.error_message, run.triggered_by, run.dag_version, run.seq
 FROM run_history AS run
 JOIN generation ON generation.id = run.generation_id
 JOIN job_key ON job_key.id = generation.job_key_id

@@ -40,6 +40,7 @@ class RunRow:
     end_time: datetime
     error_message: str | None
     triggered_by: str
+    dag_version: int | None
     seq: int
 
 

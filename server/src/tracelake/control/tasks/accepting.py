@@ -154,4 +154,5 @@ def make_tasks(tx: Transaction, org: UUID, wanted: list[Wanted]) -> set[UUID]:
     store.add(tx, org=org, tasks=tasks)
     pools = {task.pool_id for task in tasks if task.waits is None}
     turns = {want.job.generation_id: want.job.turns for want in wanted if want.job.turns is not None and not want.job.paused}
-    return pools | (store.admit(tx, turns) if turns else set())
+    ordered = {want.job.generation_id for want in wanted if want.job.ordered}
+    return pools | (store.admit(tx, turns, ordered=ordered) if turns else set())

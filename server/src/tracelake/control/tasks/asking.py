@@ -18,6 +18,7 @@ from tracelake.control.registry import reading
 from tracelake.control.run_history import store as run_history
 from tracelake.control.tasks import store
 from tracelake.control.tasks.rows import CausedRow
+from tracelake.control.tasks.task_state import FINAL
 from tracelake_sdk.cascades import Cascade, CausedJob
 from tracelake_sdk.events import DatasetEvent
 from tracelake_sdk.pages import Page
@@ -97,9 +98,13 @@ class Asking:
         pauses = dags.pauses_of_dag(tx, dag.id)
         jobs = dags.jobs_of_generations(tx, [pause.generation_id for pause in pauses])
         counted: dict[UUID, dict[str, int]] = {pause.generation_id: {} for pause in pauses}
-        for count in store.counts(tx, list(counted), newest=_NEWEST):
-            name = f"waits_{count.waits}" if count.waits else count.state
-            counted[count.generation_id][name] = counted[count.generation_id].get(name, 0) + count.number
+        for count in store.unfinished(tx, list(counted)):
+            counted[count.generation_id][count.name] = counted[count.generation_id].get(count.name, 0) + count.number
+        looked_at = dict.fromkeys(counted, 0)
+        for count in store.newest(tx, list(counted), limit=_NEWEST):
+            looked_at[count.generation_id] += count.number
+            if TaskState(count.state) in FINAL:
+                counted[count.generation_id][count.state] = count.number
         return DagStatus(
             name=dag.name,
             version=dag.number,
@@ -113,7 +118,7 @@ class Asking:
                     update_strategy=jobs[pause.generation_id].spec.get("update_strategy"),
                     paused=pause.paused_at is not None,
                     pause_reason=pause.pause_reason,
-                    tasks=_counts(counted[pause.generation_id]),
+                    tasks=_counts(counted[pause.generation_id], more=looked_at[pause.generation_id] >= _NEWEST),
                 )
                 for pause in pauses
             ],
@@ -132,15 +137,14 @@ def _caused_jobs(rows: list[CausedRow]) -> list[CausedJob]:
         job = (row.dag, row.job)
         counted.setdefault(job, {})[f"waits_{row.waits}" if row.waits else row.state] = row.number
         after[job] = after.get(job) or row.after
-    return [CausedJob(dag=dag, job=job, after=after[dag, job], tasks=_counts(counted[dag, job], newest=None)) for dag, job in counted]
+    return [CausedJob(dag=dag, job=job, after=after[dag, job], tasks=_counts(counted[dag, job], more=False)) for dag, job in counted]
 
 
-def _counts(named: dict[str, int], *, newest: int | None = _NEWEST) -> TaskCounts:
-    """`newest`: how many were counted at most; None: all of them."""
+def _counts(named: dict[str, int], *, more: bool) -> TaskCounts:
+    """`more`: there may be finished tasks that were not counted."""
     waiting = {waits.value: named.get(f"waits_{waits.value}", 0) for waits in Waits}
     states = {state.value: named.get(state.value, 0) for state in TaskState}
-    total = sum(waiting.values()) + sum(states.values())
-    return TaskCounts.model_validate(states | {"waiting": {name: number for name, number in waiting.items() if number}, "more": newest is not None and total >= newest})
+    return TaskCounts.model_validate(states | {"waiting": {name: number for name, number in waiting.items() if number}, "more": more})
 
 
 def _page(items: list[Item], limit: int, token: Callable[[Item], str]) -> Page[Item]:

@@ -1,4 +1,8 @@
-"""Barring: a task whose DAG was activated by somebody who may not use what it needs any more ends as failed, and no worker gets it."""
+"""Barring: a task whose DAG was activated by somebody who may not use what it needs any more is handed to no worker, and its attempt fails.
+
+An event comes once, so its task waits for the right and then runs by itself. A requested task fails for good: whoever requested it sees the
+error and can request it again.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,7 +19,7 @@ from tracelake.control.tasks.routing import look_and_lock, until_routing_holds
 from tracelake.control.tasks.rows import EndedAttempt, TaskFacts
 from tracelake.control.tasks.task_state import Move, after
 from tracelake_sdk.runs import RunStatus
-from tracelake_sdk.tasks import AttemptOutcome, TaskState
+from tracelake_sdk.tasks import AttemptOutcome, TaskState, TriggerKind, Waits
 
 
 @dataclass(frozen=True)
@@ -62,5 +66,10 @@ class Barring:
 
 
 def _ending(task: LockedTask, lapse: Lapse) -> Ending:
-    state = after(TaskState(task.state), Move.FAIL)
-    return Ending(state, AttemptOutcome.FAILED, RunStatus.FAILED, task.failures + 1, lapse.code, lapse.why)
+    if task.trigger_kind == TriggerKind.REQUEST.value:
+        failed = after(TaskState(task.state), Move.FAIL)
+        return Ending(failed, AttemptOutcome.FAILED, RunStatus.FAILED, task.failures + 1, lapse.code, f"{lapse.why} Then request the run again.")
+    # Not the task's failure: however long it lacks the right, it keeps its attempts.
+    waits = after(TaskState(task.state), Move.RETRY)
+    why = f"{lapse.why} The task waits for this and then runs."
+    return Ending(waits, AttemptOutcome.FAILED, RunStatus.FAILED, task.failures, lapse.code, why, waits=Waits.RIGHT)

@@ -9,7 +9,7 @@ from tracelake.control.dags.store import Output
 from tracelake.control.database.transactions import Asked, Transaction
 from tracelake.control.promotion import store as promotion
 from tracelake.control.promotion.gate import Candidate, JudgedDataset, JudgedRule, Parent, SchemaFacts, unmeasured
-from tracelake.control.promotion.store import PolicyRow, RuleRow
+from tracelake.control.promotion.store import PolicyRow, RuleRow, TableRuleRow
 from tracelake.control.registry import store as registry
 from tracelake.control.registry.store import DatasetFacts
 from tracelake.control.tasks import store
@@ -59,13 +59,23 @@ class Gathered:
                 found[index] = [rule.to_measure() for rule in rules if (rule.id, rule.revision) in wanted]
         return found
 
+    def counted_on_table(self, output: Output, measured: OutputMeasured, place: int) -> list[TableRuleRow]:
+        """What later measurements of the table need not count again."""
+        counted = {(found.rule_id, found.revision): found.violations for found in measured.rules}
+        return [
+            TableRuleRow(output.dataset_version_id, rule.id, rule.revision, place, violations)
+            for rule in self.rules[output.dataset_id]
+            if rule.scope == RuleScope.TABLE.value and rule.rule_type == RuleType.UNIQUE.value
+            if (violations := counted.get((rule.id, rule.revision))) is not None
+        ]
+
     def candidates(self, given: "Reported", measured: Mapping[int, OutputMeasured], plans: Mapping[int, Plan]) -> list[Candidate]:
         parents = tuple(
             Parent(parent.name or str(parent.pin.dataset_id), Layer(parent.layer), parent.pin.version, parent.allowed) for parent in self._parents_of(given)
         )
-        return [self._candidate(output, measured[output.output_index], plans[output.output_index], parents) for output in given.outputs]
+        return [self._candidate(given, output, measured[output.output_index], plans[output.output_index], parents) for output in given.outputs]
 
-    def _candidate(self, output: Output, measured: OutputMeasured, plan: Plan, parents: tuple[Parent, ...]) -> Candidate:
+    def _candidate(self, given: "Reported", output: Output, measured: OutputMeasured, plan: Plan, parents: tuple[Parent, ...]) -> Candidate:
         fact = self.datasets.get(output.dataset_id)
         layer = Layer(output.layer)
         return Candidate(
@@ -77,6 +87,8 @@ class Gathered:
             rows=measured.rows,
             table_rows=plan.row_count,
             outside_scope=measured.outside_scope,
+            unique_key=given.needed_key,
+            null_keys=measured.null_keys,
             schema=SchemaFacts(
                 breaking=tuple(fact.sentence for fact in plan.carried.breaking),
                 harmless=tuple(fact.sentence for fact in plan.carried.harmless),

@@ -211,8 +211,10 @@ class Claims:
 
 
 def _new_attempt(fact: TaskFacts, token: str, maker: PayloadMaker) -> NewAttempt:
-    timeout = maker.jobs[fact.generation_id].spec["timeout_seconds"]
-    return NewAttempt(fact.id, fact.attempt, lease_token_sha256(token), maker.state_revision(fact.generation_id), timeout)
+    job = maker.jobs[fact.generation_id]
+    return NewAttempt(
+        fact.id, fact.attempt, lease_token_sha256(token), maker.state_revision(fact.generation_id), job.spec["timeout_seconds"], job.dag_version
+    )
 
 
 def _lease_token(request: ClaimRequest, fact: TaskFacts) -> str:

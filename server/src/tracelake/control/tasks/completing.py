@@ -172,12 +172,12 @@ class _Case:
                 if not self._swap_state(tx):
                     self._supersede("The operator state it built on had moved.")
                 return
-            answer = self._batches(tx, self.reported, ahead.batches.answer()[self.reported.task.id]) or deciding.answer(self.reported)
+            answer = self._batches(tx, deciding, self.reported, ahead.batches.answer()[self.reported.task.id]) or deciding.answer(self.reported)
             self._take(tx, answer, self.reported)
         except TracelakeError as error:
             self._refuse(error)
 
-    def _batches(self, tx: Transaction, given: Reported, states: dict[UUID, TaskState]) -> deciding_.Answer | None:
+    def _batches(self, tx: Transaction, deciding: Deciding, given: Reported, states: dict[UUID, TaskState]) -> deciding_.Answer | None:
         """A task is decided after its batches: its state moves behind all of them, so each must have become visible first."""
         if set(given.report.posted) != set(states):
             missing, unknown = set(states) - set(given.report.posted), set(given.report.posted) - set(states)
@@ -188,7 +188,7 @@ class _Case:
             if any(file.path in posted for output in given.report.outputs for file in output.files):
                 raise Invalid("The report names a file that was posted in a batch, which is decided by itself.")
         if any(state in (TaskState.FAILED, TaskState.CANCELED) for state in states.values()):
-            return deciding_.Blocked("Blocked: a batch that it posted was refused or failed; what it would go on from is not there.")
+            return deciding.refuse(given, store.lost_batches(tx, given.task.id))
         return None if all(state in (TaskState.COMMITTING, TaskState.COMPLETED) for state in states.values()) else deciding_.Wait()
 
     def _take(self, tx: Transaction, answer: deciding_.Answer, given: Reported) -> None:

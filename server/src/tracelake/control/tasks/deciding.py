@@ -6,8 +6,9 @@ table are judged as of the decided place, so that nothing can fail any more once
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from tracelake.control.dags.store import Job, Output
@@ -15,16 +16,18 @@ from tracelake.control.database.transactions import Asked, Transaction
 from tracelake.control.promotion import store as promotion
 from tracelake.control.promotion.gate import Decision, judge_all
 from tracelake.control.promotion.store import Decided
+from tracelake.control.promotion.table_rules import TableRules
 from tracelake.control.tasks import store
 from tracelake.control.tasks.candidates import Gathered, gather
 from tracelake.control.tasks.fingerprints import fingerprint
 from tracelake.control.tasks.judgement import AttemptRow, LockedTask
+from tracelake.control.tasks.rows import LostBatch
 from tracelake.control.tasks.tables import Plan, Tables
 from tracelake.control.versions import store as versions
 from tracelake.control.versions.bases import BaseVerdict, Since, judge_base
 from tracelake.control.versions.store import Line, NewChange, NewChangeOutput
 from tracelake.storage.paths import UnsafePath, plain, staging_folder
-from tracelake_sdk.dags import UpdateStrategy
+from tracelake_sdk.dags import NullKeys, UpdateStrategy
 from tracelake_sdk.errors import Invalid
 from tracelake_sdk.measurements import OutputMeasured
 from tracelake_sdk.scopes import FullScope, Scope, covers
@@ -49,6 +52,13 @@ class Reported:
     @property
     def strategy(self) -> UpdateStrategy:
         return UpdateStrategy(self.job.spec["update_strategy"])
+
+    @property
+    def needed_key(self) -> tuple[str, ...]:
+        """The columns in which no row of an append may have a null; none where the job says that such rows are distinct."""
+        spec = self.job.spec
+        needed = self.strategy is UpdateStrategy.APPEND and spec.get("null_keys", NullKeys.BLOCK.value) == NullKeys.BLOCK.value
+        return tuple(spec["unique_key"]) if needed else ()
 
     @property
     def base(self) -> int:
@@ -107,6 +117,7 @@ class Deciding:
     lines: dict[UUID, Line]
     gathered: Gathered
     tables: Tables
+    table_rules: TableRules
     _places: dict[UUID, int] = field(default_factory=dict)
     _changes: list[NewChange] = field(default_factory=list)
     _outputs: list[NewChangeOutput] = field(default_factory=list)
@@ -121,7 +132,8 @@ class Deciding:
         clock = store.ask_clock(tx, now=now)
         gathered = gather(tx, org, outputs, [(report.fence.task_id, report.fence.attempt) for report, _ in reports])
         tables = Tables.ask(tx, lines, _scopes_by_table(reports))
-        return tables.then(lambda loaded: Deciding(tx, clock.answer(), lines.answer(), gathered.answer(), loaded))
+        known = TableRules.ask(tx, sorted({output.dataset_version_id for output in outputs}))
+        return known.then(lambda found: Deciding(tx, clock.answer(), lines.answer(), gathered.answer(), tables.answer(), found))
 
     def answer(self, given: Reported) -> Answer:
         """Raises Invalid where the report does not fit its attempt; whatever it answers, nothing is written yet."""
@@ -139,6 +151,16 @@ class Deciding:
             return Unmeasured([MissingRules(index=index, rules=rules) for index, rules in missing.items()])
         return self._gate(given, measured, plans)
 
+    def refuse(self, given: Reported, lost: Sequence[LostBatch]) -> Blocked:
+        """A run goes on from its batches: where one of them was refused or failed, the run is blocked by a decision that names it."""
+        measured = _checked(given)
+        plans = {output.output_index: self.tables.plan(given, output, measured[output.output_index]) for output in given.outputs}
+        facts = tuple(batch.fact for batch in lost)
+        decisions = judge_all([replace(candidate, refused_batches=facts) for candidate in self.gathered.candidates(given, measured, plans)])
+        self._remember(given, decisions, self.place(given.task.generation_id) + 1, batches=[batch.evidence for batch in lost])
+        self._end_turn(given)
+        return Blocked(decisions[0].reason)
+
     def write(self) -> None:
         promotion.decide(self.tx, self._decided, now=self.decided_at)
         for generation, place in sorted(self._places.items()):
@@ -147,6 +169,7 @@ class Deciding:
             versions.add_changes(self.tx, self._changes, decided_at=self.decided_at)
             versions.add_change_outputs(self.tx, self._outputs)
         self.tables.write(self.tx)
+        self.table_rules.write(self.tx)
         for generation, turn in sorted(self._turns.items()):
             task, attempt = turn or (None, None)
             versions.give_turn(self.tx, generation=generation, task=task, attempt=attempt)
@@ -174,7 +197,12 @@ class Deciding:
             return None
         if given.attempt.rebases + 1 >= REBASES_BEFORE_A_TURN:
             self._turns[given.task.generation_id] = (given.task.id, given.attempt.attempt)
-        return Moved(self.place(given.task.generation_id), [_moved(index, moved) for index, moved in since.items()])
+        return Moved(self.place(given.task.generation_id), [self._moved(given.outputs[index], moved) for index, moved in since.items()])
+
+    def _moved(self, output: Output, since: Since) -> MovedOutput:
+        state = self.tables.states.get(output.dataset_version_id)
+        known = self.table_rules.known(output.dataset_version_id, place=state.place) if state else []
+        return MovedOutput(index=output.output_index, added=list(since.added), removed=list(since.removed), known=known)
 
     def _gate(self, given: Reported, measured: dict[int, OutputMeasured], plans: dict[int, Plan]) -> Answer:
         decisions = judge_all(self.gathered.candidates(given, measured, plans))
@@ -192,8 +220,8 @@ class Deciding:
         self._take_place(given, measured, ids)
         return Committed(place, decisions[0].reason)
 
-    def _remember(self, given: Reported, decisions: list[Decision], place: int) -> list[UUID]:
-        facts = {"place": place, "base": given.base, "pins": self.gathered.told_pins(given)}
+    def _remember(self, given: Reported, decisions: list[Decision], place: int, **more: Any) -> list[UUID]:
+        facts = {"place": place, "base": given.base, "pins": self.gathered.told_pins(given)} | more
         new = [
             Decided(
                 org_id=given.task.org_id,
@@ -219,6 +247,8 @@ class Deciding:
             if given.strategy is UpdateStrategy.APPEND and not written.files:
                 continue  # it has its decision, and nothing of it changes
             after = self.tables.apply(given, output, written, place)
+            for row in self.gathered.counted_on_table(output, written, place):
+                self.table_rules.note(row)
             announced = given.attempt.announced(output.output_index)
             same = fingerprint(given.job.config_hash, everything=announced.everything, scopes=announced.scopes, pins=self.gathered.pins_of(given))
             self._outputs.append(
@@ -300,8 +330,3 @@ def _adds_nothing(given: Reported, measured: dict[int, OutputMeasured]) -> bool:
     if any(output.files for output in measured.values()):
         return False
     return given.strategy is UpdateStrategy.APPEND or not any(output.table_schema["fields"] for output in measured.values())
-
-
-def _moved(index: int, since: Since) -> MovedOutput:
-    return MovedOutput(index=index, added=list(since.added), removed=list(since.removed))
-

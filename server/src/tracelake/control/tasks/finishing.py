@@ -50,7 +50,8 @@ class Finisher:
         stopped = _pause_broken_lines(tx, final, routing)
         at_once = [e.task.id for e in ended if e.ending.retry_in is not None and not e.ending.retry_in]
         pools = place_due(tx, [(e.task.id, e.task.generation_id) for e in ended if e.task.id in at_once], routing.jobs)
-        return pools | next_turns(tx, {task.generation_id for task in done} - stopped, routing.jobs)
+        # Also where a task waits for its next attempt: outside an order it has no turn until then.
+        return pools | next_turns(tx, {e.task.generation_id for e in ended} - stopped, routing.jobs)
 
     def tell(self, tx: Transaction, bodies: list[tuple[UUID, dict[str, Any]]]) -> None:
         if self.tells_webhook:
@@ -59,10 +60,9 @@ class Finisher:
 
 def place_due(tx: Transaction, tasks: list[tuple[UUID, UUID]], jobs: dict[UUID, Job]) -> set[UUID]:
     """(task, generation) whose time has come: into the queue, behind a turn, or held while the job is paused."""
-    held = [task for task, generation in tasks if jobs[generation].paused]
-    ready = [(task, generation) for task, generation in tasks if not jobs[generation].paused]
-    if held:
-        store.hold(tx, held)
+    paused = [task for task, generation in tasks if jobs[generation].paused]
+    held = store.hold(tx, paused) if paused else set[UUID]()
+    ready = [(task, generation) for task, generation in tasks if task not in held]
     if not ready:
         return set()
     pools = store.place(tx, [task for task, _ in ready])
@@ -72,7 +72,7 @@ def place_due(tx: Transaction, tasks: list[tuple[UUID, UUID]], jobs: dict[UUID, 
 def next_turns(tx: Transaction, generations: set[UUID], jobs: dict[UUID, Job]) -> set[UUID]:
     """Lets the first tasks of these lines be claimed, unless their job is paused."""
     turns = {g: job.turns for g in sorted(generations) if (job := jobs[g]).turns is not None and not job.paused}
-    return store.admit(tx, turns) if turns else set()
+    return store.admit(tx, turns, ordered={generation for generation in turns if jobs[generation].ordered}) if turns else set()
 
 
 def _pause_broken_lines(tx: Transaction, final: list[EndedAttempt], routing: Routing) -> set[UUID]:

@@ -14,6 +14,7 @@ from tracelake.control.dags.store import Input, Job, Output
 from tracelake.control.database.transactions import Transaction
 from tracelake.control.promotion import store as promotion
 from tracelake.control.promotion.store import RuleRow
+from tracelake.control.promotion.table_rules import TableRules
 from tracelake.control.tasks import store
 from tracelake.control.tasks.fingerprints import Pin, fingerprint
 from tracelake.control.tasks.judgement import Announced, AttemptRow
@@ -26,6 +27,7 @@ from tracelake.storage.paths import staging_folder, table_location
 from tracelake_sdk.dags import ExecutionStrategy, PartitionSpec, UpdateStrategy
 from tracelake_sdk.measurements import TableFile
 from tracelake_sdk.operators import OPERATORS
+from tracelake_sdk.rules import TableRuleState
 from tracelake_sdk.scopes import FullScope, Scope, overlap
 from tracelake_sdk.tasks import TriggerKind
 
@@ -61,6 +63,7 @@ class HandingOut:
         self._states: dict[UUID, TableState] = versions.table_states(tx, tables) if tables else {}
         datasets = {output.dataset_id for generation in self._jobs for output in outputs[generation]}
         self._rules: dict[UUID, list[RuleRow]] = promotion.rules_of(tx, sorted(datasets)) if datasets else {}
+        self._known: TableRules = TableRules.ask(tx, tables).answer() if tables else TableRules({})
         self._files: dict[tuple[UUID, int, tuple[Scope, ...] | None], list[TableFile]] = {}  # tasks of one job mostly read and add to the same
 
     def writes_files(self, generation: UUID) -> bool:
@@ -205,8 +208,13 @@ class HandingOut:
                 "table_schema": state.table_schema if state else None,
                 "rules": [rule.to_measure().model_dump(mode="json") for rule in rules],
                 "current": [file.model_dump(mode="json") for file in current],
+                "known": [one.model_dump(mode="json") for one in self._known_at(output, state, handing.base)],
             }
         }
+
+    def _known_at(self, output: Output, state: TableState | None, base: int) -> list[TableRuleState]:
+        """Only what is known of the table at the base; a claim that is repeated may have an older one."""
+        return self._known.known(output.dataset_version_id, place=state.place) if state is not None and state.place <= base else []
 
 
 def unstaged(output: Output) -> Wire:

@@ -14,7 +14,7 @@ from tracelake.control.versions.spans import scope_of
 from tracelake_sdk.errors import AttemptFinal, CompletionConflict, IllegalTransition, StaleAttempt, TaskCanceled, TracelakeError
 from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.scopes import Scope
-from tracelake_sdk.tasks import AttemptOutcome, Completion, CompletionAnswer, CompletionResult, Outcome, TaskState
+from tracelake_sdk.tasks import AttemptOutcome, Completion, CompletionAnswer, CompletionResult, Outcome, TaskState, Waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ class Ending:
     error_class: str | None = None
     error_message: str | None = None
     retry_in: timedelta | None = None  # of a task that is queued again
+    waits: Waits = Waits.RETRY         # of a task that is queued again: what for
 
 
 @dataclass(frozen=True, slots=True)

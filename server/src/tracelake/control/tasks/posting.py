@@ -21,7 +21,7 @@ from tracelake.control.tasks.task_state import FINAL
 from tracelake.storage.paths import UnsafePath, plain, staging_folder
 from tracelake_sdk.dags import UpdateStrategy
 from tracelake_sdk.errors import BatchConflict, Invalid, StaleAttempt, TaskCanceled, TracelakeError
-from tracelake_sdk.tasks import Batch, BatchAnswer, TaskState, TriggerKind, Waits
+from tracelake_sdk.tasks import Batch, BatchAnswer, TaskState, TriggerKind
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,9 @@ def _check(job: Job, outputs: list[Output], batch: Batch) -> None:
 
 
 def _make_task(tx: Transaction, org: UUID, job: Job, posted: PostedBatch) -> set[UUID]:
-    """It has no turn: its producer may hold the only one."""
-    waits = Waits.PAUSED if job.paused else None
+    """It has no turn, and no pause holds it: its producer may hold the only turn, and goes on while its job is paused."""
     task = NewTask(
-        posted.task_id, job.dag_id, job.generation_id, job.pool_id, TriggerKind.BATCH, posted.id, scope=None, request=None, ordinal=None, waits=waits
+        posted.task_id, job.dag_id, job.generation_id, job.pool_id, TriggerKind.BATCH, posted.id, scope=None, request=None, ordinal=None, waits=None
     )
     store.add(tx, org=org, tasks=[task])
-    return {job.pool_id} if waits is None else set()
+    return {job.pool_id}

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from tracelake.control.dags import store as dags
+from tracelake.control.dags.lapsed_rights import lapsed_rights
+from tracelake.control.dags.location_paths import locations_of_jobs
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.tasks import store
 from tracelake.control.tasks.claiming import TIMED_OUT
-from tracelake.control.tasks.finishing import Finisher, place_due
+from tracelake.control.tasks.finishing import Finisher, next_turns, place_due
 from tracelake.control.tasks.judgement import AttemptRow, Backoff, Ending, LockedTask, stopped
 from tracelake.control.tasks.routing import Routing, look_and_lock, until_routing_holds
 from tracelake.control.tasks.rows import EndedAttempt
@@ -33,11 +36,17 @@ class Reaper:
         reaped, pools = until_routing_holds(lambda: self._reap(now))
         placed, more = until_routing_holds(lambda: self._place_due(now))
         self.wake(pools | more)
-        return reaped + placed + self.place_waiting()
+        return reaped + placed + self.place_waiting() + self.place_permitted()
 
     def place_waiting(self) -> int:
         """Tasks whose input has a version now, or whose line is open again, get their place; says how many."""
         placed, pools = until_routing_holds(self._place_waiting)
+        self.wake(pools)
+        return placed
+
+    def place_permitted(self) -> int:
+        """Tasks whose DAG's activator has every right that they need again get their place; says how many."""
+        placed, pools = until_routing_holds(self._place_permitted)
         self.wake(pools)
         return placed
 
@@ -74,7 +83,8 @@ class Reaper:
         if last:
             store.grant_last_lease(tx, [task.id for task in last], lease=self.lease, now=now)
         started = {row.task_id: row.started_at for row in attempts.values()}
-        return self.finisher.finish(tx, ended, started, routing, now=now)
+        pools = self.finisher.finish(tx, ended, started, routing, now=now)
+        return pools | next_turns(tx, {task.generation_id for task in expired}, routing.jobs)
 
     def _place_due(self, now: datetime | None) -> tuple[int, set[UUID]]:
         with self.database.transaction("place_due") as tx:
@@ -85,12 +95,27 @@ class Reaper:
             still = store.lock_due(tx, [place.id for place in due], now=now)
             return len(still), place_due(tx, still, routing.jobs)
 
-
     def _place_waiting(self) -> tuple[int, set[UUID]]:
         with self.database.transaction("place_waiting") as tx:
             waiting = store.waiting_for_others(tx, room=BATCH)
             held = store.held_back(tx, [place.id for place in waiting], max_unrecorded=self.max_unrecorded) if waiting else {}
             ready = [place for place in waiting if place.id not in held]
+            if not ready:
+                return 0, set()
+            routing = look_and_lock(tx, {place.generation_id for place in ready}, telling=())
+            still = store.lock_waiting(tx, [place.id for place in ready])
+            return len(still), place_due(tx, still, routing.jobs)
+
+    def _place_permitted(self) -> tuple[int, set[UUID]]:
+        with self.database.transaction("place_permitted") as tx:
+            waiting = store.waiting_for_a_right(tx, room=BATCH)
+            if not waiting:
+                return 0, set()
+            # Looked at without locks: a right that lapses again in between is found by the claim.
+            jobs = dags.jobs_of_generations(tx, list({place.generation_id for place in waiting}))
+            inputs = dags.inputs_of_jobs(tx, [job.id for job in jobs.values()])
+            lapsed = lapsed_rights(tx, jobs.values(), inputs, locations_of_jobs(tx, jobs.values()))
+            ready = [place for place in waiting if jobs[place.generation_id].id not in lapsed]
             if not ready:
                 return 0, set()
             routing = look_and_lock(tx, {place.generation_id for place in ready}, telling=())

@@ -77,6 +77,7 @@ class NewAttempt:
     token_sha256: bytes
     state_revision: int | None
     timeout_seconds: float
+    dag_version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,28 @@ class PostedBatch:
 
     def wire(self) -> dict[str, Any]:
         return {"id": self.id, "name": self.name, "output": self.output_index, "files": self.files}
+
+
+@dataclass(frozen=True, slots=True)
+class LostBatch:
+    """A batch that will never be part of the table: refused by the gate, failed or canceled."""
+
+    name: str
+    task_id: UUID
+    state: str
+    run_id: str | None         # of the last attempt to adopt it; None: there was none
+    promotion_id: UUID | None  # the decision that refused it
+    reason: str | None         # of that decision, or of the failure
+
+    @property
+    def fact(self) -> str:
+        how = "was blocked" if self.promotion_id else self.state if self.state == TaskState.FAILED.value else "was canceled"
+        why = f": {self.reason}".rstrip(".") if self.reason and how != "was canceled" else ""
+        return f"the batch {self.name!r} that it posted {how} (task {self.task_id}){why}"
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        return {"name": self.name, "task": str(self.task_id), "run": self.run_id, "promotion": str(self.promotion_id) if self.promotion_id else None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +235,7 @@ class CausedRow:
 class AttemptView:
     attempt: int
     worker: str
+    dag_version: int | None  # None: before it was stored
     started_at: datetime
     last_heartbeat_at: datetime | None
     timed_out_at: datetime | None
@@ -223,8 +247,27 @@ class AttemptView:
 
 
 @dataclass(frozen=True)
-class Count:
+class NewestCount:
+    generation_id: UUID
+    state: str
+    number: int
+
+
+@dataclass(frozen=True)
+class UnfinishedCount:
+    """How many tasks of one job, in one pool, are in one state and wait for one thing."""
+
+    org: str
+    dag: str
+    job: str
+    runtime: str
+    pool: str
     generation_id: UUID
     state: str
     waits: str | None
     number: int
+
+    @property
+    def name(self) -> str:
+        """The state, or what the task waits for."""
+        return f"waits_{self.waits}" if self.waits else self.state

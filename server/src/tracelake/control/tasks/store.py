@@ -16,11 +16,12 @@ from tracelake.control.tasks.rows import (
     CausedRow,
     ChangeToRecord,
     ClosedAttempt,
-    Count,
     EndedAttempt,
     Given,
     LatePlace,
+    LostBatch,
     NewAttempt,
+    NewestCount,
     NewTask,
     OutputToRecord,
     PinnedParent,
@@ -30,6 +31,7 @@ from tracelake.control.tasks.rows import (
     TaskFacts,
     TaskRow,
     TriggerEvent,
+    UnfinishedCount,
 )
 from tracelake_sdk.tasks import TaskState, Waits
 
@@ -64,9 +66,9 @@ def add(tx: Transaction, *, org: UUID, tasks: list[NewTask]) -> None:
     )
 
 
-def admit(tx: Transaction, turns: dict[UUID, int]) -> set[UUID]:
-    """The pools in which a task became claimable."""
-    return set(tx.values(sql["admit"], generations=list(turns), turns=list(turns.values())))
+def admit(tx: Transaction, turns: dict[UUID, int], *, ordered: set[UUID]) -> set[UUID]:
+    """The pools in which a task became claimable; `ordered`: the generations whose job keeps an order."""
+    return set(tx.values(sql["admit"], generations=list(turns), turns=list(turns.values()), ordered=[generation in ordered for generation in turns]))
 
 
 def place(tx: Transaction, tasks: list[UUID]) -> set[UUID]:
@@ -74,8 +76,9 @@ def place(tx: Transaction, tasks: list[UUID]) -> set[UUID]:
     return set(tx.values(sql["place"], tasks=tasks))
 
 
-def hold(tx: Transaction, tasks: list[UUID]) -> None:
-    tx.run(sql["hold"], tasks=tasks)
+def hold(tx: Transaction, tasks: list[UUID]) -> set[UUID]:
+    """Those that are held now; what adopts a batch is not."""
+    return set(tx.values(sql["hold"], tasks=tasks))
 
 
 def queued_of_generations(tx: Transaction, generations: list[UUID], *, pools: list[UUID]) -> list[UUID]:
@@ -114,6 +117,7 @@ def add_attempts(tx: Transaction, attempts: list[NewAttempt], *, claim: bytes, w
         tokens=[a.token_sha256 for a in attempts],
         revisions=[a.state_revision for a in attempts],
         timeouts=[a.timeout_seconds for a in attempts],
+        dag_versions=[a.dag_version for a in attempts],
     )
 
 
@@ -165,6 +169,7 @@ def move(tx: Transaction, ended: list[EndedAttempt], *, now: datetime | None) ->
         states=[e.ending.state.value for e in ended],
         failures=[e.ending.failures for e in ended],
         retry_in=[e.ending.retry_in for e in ended],
+        waits=[e.ending.waits.value for e in ended],
     )
 
 
@@ -262,12 +267,14 @@ def for_payload(tx: Transaction, *, org: UUID, task: UUID, pools: list[str] | No
     return tx.get(TaskFacts, sql["for_payload"], f"Task {task} was not found in the pools that this token is bound to.", org=org, task=task, pools=pools)
 
 
-def counts(tx: Transaction, generations: list[UUID], *, newest: int) -> list[Count]:
-    return tx.all(Count, sql["counts"], generations=generations, newest=newest)
+def newest(tx: Transaction, generations: list[UUID], *, limit: int) -> list[NewestCount]:
+    """By state, of so many tasks of each generation."""
+    return tx.all(NewestCount, sql["newest"], generations=generations, newest=limit)
 
 
-def queue_depth(tx: Transaction) -> dict[str, int]:
-    return dict(tx.tuples(sql["queue_depth"]))
+def unfinished(tx: Transaction, generations: list[UUID] | None = None) -> list[UnfinishedCount]:
+    """Of these generations, or of all, the largest number first."""
+    return tx.all(UnfinishedCount, sql["unfinished"], generations=generations)
 
 
 def ask_clock(tx: Transaction, *, now: datetime | None) -> Asked[datetime]:
@@ -346,6 +353,11 @@ def waiting_for_others(tx: Transaction, *, room: int) -> list[LatePlace]:
     return tx.all(LatePlace, sql["waiting_for_others"], room=room)
 
 
+def waiting_for_a_right(tx: Transaction, *, room: int) -> list[LatePlace]:
+    """The oldest of each job."""
+    return tx.all(LatePlace, sql["waiting_for_a_right"], room=room)
+
+
 def lock_waiting(tx: Transaction, tasks: list[UUID]) -> list[tuple[UUID, UUID]]:
     """(task, generation) of those that still wait and that nobody else holds."""
     return [(id, generation) for id, generation in tx.tuples(sql["lock_waiting"], tasks=tasks)]
@@ -387,6 +399,10 @@ def _by_producer(tasks: list[UUID], rows: list[tuple[Any, ...]]) -> dict[UUID, d
     for task, batch, state in rows:
         found[task][batch] = TaskState(state)
     return found
+
+
+def lost_batches(tx: Transaction, task: UUID) -> list[LostBatch]:
+    return tx.all(LostBatch, sql["lost_batches"], task=task)
 
 
 def batch_to_adopt(tx: Transaction, batch: UUID) -> PostedBatch | None:

@@ -14,17 +14,30 @@ FROM unnest(
 ) AS new (id, dag_id, generation_id, pool_id, trigger_kind, trigger_id, scope, request, ordinal, waits)
 
 -- name: admit
--- The first unfinished tasks of each line, as many as its job has turns, may be claimed. Call it under the lines' locks.
+-- The next tasks of each line may be claimed, as many as its job has free turns. Call it under the lines' locks. In a job that keeps an order
+-- the first unfinished tasks have the turns, whatever they wait for; in another one only what runs or may be claimed has one.
 WITH next AS (
     SELECT first.id
-    FROM unnest(%(generations)s::uuid[], %(turns)s::integer[]) AS line (generation_id, turns)
+    FROM unnest(%(generations)s::uuid[], %(turns)s::integer[], %(ordered)s::boolean[]) AS line (generation_id, turns, ordered)
     CROSS JOIN LATERAL (
         SELECT task.id, task.waits, task.ordinal FROM task
-        WHERE task.generation_id = line.generation_id AND task.ordinal IS NOT NULL AND task.state IN ('queued', 'running')
+        WHERE line.ordered AND task.generation_id = line.generation_id AND task.ordinal IS NOT NULL AND task.state IN ('queued', 'running')
         ORDER BY task.ordinal LIMIT line.turns
     ) AS first
     WHERE first.waits = 'turn'
-    ORDER BY first.ordinal
+    UNION ALL
+    SELECT waiting.id
+    FROM unnest(%(generations)s::uuid[], %(turns)s::integer[], %(ordered)s::boolean[]) AS line (generation_id, turns, ordered)
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS number FROM task
+        WHERE task.generation_id = line.generation_id AND task.ordinal IS NOT NULL AND task.state IN ('queued', 'running') AND task.waits IS NULL
+    ) AS taken
+    CROSS JOIN LATERAL (
+        SELECT task.id FROM task
+        WHERE NOT line.ordered AND task.generation_id = line.generation_id AND task.ordinal IS NOT NULL AND task.state IN ('queued', 'running')
+          AND task.waits = 'turn'
+        ORDER BY task.ordinal LIMIT greatest(line.turns - taken.number, 0)
+    ) AS waiting
 )
 UPDATE task SET seq = nextval('task_seq'), waits = NULL FROM next WHERE task.id = next.id
 RETURNING task.pool_id
@@ -41,7 +54,9 @@ FROM next WHERE task.id = next.id
 RETURNING task.pool_id
 
 -- name: hold
-UPDATE task SET seq = NULL, waits = 'paused' WHERE id = ANY(%(tasks)s::uuid[]) AND state = 'queued'
+-- Not what adopts a batch: it is part of the run that posted it, which goes on and waits for it.
+UPDATE task SET seq = NULL, waits = 'paused' WHERE id = ANY(%(tasks)s::uuid[]) AND state = 'queued' AND trigger_kind <> 'batch'
+RETURNING id
 
 -- name: queued_of_generations
 -- By the two partial indexes that hold them: what it costs is the backlog, never the history.
@@ -91,11 +106,12 @@ RETURNING task.id, task.org_id, task.generation_id, task.pool_id, task.attempt, 
           task.lease_expires_at
 
 -- name: add_attempts
-INSERT INTO task_attempt (task_id, attempt, claim_sha256, token_sha256, worker, started_at, state_revision, deadline_at)
+INSERT INTO task_attempt (task_id, attempt, claim_sha256, token_sha256, worker, started_at, state_revision, deadline_at, dag_version)
 SELECT new.task_id, new.attempt, %(claim)s, new.token_sha256, %(worker)s, coalesce(%(now)s::timestamptz, now()), new.state_revision,
-       coalesce(%(now)s::timestamptz, now()) + make_interval(secs => new.timeout_seconds)
-FROM unnest(%(tasks)s::uuid[], %(attempts)s::integer[], %(tokens)s::bytea[], %(revisions)s::bigint[], %(timeouts)s::double precision[])
-    AS new (task_id, attempt, token_sha256, state_revision, timeout_seconds)
+       coalesce(%(now)s::timestamptz, now()) + make_interval(secs => new.timeout_seconds), new.dag_version
+FROM unnest(
+    %(tasks)s::uuid[], %(attempts)s::integer[], %(tokens)s::bytea[], %(revisions)s::bigint[], %(timeouts)s::double precision[], %(dag_versions)s::integer[]
+) AS new (task_id, attempt, token_sha256, state_revision, timeout_seconds, dag_version)
 
 -- name: close_overtaken
 -- Attempts whose lease ran out and that never reported become final when the next attempt starts.
@@ -140,11 +156,12 @@ UPDATE task
 SET state = moved.state,
     failures = moved.failures,
     seq = NULL,
-    waits = CASE WHEN moved.state = 'queued' THEN 'retry'::waits END,
-    due_at = CASE WHEN moved.state = 'queued' THEN coalesce(%(now)s::timestamptz, now()) + moved.retry_in END,
+    waits = CASE WHEN moved.state = 'queued' THEN moved.waits END,
+    due_at = CASE WHEN moved.state = 'queued' AND moved.waits = 'retry' THEN coalesce(%(now)s::timestamptz, now()) + moved.retry_in END,
     lease_expires_at = NULL,
     finished_at = CASE WHEN moved.state IN ('completed', 'failed', 'canceled') THEN coalesce(%(now)s::timestamptz, now()) END
-FROM unnest(%(tasks)s::uuid[], %(states)s::task_state[], %(failures)s::integer[], %(retry_in)s::interval[]) AS moved (id, state, failures, retry_in)
+FROM unnest(%(tasks)s::uuid[], %(states)s::task_state[], %(failures)s::integer[], %(retry_in)s::interval[], %(waits)s::waits[])
+    AS moved (id, state, failures, retry_in, waits)
 WHERE task.id = moved.id
 
 -- name: end_attempts
@@ -237,7 +254,7 @@ WHERE task.org_id = %(org)s
 ORDER BY task.id DESC LIMIT %(limit)s
 
 -- name: attempts_of_task
-SELECT attempt, worker, started_at, last_heartbeat_at, timed_out_at, ended_at, outcome, error_class, error_message, summary
+SELECT attempt, worker, dag_version, started_at, last_heartbeat_at, timed_out_at, ended_at, outcome, error_class, error_message, summary
 FROM task_attempt WHERE task_id = %(task)s ORDER BY attempt
 
 -- name: caused
@@ -276,25 +293,51 @@ SELECT id, org_id, generation_id, pool_id, attempt, state, trigger_kind, trigger
 FROM task WHERE id = %(task)s AND org_id = %(org)s
   AND (%(pools)s::text[] IS NULL OR EXISTS (SELECT 1 FROM worker_pool AS pool WHERE pool.id = task.pool_id AND pool.name = ANY(%(pools)s::text[])))
 
--- name: counts
+-- name: newest
 -- Of each job's newest tasks: what a person looks at must not cost more with every task that ever finished.
-SELECT line.generation_id, newest.state, newest.waits, count(*) AS number
+SELECT line.generation_id, newest.state, count(*) AS number
 FROM unnest(%(generations)s::uuid[]) AS line (generation_id)
 CROSS JOIN LATERAL (
-    SELECT task.state, task.waits FROM task WHERE task.generation_id = line.generation_id ORDER BY task.trigger_id DESC LIMIT %(newest)s
+    SELECT task.state FROM task WHERE task.generation_id = line.generation_id ORDER BY task.trigger_id DESC LIMIT %(newest)s
 ) AS newest
-GROUP BY line.generation_id, newest.state, newest.waits
+GROUP BY line.generation_id, newest.state
 
--- name: queue_depth
-SELECT 'queued' AS state, count(*) AS number FROM task WHERE state = 'queued' AND seq IS NOT NULL
-UNION ALL
-SELECT 'running', count(*) FROM task WHERE state = 'running'
-UNION ALL
-SELECT 'waits_turn', count(*) FROM task WHERE ordinal IS NOT NULL AND state IN ('queued', 'running') AND waits = 'turn'
-UNION ALL
-SELECT 'waits_retry', count(*) FROM task WHERE waits = 'retry'
-UNION ALL
-SELECT 'waits_paused', count(*) FROM task WHERE waits = 'paused'
+-- name: unfinished
+-- By the partial indexes and the lines that hold them: what it costs is the backlog, never the history.
+SELECT org.name AS org, dag.name AS dag, job_key.name AS job, pool.runtime, pool.name AS pool, held.generation_id, held.state, held.waits, held.number
+FROM (
+    SELECT generation_id, pool_id, state, waits, count(*) AS number FROM (
+        SELECT generation_id, pool_id, state, waits FROM task WHERE state = 'queued' AND seq IS NOT NULL
+        UNION ALL
+        SELECT generation_id, pool_id, state, waits FROM task WHERE ordinal IS NOT NULL AND state IN ('queued', 'running') AND waits = 'turn'
+        UNION ALL
+        SELECT generation_id, pool_id, state, waits FROM task WHERE waits = 'retry'
+        UNION ALL
+        SELECT generation_id, pool_id, state, waits FROM task WHERE waits = 'paused'
+        UNION ALL
+        SELECT generation_id, pool_id, state, waits FROM task WHERE waits = 'input'
+        UNION ALL
+        SELECT generation_id, pool_id, state, waits FROM task WHERE waits = 'line'
+        UNION ALL
+        SELECT generation_id, pool_id, state, waits FROM task WHERE waits = 'right'
+        UNION ALL
+        SELECT generation_id, pool_id, state, waits FROM task WHERE state = 'running'
+        UNION ALL
+        SELECT task.generation_id, task.pool_id, task.state, task.waits
+        FROM line
+        JOIN change ON change.generation_id = line.generation_id AND change.place > line.recorded
+        JOIN task ON task.id = change.task_id
+        WHERE line.decided > line.recorded AND task.state = 'committing'
+    ) AS each
+    GROUP BY generation_id, pool_id, state, waits
+) AS held
+JOIN generation ON generation.id = held.generation_id
+JOIN job_key ON job_key.id = generation.job_key_id
+JOIN dag ON dag.id = job_key.dag_id
+JOIN org ON org.id = dag.org_id
+JOIN worker_pool AS pool ON pool.id = held.pool_id
+WHERE %(generations)s::uuid[] IS NULL OR held.generation_id = ANY(%(generations)s::uuid[])
+ORDER BY held.number DESC, org.name, dag.name, job_key.name, held.state, held.waits
 
 -- name: clock
 SELECT coalesce(%(now)s::timestamptz, clock_timestamp())
@@ -344,7 +387,7 @@ CROSS JOIN LATERAL (
     SELECT 'line' AS waits FROM line
     WHERE line.generation_id = task.generation_id AND (
         line.stopped_at IS NOT NULL OR line.decided - line.recorded >= %(max_unrecorded)s
-        OR line.reserved_task_id <> task.id
+        OR (line.reserved_task_id <> task.id AND task.trigger_kind <> 'batch')  -- the run that posted a batch waits for it, and the reserved task for that run
         OR (line.reserved_task_id = task.id AND EXISTS (SELECT 1 FROM task AS other WHERE other.generation_id = task.generation_id AND other.state = 'running'))
     )
     UNION ALL
@@ -382,7 +425,16 @@ CROSS JOIN LATERAL (
 ) AS oldest
 
 -- name: lock_waiting
-SELECT id, generation_id FROM task WHERE id = ANY(%(tasks)s::uuid[]) AND waits IN ('input', 'line') ORDER BY id FOR UPDATE SKIP LOCKED
+SELECT id, generation_id FROM task WHERE id = ANY(%(tasks)s::uuid[]) AND waits IN ('input', 'line', 'right') ORDER BY id FOR UPDATE SKIP LOCKED
+
+-- name: waiting_for_a_right
+SELECT oldest.id, oldest.org_id, oldest.dag_id, oldest.generation_id, oldest.ordinal
+FROM (SELECT DISTINCT generation_id FROM task WHERE waits = 'right') AS waiting
+CROSS JOIN LATERAL (
+    SELECT task.id, task.org_id, task.dag_id, task.generation_id, task.ordinal FROM task
+    WHERE task.generation_id = waiting.generation_id AND task.waits = 'right'
+    ORDER BY task.id LIMIT %(room)s
+) AS oldest
 
 -- name: parents_of_attempts
 -- What these attempts read, and whether the decisions that promoted it allowed it; a version that joins several changes was promoted by all of theirs.
@@ -447,6 +499,18 @@ SELECT id, producer_task_id, attempt, name, output_index, files, state, task_id 
 -- name: states_of_batches
 SELECT batch.producer_task_id, batch.id, task.state FROM batch JOIN task ON task.id = batch.task_id
 WHERE batch.producer_task_id = ANY(%(tasks)s::uuid[])
+ORDER BY batch.id
+
+-- name: lost_batches
+-- Those that will never be part of the table, with the decision that refused each or the failure that ended it.
+SELECT batch.name, task.id AS task_id, task.state,
+       CASE WHEN task.attempt > 0 THEN task.id::text || ':' || task.attempt END AS run_id, decision.id AS promotion_id,
+       coalesce(decision.reason, attempt.error_message) AS reason
+FROM batch
+JOIN task ON task.id = batch.task_id
+LEFT JOIN task_attempt AS attempt ON attempt.task_id = task.id AND attempt.attempt = task.attempt
+LEFT JOIN promotion_status AS decision ON decision.run_id = task.id::text || ':' || task.attempt AND NOT decision.allowed
+WHERE batch.producer_task_id = %(task)s AND task.state IN ('failed', 'canceled')
 ORDER BY batch.id
 
 -- name: batch_to_adopt

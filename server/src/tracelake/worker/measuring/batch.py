@@ -147,6 +147,11 @@ def keyed(batch: Batch, key: Key, threads: int) -> Batch:
         return replace(batch, files=tuple(pool.map(with_keys, batch.files)))
 
 
+def null_keys(batch: Batch) -> int:
+    """Rows without a key: a null in one of its columns makes it none."""
+    return sum(int(np.count_nonzero(~file.keys.present)) for file in batch.files if file.keys is not None)
+
+
 def keyed_files(batch: Batch) -> list[KeyedFile]:
     return [KeyedFile(file.path, file.local, file.keys) for file in batch.files if file.keys is not None]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tracelake.settings import Settings, StorageSettings
 from tracelake.storage.contract import Storage
 from tracelake.storage.opening import open_storage
-from tracelake.worker.measuring.batch import Batch, hash_of, key_of, keyed, open_batch, outside_scope, scoped, staged_file, without_repeats
+from tracelake.worker.measuring.batch import Batch, hash_of, key_of, keyed, null_keys, open_batch, outside_scope, scoped, staged_file, without_repeats
 from tracelake.worker.measuring.contract import MeasureOrder, MeasureResult, OutputToMeasure, Refused
 from tracelake.worker.measuring.dedupe import Key
 from tracelake.worker.measuring.engine import Engine
@@ -155,6 +155,7 @@ class _Measuring:
             rows=sum(file.rows for file in files),
             bytes=sum(file.size for file in files),
             duplicates=batch.duplicates,
+            null_keys=null_keys(batch) if self.appends else 0,
             outside_scope=outside,
             rules=sorted(rules, key=lambda measurement: order.get(measurement.rule_id, len(order))),
         )

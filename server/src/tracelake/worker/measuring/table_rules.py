@@ -1,7 +1,7 @@
 """Rules about the whole table as it would be: what stays of it, and the batch.
 
-Counts of single rows add up, so that after a moved base only the files since are looked at. Uniqueness is asked of the batch alone: which
-of its rows repeat a key of the batch or of what stays.
+Counts of single rows add up, so that after a moved base only the files since are looked at. So does uniqueness where it is known how many
+rows of the table repeat a key already: then only the rows of the batch are compared with it. Otherwise the whole table is read, once.
 """
 
 import time
@@ -20,6 +20,7 @@ from tracelake.worker.measuring.dedupe import Key, KeyedFile, find_repeats
 from tracelake.worker.measuring.keys import Mask, key_columns, read_keys
 from tracelake.worker.measuring.rule_measuring import SAMPLES, Counter, spell_samples, unmeasured
 from tracelake.worker.measuring.workplace import Workplace
+from tracelake_sdk.dags import UpdateStrategy
 from tracelake_sdk.measurements import TableFile
 from tracelake_sdk.rule_trees import Column, RuleUnmeasurable, check_of, columns_of
 from tracelake_sdk.rules import RuleMeasurement, RuleToMeasure, Unique
@@ -41,13 +42,28 @@ def measure_table_rules(
     counter: Counter, work: Workplace, rules: Sequence[RuleToMeasure], batch: Batch, current: Sequence[TableFile], output: OutputToMeasure, key: Key | None
 ) -> list[RuleMeasurement]:
     """Over everything that would be there."""
-    single = [rule for rule in rules if not isinstance(rule.tree, Unique)]
-    found = [_repeats(counter, work, rule, rule.tree, batch, current, key) for rule in rules if isinstance(rule.tree, Unique)]
-    if not single:
+    before = _repeated_before(output)
+    found = [
+        _repeats(counter, work, rule, rule.tree, batch, current, key, output, before[rule.id, rule.revision])
+        for rule in rules
+        if isinstance(rule.tree, Unique) and (rule.id, rule.revision) in before
+    ]
+    whole = [rule for rule in rules if (rule.id, rule.revision) not in before or not isinstance(rule.tree, Unique)]
+    if not whole:
         return found
     opened = [open_file(work, file.path, "") for file in current if file.rows]
     files = [*opened, *batch.files]
-    return [*found, *_without_key(counter).measure(rows_of(files, _columns(batch, files, output)), single)]
+    return [*found, *_without_key(counter).measure(rows_of(files, _columns(batch, files, output)), whole)]
+
+
+def _repeated_before(output: OutputToMeasure) -> dict[tuple[UUID, int], int]:
+    """By rule and revision: how many rows of what stays repeat a key, where that is known.
+
+    A replace takes rows away: of a table that repeats no key none is repeated in what stays, of another one nobody knows.
+    """
+    known = output.moved[-1].known if output.moved else output.staged.known
+    appends = output.update_strategy == UpdateStrategy.APPEND.value
+    return {(state.rule_id, state.revision): state.violations for state in known if appends or state.violations == 0}
 
 
 def rebase_table_rules(
@@ -99,25 +115,28 @@ def _columns(batch: Batch, files: Sequence[BatchFile], output: OutputToMeasure) 
 
 
 def _repeats(
-    counter: Counter, work: Workplace, rule: RuleToMeasure, tree: Unique, batch: Batch, current: Sequence[TableFile], key: Key | None
-) -> RuleMeasurement:
+    counter: Counter, work: Workplace, rule: RuleToMeasure, tree: Unique, batch: Batch, current: Sequence[TableFile], key: Key | None,
+    output: OutputToMeasure, before: int,
+) -> RuleMeasurement:  # fmt: skip
+    """Of the batch alone, added to what was repeated before."""
     started = time.perf_counter()
-    measured = RuleMeasurement(rule_id=rule.id, revision=rule.revision, violations=0, examined=sum(file.rows for file in batch.files))
+    measured = RuleMeasurement(rule_id=rule.id, revision=rule.revision, violations=before, examined=sum(file.rows for file in batch.files))
     if not batch.files:
         return measured
+    columns = _columns(batch, (), output)
     try:
-        check_of(tree, batch.columns)
+        check_of(tree, columns)
         if counter.unique == frozenset(tree.columns):
             return measured  # dedupe left out whatever was there
         if key is None or set(key.names) != set(tree.columns):
-            key = Key(tuple((name, batch.columns[name]) for name in tree.columns), in_sidecars=False)
+            key = Key(tuple((name, columns[name]) for name in tree.columns), in_sidecars=False)
         violations, samples = _count(counter, work, batch, key, current)
     except RuleUnmeasurable as error:
         return unmeasured(rule, str(error))
     except duckdb.Error as error:
         return unmeasured(rule, f"The engine could not count it ({type(error).__name__}).")
     took = round((time.perf_counter() - started) * 1000, 3)
-    return measured.model_copy(update={"violations": violations, "samples": samples, "milliseconds": took})
+    return measured.model_copy(update={"violations": before + violations, "samples": samples, "milliseconds": took})
 
 
 def _count(counter: Counter, work: Workplace, batch: Batch, key: Key, current: Sequence[TableFile]) -> tuple[int, list[str]]:
