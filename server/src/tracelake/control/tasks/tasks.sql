@@ -16,8 +16,8 @@ FROM unnest(
 -- name: admit
 -- The next tasks of each line may be claimed, as many as its job has free turns. Call it under the lines' locks. In a job that keeps an order
 -- the first unfinished tasks have the turns, whatever they wait for; in another one only what runs or may be claimed has one.
-WITH next AS (
-    SELECT first.id
+WITH next AS (SELECT free.id FROM (
+    SELECT first.id, first.ordinal
     FROM unnest(%(generations)s::uuid[], %(turns)s::integer[], %(ordered)s::boolean[]) AS line (generation_id, turns, ordered)
     CROSS JOIN LATERAL (
         SELECT task.id, task.waits, task.ordinal FROM task
@@ -26,19 +26,19 @@ WITH next AS (
     ) AS first
     WHERE first.waits = 'turn'
     UNION ALL
-    SELECT waiting.id
+    SELECT waiting.id, waiting.ordinal
     FROM unnest(%(generations)s::uuid[], %(turns)s::integer[], %(ordered)s::boolean[]) AS line (generation_id, turns, ordered)
     CROSS JOIN LATERAL (
         SELECT count(*) AS number FROM task
         WHERE task.generation_id = line.generation_id AND task.ordinal IS NOT NULL AND task.state IN ('queued', 'running') AND task.waits IS NULL
     ) AS taken
     CROSS JOIN LATERAL (
-        SELECT task.id FROM task
+        SELECT task.id, task.ordinal FROM task
         WHERE NOT line.ordered AND task.generation_id = line.generation_id AND task.ordinal IS NOT NULL AND task.state IN ('queued', 'running')
           AND task.waits = 'turn'
         ORDER BY task.ordinal LIMIT greatest(line.turns - taken.number, 0)
     ) AS waiting
-)
+) AS free ORDER BY free.ordinal)
 UPDATE task SET seq = nextval('task_seq'), waits = NULL FROM next WHERE task.id = next.id
 RETURNING task.pool_id
 
