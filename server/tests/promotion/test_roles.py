@@ -18,22 +18,22 @@ DEFINITIONS = {
 # What the gate decided, and what became of it; and that records leave.
 DECISIONS = {
     "change", "change_output", "change_scope", "data_file", "data_version", "data_version_member", "dataset_event", "delta_commit", "event_ledger",
-    "materialization", "materialization_input", "operator_state", "policy_result", "promotion_status", "quality_result", "scope_state", "version_counter",
-    "cold_partition", "cold_verification",
+    "materialization", "materialization_input", "operator_state", "policy_result", "promotion_status", "quality_result", "scope_state", "table_rule_state",
+    "version_counter", "cold_partition", "cold_verification",
 }  # fmt: skip
 # What happens: accepted, claimed, reported, told, audited. Every role does this.
 EXECUTIONS = {
     "audit", "batch", "idempotency", "outbox", "run_history", "task", "task_attempt", "task_input",
     "pin", "pin_dataset", "query_run", "saved_query",
-    "metadata_record", "metadata_latest", "record_identity", "bus_message", "bus_offset", "relay_offset", "emission_refusal",
+    "metadata_record", "metadata_latest", "record_identity", "bus_message", "bus_offset", "relay_offset", "emission_refusal", "unaccounted_event",
 }  # fmt: skip
 # Rows that a migration or a function of the database itself makes, and nobody else.
-GIVEN = {"schema_migration", "compaction", "dropped_span", "emission", "cold_file", "bus_name", "log_epoch"}
+GIVEN = {"schema_migration", "compaction", "dropped_span", "emission", "cold_file", "bus_name", "log_epoch", "event_accounting"}
 
 # Columns that may change, and tables whose rows may go, under every role; everything else stays as it was written.
 EXECUTING = {
     "bus_offset": {"xid", "seq", "holder", "held_until"}, "compaction": {"ended_at", "held_until"}, "dag": {"paused_at"},
-    "emission": {"xid", "seq", "holder", "held_until"}, "job_key": {"paused_at", "pause_reason"},
+    "emission": {"xid", "seq", "holder", "held_until"}, "event_accounting": {"verified_up_to"}, "job_key": {"paused_at", "pause_reason"},
     "line": {"next_ordinal", "reserved_task_id", "stopped_at", "stopped_reason"},
     "metadata_latest": {"produced_at", "record_id", "retention_class", "target", "dataset_ids"},
     "outbox": {"due_at", "tries", "last_error", "sent_at", "given_up_at"}, "pin": {"lease_expires_at", "released_at"}, "relay_offset": {"behind", "holder", "held_until"},
@@ -49,6 +49,7 @@ CHANGING = {
     DECIDE: {
         "scope_state": {"dataset_version_id", "scope", "span", "place"}, "data_file": {"removed_place", "added_version", "removed_version"},
         "delta_commit": {"body", "recorded_at"}, "version_counter": {"last"}, "operator_state": {"revision", "value"},
+        "table_rule_state": {"revision", "place", "violations"},
         "line": {"decided", "frozen", "recorded", "turn_task_id", "turn_attempt"},
     },
     DEFINE: {

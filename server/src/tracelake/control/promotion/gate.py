@@ -175,10 +175,10 @@ def _unsuccessful(candidate: Candidate, implicit: tuple[QualityResult, ...]) -> 
 
 
 def _implicit_results(candidate: Candidate) -> tuple[QualityResult, ...]:
-    """Of the rules that nobody has to write."""
+    """Of the rules that nobody has to write; the one about keys is told only where it is broken, because every append has it."""
     rows = candidate.rows
     scope = _implicit(SCOPE, candidate.outside_scope, rows, words.scope_sentence(candidate.outside_scope, rows))
-    if not candidate.unique_key:
+    if not candidate.unique_key or not candidate.null_keys:
         return (scope,)
     return scope, _implicit(KEY, candidate.null_keys, rows, words.key_sentence(candidate.unique_key, candidate.null_keys, rows))
 
