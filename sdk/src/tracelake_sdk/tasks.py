@@ -46,7 +46,7 @@ class Waits(StrEnum):
     RETRY = "retry"    # the next attempt is not due yet
     INPUT = "input"    # an input has no version yet
     LINE = "line"      # its job's line is stopped, full, or reserved for another task
-    RIGHT = "right"    # whoever activated its DAG may not read one of its inputs
+    RIGHT = "right"    # whoever activated its DAG may not read an input, or not use a location, that it needs
 
 
 class Outcome(StrEnum):

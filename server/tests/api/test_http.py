@@ -266,7 +266,7 @@ def test_metrics_count_every_unfinished_task_by_what_it_waits_for(desk: Desk, ap
             " ordinal = CASE WHEN %s = 'turn' THEN 1 END, lease_expires_at = CASE WHEN %s = 'running' THEN now() + interval '1 day' END WHERE id = %s",
             given["state"], given.get("waits"), given["state"], given.get("waits"), given.get("waits"), given["state"], id,
         )  # fmt: skip
-    text = httpx2.get(api_url + "/metrics", timeout=60).text
+    text = scraped(api_url, desk.control.settings.home)
     for waits in Waits:
         assert f'tracelake_tasks{{state="waits_{waits.value}"}} 1.0' in text
         assert f'tracelake_job_tasks{{dag="sample",job="end",org="main",pool="default",runtime="dispatcher",state="waits_{waits.value}"}} 1.0' in text
@@ -293,9 +293,9 @@ def test_the_metric_of_unaccounted_events_forgets_nothing(desk: Desk, api_url: s
     assert (accounting.run_once(now=later), accounting.run_once(now=later)) == (1, 0)
     with desk.control.database.transaction("test") as tx:
         assert events.unaccounted(tx, since=first_id_of(later)) == 1, "however old it is"
-    assert "tracelake_events_unaccounted 1.0" in httpx2.get(api_url + "/metrics", timeout=60).text
+    assert "tracelake_events_unaccounted 1.0" in scraped(api_url, desk.control.settings.home)
     desk.query("INSERT INTO event_ledger VALUES (%s, %s, 'task', %s)", *lost)
-    assert "tracelake_events_unaccounted 0.0" in httpx2.get(api_url + "/metrics", timeout=60).text
+    assert "tracelake_events_unaccounted 0.0" in scraped(api_url, desk.control.settings.home)
 
 
 def test_the_api_describes_itself(api_url: str):

@@ -6,6 +6,7 @@ from support.people import user
 
 from tracelake.control.access.callers import Caller
 from tracelake_sdk.dag_errors import LocationNotAllowed, LocationUnknown
+from tracelake_sdk.tasks import Batch
 
 pytestmark = pytest.mark.proves("T3.12")
 
@@ -72,6 +73,22 @@ def test_a_task_of_a_right_that_has_lapsed_fails_and_is_handed_to_nobody(lake: L
     [(message,)] = lake.query("SELECT error_message FROM run_history WHERE status = 'FAILED'")
     assert "`shop`" in message
     assert "/data/shop" not in message
+
+
+def test_a_batch_of_a_right_that_has_lapsed_waits_for_it(lake: Lake, wanda: Caller):
+    lake.services.locations.grant(lake.admin, "shop", "writer")
+    lake.services.deploys.deploy(wanda, DAG)
+    lake.run()
+    producer = lake.take_one()
+    file = lake.stage(producer, [(1, "a")])
+    lake.services.posting.post(lake.worker, [Batch(fence=producer.fence, name="one", output=0, files=[file.path])])
+    lake.services.locations.revoke(lake.admin, "shop", "writer")
+    assert lake.take() == []
+    lake.services.reaper.run_once()
+    assert lake.query("SELECT waits::text, failures FROM task WHERE trigger_kind = 'batch'") == [("right", 0)], "it costs no attempt"
+    lake.services.locations.grant(lake.admin, "shop", "writer")
+    lake.services.reaper.run_once()
+    assert lake.report(lake.take_one(), lake.measured([file])).result == "committing"
 
 
 def test_somebody_who_may_use_it_takes_the_dag_on_by_deploying_it_again(lake: Lake, wanda: Caller):

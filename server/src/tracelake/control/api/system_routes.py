@@ -24,8 +24,9 @@ from tracelake_sdk.tasks import TaskState, Waits
 router = APIRouter(tags=["system"])  # of every service; answered to everybody
 me_router = APIRouter(tags=["user"], route_class=UserRoute)
 metrics_router = APIRouter(tags=["system"], route_class=UserRoute)
+_LOOKED_BACK = timedelta(hours=1)  # at events that are not verified yet
 _MOST_COUNTED = 10_000
-_MOST_SERIES = 1_000
+_MOST_SERIES = 1_000  # of single jobs
 
 
 @router.get("/healthz")
@@ -53,7 +54,7 @@ def metrics(services: Serving, user: User) -> Response:
     backlog = Gauge("tracelake_outbox_backlog", "Side effects that are not performed yet.", registry=registry)
     unaccounted = Gauge("tracelake_events_unaccounted", "Pairs of event and subscriber that no ledger line accounts for; must be 0.", registry=registry)
     unverified = Gauge(
-        "tracelake_events_unverified_seconds", "Age of the oldest event that is not verified yet; beyond an hour, older unaccounted ones may be missing.", registry=registry
+        "tracelake_events_unverified_seconds", "Age of the oldest event whose ledger lines are not verified yet; tracelake_events_unaccounted may lack events older than an hour until it is below that.", registry=registry
     )
     polls = Gauge("tracelake_waiting_polls", "Long polls that wait for a task.", registry=registry)
     tails = Gauge("tracelake_open_tails", "Streams of records that are open.", registry=registry)
@@ -65,7 +66,7 @@ def metrics(services: Serving, user: User) -> Response:
     with services.database.transaction("metrics") as tx:
         _count_tasks(tasks.unfinished(tx), registry)
         backlog.set(outbox.backlog(tx))
-        unaccounted.set(events.unaccounted(tx, since=first_id_of(datetime.now(UTC) - timedelta(hours=1))))
+        unaccounted.set(events.unaccounted(tx, since=first_id_of(datetime.now(UTC) - _LOOKED_BACK)))
         oldest = events.first_unverified(tx)
         unverified.set(max(0.0, (datetime.now(UTC) - time_of(oldest)).total_seconds()) if oldest else 0)
         behind.set(emission.behind(tx, most=_MOST_COUNTED))

@@ -18,13 +18,11 @@ _WAITS = {
     Waits.RETRY.value: "wait to be tried again",
     Waits.INPUT.value: "wait for the first version of an input",
     Waits.LINE.value: "wait for their line: it is stopped, full, or reserved for another task",
-    Waits.RIGHT.value: "wait for a right: whoever activated the DAG may not read one of the job's inputs",
+    Waits.RIGHT.value: "wait for a right: whoever activated the DAG may not read an input, or not use a location, of the job",
     None: "are queued for a worker",
 }
-
-
 _REMEDIES = {
-    Waits.RIGHT.value: "Let an admin give a role of theirs the right to read it, or deploy the DAG again as somebody who may; the tasks then run by themselves.",
+    Waits.RIGHT.value: "Let an admin give one of their roles the right, or deploy the DAG again as somebody who has it; the tasks then run by themselves. Their attempts name what is missing.",
 }
 
 

@@ -1,6 +1,6 @@
 """Barring: a task whose DAG was activated by somebody who may not use what it needs any more is handed to no worker, and its attempt fails.
 
-An event comes once, so its task waits for the right and then runs by itself. A requested task fails for good: whoever requested it sees the
+An event or a batch comes once, so its task waits for the right and then runs by itself. A requested task fails for good: whoever requested it sees the
 error and can request it again.
 """
 
