@@ -11,7 +11,7 @@ EXECUTE, DECIDE, DEFINE = "tracelake_execute", "tracelake_decide", "tracelake_de
 # What people define: an admin's act, or a deploy's.
 DEFINITIONS = {
     "api_token", "app_user", "dag", "dag_activation", "dag_grant", "dag_version", "dataset", "dataset_name", "dataset_read_role", "dataset_revision",
-    "dataset_snapshot", "dataset_version", "generation", "job", "job_input", "job_key", "line", "org", "pointer", "policy_rule", "quality_rule", "role",
+    "dataset_snapshot", "dataset_version", "generation", "job", "job_input", "job_key", "line", "location", "location_revision", "location_role", "org", "pointer", "policy_rule", "quality_rule", "role",
     "role_member", "token_role", "worker_pool",
     "metadata_kind",
 }  # fmt: skip
@@ -58,7 +58,7 @@ CHANGING = {
 }  # fmt: skip
 REMOVING = {
     EXECUTE: {"bus_message", "pin", "saved_query"}, DECIDE: {"scope_state"},
-    DEFINE: {"bus_offset", "dag_grant", "dataset_name", "dataset_read_role", "dataset_snapshot", "role_member"},
+    DEFINE: {"bus_offset", "dag_grant", "dataset_name", "dataset_read_role", "dataset_snapshot", "location_role", "role_member"},
 }  # fmt: skip
 INSERTING = {EXECUTE: EXECUTIONS, DECIDE: EXECUTIONS | DECISIONS, DEFINE: EXECUTIONS | DEFINITIONS}
 # Functions of the database that act with its owner's rights, and who may call them.
