@@ -110,7 +110,8 @@ CREATE TYPE public.waits AS ENUM (
     'paused',
     'retry',
     'input',
-    'line'
+    'line',
+    'right'
 );
 
 CREATE PROCEDURE public.attach_record_partition(IN parent text, IN part text, IN bounds text)
@@ -846,6 +847,12 @@ CREATE TABLE public.emission_refusal (
     at timestamp with time zone DEFAULT now() NOT NULL
 );
 
+CREATE TABLE public.event_accounting (
+    one boolean DEFAULT true NOT NULL,
+    verified_up_to uuid DEFAULT '00000000-0000-0000-0000-000000000000'::uuid NOT NULL,
+    CONSTRAINT one_row CHECK (one)
+);
+
 CREATE TABLE public.event_ledger (
     event_id uuid NOT NULL,
     generation_id uuid NOT NULL,
@@ -1246,7 +1253,8 @@ CREATE TABLE public.run_history (
     error_message text,
     triggered_by text NOT NULL,
     seq bigint NOT NULL,
-    xid xid8 DEFAULT public.in_epoch(pg_current_xact_id()) NOT NULL
+    xid xid8 DEFAULT public.in_epoch(pg_current_xact_id()) NOT NULL,
+    dag_version integer
 );
 
 ALTER TABLE public.run_history ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
@@ -1283,6 +1291,15 @@ CREATE TABLE public.scope_state (
     scope jsonb NOT NULL,
     span public.scope_span NOT NULL,
     place bigint NOT NULL
+);
+
+CREATE TABLE public.table_rule_state (
+    dataset_version_id uuid NOT NULL,
+    rule_id uuid NOT NULL,
+    revision integer NOT NULL,
+    place bigint NOT NULL,
+    violations bigint NOT NULL,
+    CONSTRAINT violations_are_counted CHECK ((violations >= 0))
 );
 
 CREATE TABLE public.task (
@@ -1337,6 +1354,7 @@ CREATE TABLE public.task_attempt (
     scopes jsonb,
     rebases integer DEFAULT 0 NOT NULL,
     swept_at timestamp with time zone,
+    dag_version integer,
     summary jsonb DEFAULT '[]'::jsonb NOT NULL,
     CONSTRAINT ended_means_an_outcome CHECK (((ended_at IS NULL) = (outcome IS NULL))),
     CONSTRAINT taken_means_answered CHECK (((body_sha256 IS NULL) = (result IS NULL)))
@@ -1361,6 +1379,12 @@ CREATE SEQUENCE public.task_seq
 CREATE TABLE public.token_role (
     token_id uuid NOT NULL,
     role_id uuid NOT NULL
+);
+
+CREATE TABLE public.unaccounted_event (
+    event_id uuid NOT NULL,
+    generation_id uuid NOT NULL,
+    found_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
 CREATE TABLE public.version_counter (
@@ -1496,6 +1520,9 @@ ALTER TABLE ONLY public.emission
 
 ALTER TABLE ONLY public.emission_refusal
     ADD CONSTRAINT emission_refusal_pkey PRIMARY KEY (kind, fact);
+
+ALTER TABLE ONLY public.event_accounting
+    ADD CONSTRAINT event_accounting_pkey PRIMARY KEY (one);
 
 ALTER TABLE ONLY public.event_ledger
     ADD CONSTRAINT event_ledger_pkey PRIMARY KEY (event_id, generation_id);
@@ -1644,6 +1671,9 @@ ALTER TABLE ONLY public.schema_migration
 ALTER TABLE ONLY public.scope_state
     ADD CONSTRAINT scopes_never_overlap EXCLUDE USING gist (dataset_version_id WITH =, span WITH &&);
 
+ALTER TABLE ONLY public.table_rule_state
+    ADD CONSTRAINT table_rule_state_pkey PRIMARY KEY (dataset_version_id, rule_id);
+
 ALTER TABLE ONLY public.task_attempt
     ADD CONSTRAINT task_attempt_pkey PRIMARY KEY (task_id, attempt);
 
@@ -1655,6 +1685,9 @@ ALTER TABLE ONLY public.task
 
 ALTER TABLE ONLY public.token_role
     ADD CONSTRAINT token_role_pkey PRIMARY KEY (token_id, role_id);
+
+ALTER TABLE ONLY public.unaccounted_event
+    ADD CONSTRAINT unaccounted_event_pkey PRIMARY KEY (event_id, generation_id);
 
 ALTER TABLE ONLY public.version_counter
     ADD CONSTRAINT version_counter_pkey PRIMARY KEY (dataset_id);
@@ -1751,6 +1784,8 @@ CREATE INDEX task_attempt_to_sweep ON public.task_attempt USING btree (ended_at)
 
 CREATE INDEX task_due ON public.task USING btree (due_at) WHERE (waits = 'retry'::public.waits);
 
+CREATE INDEX task_has_turn ON public.task USING btree (generation_id) WHERE ((ordinal IS NOT NULL) AND (state = ANY (ARRAY['queued'::public.task_state, 'running'::public.task_state])) AND (waits IS NULL));
+
 CREATE INDEX task_leased ON public.task USING btree (lease_expires_at) WHERE (state = 'running'::public.task_state);
 
 CREATE INDEX task_paused ON public.task USING btree (generation_id) WHERE (waits = 'paused'::public.waits);
@@ -1766,6 +1801,8 @@ CREATE UNIQUE INDEX task_turn ON public.task USING btree (generation_id, ordinal
 CREATE INDEX task_waits_input ON public.task USING btree (generation_id) WHERE (waits = 'input'::public.waits);
 
 CREATE INDEX task_waits_line ON public.task USING btree (generation_id) WHERE (waits = 'line'::public.waits);
+
+CREATE INDEX task_waits_right ON public.task USING btree (generation_id) WHERE (waits = 'right'::public.waits);
 
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.audit FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
@@ -1915,6 +1952,10 @@ CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.task_input FOR EACH
 
 ALTER TABLE public.task_input ENABLE ALWAYS TRIGGER append_only;
 
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.unaccounted_event FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.unaccounted_event ENABLE ALWAYS TRIGGER append_only;
+
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.audit FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.audit ENABLE ALWAYS TRIGGER append_only_whole;
@@ -2062,6 +2103,10 @@ ALTER TABLE public.run_history ENABLE ALWAYS TRIGGER append_only_whole;
 CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.task_input FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
 ALTER TABLE public.task_input ENABLE ALWAYS TRIGGER append_only_whole;
+
+CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.unaccounted_event FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE public.unaccounted_event ENABLE ALWAYS TRIGGER append_only_whole;
 
 ALTER TABLE ONLY public.api_token
     ADD CONSTRAINT api_token_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
@@ -2351,6 +2396,12 @@ ALTER TABLE ONLY public.saved_query
 ALTER TABLE ONLY public.scope_state
     ADD CONSTRAINT scope_state_dataset_version_id_fkey FOREIGN KEY (dataset_version_id) REFERENCES public.dataset_version(id);
 
+ALTER TABLE ONLY public.table_rule_state
+    ADD CONSTRAINT table_rule_state_dataset_version_id_fkey FOREIGN KEY (dataset_version_id) REFERENCES public.dataset_version(id);
+
+ALTER TABLE ONLY public.table_rule_state
+    ADD CONSTRAINT table_rule_state_rule_id_revision_fkey FOREIGN KEY (rule_id, revision) REFERENCES public.quality_rule(id, revision);
+
 ALTER TABLE ONLY public.task_attempt
     ADD CONSTRAINT task_attempt_task_id_fkey FOREIGN KEY (task_id) REFERENCES public.task(id);
 
@@ -2559,6 +2610,10 @@ GRANT UPDATE(held_until) ON TABLE public.emission TO tracelake_execute;
 
 GRANT SELECT,INSERT ON TABLE public.emission_refusal TO tracelake_execute;
 
+GRANT SELECT ON TABLE public.event_accounting TO tracelake_execute;
+
+GRANT UPDATE(verified_up_to) ON TABLE public.event_accounting TO tracelake_execute;
+
 GRANT SELECT ON TABLE public.event_ledger TO tracelake_execute;
 GRANT INSERT ON TABLE public.event_ledger TO tracelake_decide;
 
@@ -2710,6 +2765,15 @@ GRANT SELECT ON TABLE public.schema_migration TO tracelake_decide;
 GRANT SELECT ON TABLE public.scope_state TO tracelake_execute;
 GRANT INSERT,DELETE,UPDATE ON TABLE public.scope_state TO tracelake_decide;
 
+GRANT SELECT ON TABLE public.table_rule_state TO tracelake_execute;
+GRANT INSERT ON TABLE public.table_rule_state TO tracelake_decide;
+
+GRANT UPDATE(revision) ON TABLE public.table_rule_state TO tracelake_decide;
+
+GRANT UPDATE(place) ON TABLE public.table_rule_state TO tracelake_decide;
+
+GRANT UPDATE(violations) ON TABLE public.table_rule_state TO tracelake_decide;
+
 GRANT SELECT,INSERT ON TABLE public.task TO tracelake_execute;
 
 GRANT UPDATE(pool_id) ON TABLE public.task TO tracelake_execute;
@@ -2770,6 +2834,8 @@ GRANT USAGE ON SEQUENCE public.task_seq TO tracelake_execute;
 
 GRANT SELECT ON TABLE public.token_role TO tracelake_execute;
 GRANT INSERT ON TABLE public.token_role TO tracelake_define;
+
+GRANT SELECT,INSERT ON TABLE public.unaccounted_event TO tracelake_execute;
 
 GRANT SELECT ON TABLE public.version_counter TO tracelake_execute;
 GRANT INSERT ON TABLE public.version_counter TO tracelake_decide;
