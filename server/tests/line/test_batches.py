@@ -123,7 +123,7 @@ def test_a_refused_batch_blocks_its_producer_and_the_state_stays(lake: Lake, pro
     assert lake.report(adopt, lake.measured([file], outside_scope=1)).result is CompletionResult.BLOCKED
     answer = lake.write(producer, [(2, "a")], posted=[id], state={"at": 2})
     assert (answer.result, answer.task_state) == (CompletionResult.BLOCKED, TaskState.FAILED)
-    assert "a batch that it posted was refused" in (answer.detail or "")
+    assert answer.detail == f"Blocked: the batch 'one' that it posted (task {adopt.fence.task_id}) is blocked: 1 of 1 row lies outside the announced scope."
     assert lake.query("SELECT count(*) FROM operator_state") == [(0,)]
     assert lake.move() == 0
     assert lake.query("SELECT status::text FROM run_history ORDER BY seq") == [("BLOCKED",), ("BLOCKED",)]
@@ -192,14 +192,6 @@ def test_a_wrong_batch_harms_no_other_of_its_call(lake: Lake, producer: ClaimedT
     assert lake.query("SELECT name FROM batch") == [("good",)]
 
 
-def test_a_batch_of_a_paused_job_waits_with_it(lake: Lake, producer: ClaimedTask):
-    lake.services.pauses.pause(lake.admin, "sample", "load")
-    posted(lake, producer, [(1, "a")])
-    assert lake.take() == []
-    lake.services.pauses.resume(lake.admin, "sample", "load")
-    assert len(lake.take()) == 1
-
-
 def test_a_canceled_task_posts_nothing_more(lake: Lake, producer: ClaimedTask):
     lake.services.cancels.cancel(lake.admin, producer.fence.task_id)
     file = lake.stage(producer, [(1, "a")])
@@ -224,7 +216,7 @@ def test_a_run_that_is_blocked_by_its_batch_has_a_decision_that_names_it(lake: L
     batch = adopt.fence.task_id
     found = lake.query("SELECT id::text FROM promotion_status WHERE task_id = %s", batch)
     assert evidence["batches"] == [{"name": "one", "task": str(batch), "run": f"{batch}:1", "promotion": found[0][0] if found else None}]
-    assert f"the batch 'one' that it posted {'was blocked' if how == 'blocked' else 'failed'} (task {batch}): " in reason
+    assert reason.startswith(f"Blocked: the batch 'one' that it posted (task {batch}) is {how}: ")
     assert lake.query("SELECT run.status::text FROM run_history AS run JOIN promotion_status USING (run_id) WHERE run.task_id = %s", producer.fence.task_id) == [("BLOCKED",)]
 
 

@@ -1,6 +1,7 @@
 """The gate's words: what was found, as sentences a person understands. Pure."""
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from tracelake_sdk.rules import Enumerated, NotNull, Range, Regex, RowCount, RuleScope, RuleTree, Unique
 from tracelake_sdk.wording import counted, plural
@@ -31,6 +32,19 @@ def allowed(policies: int, rules: int, warnings: Sequence[str]) -> str:
 
 def refused_sibling(output_index: int, name: str, reason: str) -> str:
     return f"output {output_index} ({name}) of the same task is b{fact(reason)[1:]}"  # every refusal begins with Blocked
+
+
+def refused_batch(name: str, task: UUID, reason: str) -> str:
+    return f"{_batch(name, task)} is b{fact(reason)[1:]}"
+
+
+def ended_batch(name: str, task: UUID, state: str, reason: str | None) -> str:
+    """Of a batch that no decision refused: its task failed or was canceled."""
+    return f"{_batch(name, task)} is {state}" + (f": {fact(reason)}" if reason else "")
+
+
+def _batch(name: str, task: UUID) -> str:
+    return f"the batch {plain(name)!r} that it posted (task {task})"
 
 
 def fact(sentence: str) -> str:

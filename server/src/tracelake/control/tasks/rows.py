@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from tracelake.control.promotion import gate_words as words
 from tracelake.control.tasks.fingerprints import Pin
 from tracelake.control.tasks.judgement import Ending, LockedTask
 from tracelake_sdk.tasks import CompletionAnswer, TaskState, TriggerKind, Waits
@@ -131,9 +132,9 @@ class LostBatch:
 
     @property
     def fact(self) -> str:
-        how = "was blocked" if self.promotion_id else self.state if self.state == TaskState.FAILED.value else "was canceled"
-        why = f": {self.reason}".rstrip(".") if self.reason and how != "was canceled" else ""
-        return f"the batch {self.name!r} that it posted {how} (task {self.task_id}){why}"
+        if self.promotion_id and self.reason:
+            return words.refused_batch(self.name, self.task_id, self.reason)
+        return words.ended_batch(self.name, self.task_id, self.state, self.reason)
 
     @property
     def evidence(self) -> dict[str, Any]:
