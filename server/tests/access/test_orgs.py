@@ -48,6 +48,7 @@ def test_a_new_org_has_an_admin_and_everything_that_the_first_one_has(desk: Desk
     assert [one.name for one in administration.list_users(ada).items] == ["ada"]
     policies = [{(policy.policy_type, policy.applies_to_layer) for policy in desk.services.guard.list_policies(caller, limit=100).items} for caller in (desk.admin, ada)]
     assert policies[0] == policies[1] != set()
+    desk.services.locations.add(desk.admin, "nowhere", "/data/other", org="other")
     assert desk.services.deploys.deploy(ada, DAG).version == 1
     assert [org.name for org in orgs.list_orgs(desk.admin).items] == ["main", "other"]
     assert [org.operates for org in orgs.list_orgs(desk.admin).items] == [True, False]
@@ -80,6 +81,7 @@ def test_making_what_is_there_changes_nothing_and_other_facts_are_refused(desk: 
 
 def test_another_orgs_objects_are_not_there(desk: Desk):
     ada = admin_of(desk, "other")
+    desk.services.locations.add(desk.admin, "nowhere", "/data/other", org="other")
     desk.services.deploys.deploy(ada, DAG)
     asked = (
         lambda caller: desk.services.asking.status(caller, "theirs"),

@@ -36,6 +36,7 @@ ENUMS: dict[str, type[StrEnum]] = {
 ONLY_IN_POSTGRES = {"activation_kind"}  # one value, written by one query
 
 APPEND_ONLY = {
+    "location", "location_revision", "unaccounted_event",
     "audit", "dag_version", "generation", "job", "job_input", "dataset", "dataset_revision", "dataset_version", "pointer", "dag_activation",
     "dataset_event", "event_ledger", "run_history", "quality_rule", "policy_rule", "promotion_status", "quality_result", "policy_result", "change",
     "change_output", "change_scope", "data_version", "data_version_member", "materialization", "materialization_input", "task_input", "batch", "query_run",
