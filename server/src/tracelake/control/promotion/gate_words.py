@@ -68,7 +68,7 @@ def scope_sentence(outside: int, rows: int) -> str:
 
 
 def key_sentence(key: Sequence[str], nulls: int, rows: int) -> str:
-    found = f"{_of(nulls, rows)} {_verb(nulls, 'has', 'have')} a null in the unique key ({', '.join(key)}) and cannot be deduplicated"
+    found = f"{_of(nulls, rows)} {plural(nulls, 'has', 'have')} a null in the unique key ({', '.join(key)}) and cannot be deduplicated"
     return _sentence(f"{found}; fix the rows, or write `null_keys: distinct` in the job to append them every time")
 
 
