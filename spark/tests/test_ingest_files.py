@@ -205,8 +205,8 @@ def test_the_good_rows_go_on_until_too_many_are_bad(landing: Landing) -> None:
         ({"schema": "id INT, n INT"}, "a.csv", "id,n\n1,1\n2\n3,3,3\n", ["line 3: it has 1 value for 2 columns", "line 4: it has 3 values for 2 columns"]),
         ({"schema": "id INT, n INT"}, "a.csv", "n,id\n1,1\n\n1,99999999999\nx,2\n", ["line 4: column id is not a valid INT", "line 5: column n is not a valid INT"]),
         ({"schema": "id INT, n DECIMAL(4,2)"}, "a.csv", "id,n\n1,12345.6\n2,99.999\n", ["column n is not a valid DECIMAL(4,2)", "line 2: column n is not a valid DECIMAL(4,2)"]),
-        ({"schema": "id INT, s STRING, d DATE"}, "a.csv", 'id,s,d\n1,"two\nlines",2024-13-01\n', ["line 2: column d is not a valid DATE"]),
-        ({"schema": "id INT, s STRING", "multiline": False}, "a.csv", 'id,s\n1,"two\nlines"\n', ["line 3: it has 1 value for 2 columns; a quoted value that continues on the next line needs `multiline: true`"]),
+        ({"schema": "id INT, s STRING, d DATE", "multiline": True}, "a.csv", 'id,s,d\n1,"two\nlines",2024-13-01\n', ["line 2: column d is not a valid DATE"]),
+        ({"schema": "id INT, s STRING"}, "a.csv", 'id,s\n1,"two\nlines"\n', ["line 3: it has 1 value for 2 columns; a quoted value that continues on the next line needs `multiline: true`"]),
         ({"format": "json", "schema": "id INT, n INT"}, "a.json", '{"id": 1}\n{"id": 2, "n"\n[1]\n{"n": "x"}\n', ["line 2: it is not valid JSON", "line 3: it is not a JSON object", "line 4: column n is not a valid INT"]),
     ],
 )  # fmt: skip
@@ -224,7 +224,7 @@ def test_the_line_of_a_bad_record_is_found_in_a_file_that_is_read_in_blocks(land
         lines = [f"{number},{number}" for number in range(5000)]
         lines[4321] = "4321,x"
         landing.put("a.csv", "id,n\n" + "\n".join(lines) + "\n")
-        failed = landing.take({"schema": "id INT, n INT", "multiline": False})
+        failed = landing.take({"schema": "id INT, n INT"})
     finally:
         landing.spark.conf.unset("spark.sql.files.maxPartitionBytes")
     assert failed.error is not None
@@ -241,21 +241,23 @@ def test_a_row_without_a_partition_is_a_bad_record_like_any_other(landing: Landi
     assert [row["id"] for row in landing.rows(aside)] == [1]
 
 
-@pytest.mark.parametrize("schema", [{}, {"schema": "id BIGINT, note STRING, n BIGINT"}])
+@pytest.mark.parametrize("schema", [{"multiline": True}, {"multiline": True, "schema": "id BIGINT, note STRING, n BIGINT"}])
 def test_a_quoted_value_may_continue_on_the_next_line(landing: Landing, schema: dict[str, Any]) -> None:
     landing.put("a.csv", 'id,note,n\n1,"first\nsecond, ""quoted""\n",2\n2,plain,3\n')
     outcome = landing.take(schema)
     assert landing.rows(outcome) == [{"id": 1, "note": 'first\nsecond, "quoted"\n', "n": 2}, {"id": 2, "note": "plain", "n": 3}]
 
 
-def test_a_quote_that_is_never_closed_swallows_no_rows(landing: Landing) -> None:
-    landing.put("good.csv", 'id,note\n1,"a\nb"\n2,"b"\n3,b\n4,"c\nd"\n')
-    assert len(landing.rows(landing.take())) == 4
-    landing.put("bad.csv", 'id,note\n1,"abc\n2,def\n3,ghi\n')
-    failed = landing.take()
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_quote_that_is_never_closed_swallows_no_rows(landing: Landing, end: str) -> None:
+    lines = {"multiline": True}
+    landing.put("good.csv", 'id,note|1,"a|b"|2,"b"|3,b|4,"c|d"|'.replace("|", end))
+    assert len(landing.rows(landing.take(lines))) == 4
+    landing.put("bad.csv", 'id,note|1,"abc|2,def|3,ghi|'.replace("|", end))
+    failed = landing.take(lines)
     assert failed.error is not None
     assert (failed.error.error_class, failed.error.message.split(". ")[0]) == ("bad_records", "landing/bad.csv has an unclosed quote")
-    assert len(landing.rows(landing.take({"multiline": False, "path": "landing/bad.csv"}))) == 3
+    assert len(landing.rows(landing.take({"path": "landing/bad.csv"}))) == 3
 
 
 @pytest.mark.parametrize(("name", "text"), [("a.csv", "id,n,more\n1,1.005,x\n2,2.50,y\n3,,z\n1,0.1,a\n"), ("a.json", '{"id": 1, "n": 1.005}\n{"id": 2, "n": 2.50}\n{"id": 3}\n{"id": 1, "n": 0.1}\n')])

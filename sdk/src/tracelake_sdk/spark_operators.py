@@ -38,8 +38,8 @@ class IngestFilesConfig(_Config):
     header: bool = Field(default=True, description="`true` or `false`: whether the first line of each CSV file names its columns")
     delimiter: str = Field(default=",", min_length=1, max_length=1, description="the one character that stands between the columns of a CSV file")
     multiline: bool = Field(
-        default=True,
-        description="`true` or `false`: whether a quoted value of a CSV file may continue on the next line; `false` reads large files on several cores",
+        default=False,
+        description="`true` or `false`: whether a quoted value of a CSV file may continue on the next line; `true` reads each file on one core",
     )
     cursor_column: str | None = Field(
         default=None, min_length=1, max_length=255, description="a column of whole numbers or times; only rows beyond the greatest one seen so far are taken",
