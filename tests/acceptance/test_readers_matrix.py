@@ -305,6 +305,7 @@ LISTS: dict[str, Callable[[Client], set[str | None]]] = {
 DAGS: dict[str, Callable[[Org, Client, str], object]] = {
     "GET /v1/dags/{dag}": lambda org, client, dag: client.dag(dag),
     "GET /v1/tasks/{task_id}": lambda org, client, dag: client.task(org.tasks[dag]),
+    "GET /v1/tasks/{task_id}/caused": lambda org, client, dag: client.caused(org.tasks[dag]),
 }
 DAG_LISTS: dict[str, Callable[[Client], set[str]]] = {
     "GET /v1/dags": lambda client: {dag.name for dag in client.dags()},
@@ -324,7 +325,7 @@ RUNS: dict[str, Callable[[Client, RemoteRepository], object]] = {
 # Of no dataset: who calls, what holds for layers, and a caller's own questions; and what only admins are shown.
 ELSEWHERE = {
     "GET /v1/me", "GET /v1/kinds", "GET /v1/kinds/{name}", "GET /v1/policies", "GET /v1/queries", "GET /v1/queries/{id}", "GET /v1/saved-queries", "GET /v1/saved-queries/{name}",
-    "GET /v1/admin/audit", "GET /v1/admin/grants", "GET /v1/admin/orgs", "GET /v1/admin/read-roles/{dataset}", "GET /v1/admin/roles", "GET /v1/admin/tokens", "GET /v1/admin/users",
+    "GET /v1/admin/audit", "GET /v1/admin/grants", "GET /v1/admin/locations", "GET /v1/admin/orgs", "GET /v1/admin/read-roles/{dataset}", "GET /v1/admin/roles", "GET /v1/admin/tokens", "GET /v1/admin/users",
     "GET /healthz", "GET /readyz", "GET /metrics", "GET /internal/task-fetch",
 }  # fmt: skip
 

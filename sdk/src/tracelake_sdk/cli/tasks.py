@@ -109,4 +109,5 @@ WAITS = {
     Waits.RETRY: "for its next attempt",
     Waits.INPUT: "for the first version of an input",
     Waits.LINE: "for its line",
+    Waits.RIGHT: "for a permission",
 }
