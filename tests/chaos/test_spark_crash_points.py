@@ -25,7 +25,7 @@ jobs:
     source: {kind: manual}
     runtime: spark
     operator: ingest_files
-    config: {path: landing, format: csv, schema: "id BIGINT, value STRING"}
+    config: {path: here/landing, format: csv, schema: "id BIGINT, value STRING"}
     outputs: [{layer: bronze, description: Rows as they came}]
     update_strategy: append
     unique_key: [id]
@@ -43,15 +43,15 @@ jobs:
 
 @pytest.fixture
 def processes(database: StateDatabase, tmp_path: Path) -> Iterator[Processes]:
-    settings = {"TRACELAKE__LOCATIONS": f'{{"landing": "{tmp_path}/landing"}}', "TRACELAKE__WORKER__RUNTIMES": '["spark"]', "TRACELAKE__WORKER__SLOTS": "1"}
+    settings = {"TRACELAKE__WORKER__RUNTIMES": '["spark"]', "TRACELAKE__WORKER__SLOTS": "1"}
     with running_processes(database, tmp_path, settings) as running:
         yield running
 
 
 @pytest.mark.proves("T3.4")
 def test_spark_dies_in_the_middle_of_a_task_and_the_task_is_done_once(processes: Processes, tmp_path: Path):
-    landing = tmp_path / "landing"
-    landing.mkdir()
+    landing = tmp_path / "here" / "landing"
+    landing.mkdir(parents=True)
     (landing / "1.csv").write_text("id,value\n1,a\n2,b\n")
     with control_here(processes, tmp_path, lease_seconds=60), processes.client() as client:
         client.deploy(DAG)
