@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tracelake_sdk.record_errors import CompactionFailed
 from tracelake_sdk.spark_settings import LocalSpark
@@ -38,7 +38,7 @@ class CompactionOrder(BaseModel):
     sort: list[str]
     apart: str | None = None       # a column of which each file has one value alone
     rows_per_file: int = ROWS_PER_FILE
-    spark: LocalSpark = LocalSpark()
+    spark: LocalSpark = Field(default_factory=LocalSpark)
 
 
 class CompactionOutcome(BaseModel):

@@ -205,7 +205,7 @@ class JobSpec(_Spec):
     update_strategy: UpdateStrategy | None = None
     unique_key: tuple[Column, ...] = ()
     null_keys: NullKeys = NullKeys.BLOCK
-    scaling: ScalingSpec = ScalingSpec()
+    scaling: ScalingSpec = Field(default_factory=ScalingSpec)
     max_attempts: int = Field(default=DEFAULT_MAX_ATTEMPTS, ge=1)
     timeout_seconds: int = Field(default=DEFAULT_TIMEOUT_SECONDS, ge=1)
 

@@ -40,7 +40,7 @@ class StagedFile(TableFile):
     """A file that was staged, sealed and measured."""
 
     seal: str = Field(max_length=200)  # what it was when it was measured: size with inode and times, or its ETag
-    statistics: FileStatistics = FileStatistics()
+    statistics: FileStatistics = Field(default_factory=FileStatistics)
 
 
 class OutputMeasured(_Wire):

@@ -51,6 +51,7 @@ def payload(
                 "scope": scope and scope.model_dump(), "event_time": event_time, "payload": request or {}, "seen_before": seen_before,
             },
             "inputs": [],
+            "locations": {},
             "outputs": [{"index": index, "dataset_uuid": id_of("d"), "dataset_version": id_of("v"), "layer": "bronze", "staged": None} for index in range(outputs)],
             "base": None, "batch": None, "posted": [],
             "state": {"revision": 1 if state else 0, "value": state},
