@@ -10,6 +10,7 @@ from support.fetched import SPARK_JARS
 from support.ports import free_port
 from support.processes import running_processes
 from support.s3_servers import S3Server
+from support.sizes import size
 
 from tracelake.storage.paths import table_location
 from tracelake_sdk.errors import LocationRefused
@@ -51,6 +52,7 @@ publish:
   orders: {job: silver, output_index: 0}
   orders_by_day: {job: gold, output_index: 0}
 """
+ORDERS = (b"id,day,amount\n1,mon,5\n2,mon,7\n3,tue,-1\n4,tue,2\n", b"id,day,amount\n5,wed,1\n")  # what lands before each run
 OTHERS = b"id,day,amount\n9,sun,9\n"  # beside what the DAG may read
 OVERWRITE = """
 name: attack
@@ -71,6 +73,7 @@ jobs:
 @pytest.mark.proves("T3.4", "T3.12")
 def test_spark_makes_a_lake_on_s3_that_people_query_and_delta_readers_read(database: StateDatabase, s3_server: S3Server, tmp_path: Path):
     """Under a second key, which reaches the lake and nothing else of the bucket."""
+    runs = size(1, len(ORDERS))
     url, landing, port = s3_server.fresh_limited_url(), s3_server.fresh_limited_url(), free_port()
     settings = s3_server.environment(url) | {
         "TRACELAKE__STORAGE__OPERATOR_ACCESS_KEY_ID": s3_server.limited_access_key_id,
@@ -79,7 +82,6 @@ def test_spark_makes_a_lake_on_s3_that_people_query_and_delta_readers_read(datab
         "TRACELAKE__LOCATIONS": f'{{"landing": "{landing}"}}', "TRACELAKE__WORKER__RUNTIMES": '["spark"]', "TRACELAKE__WORKER__SLOTS": "1",
         "TRACELAKE__TASKS__LEASE_SECONDS": "60", "TRACELAKE__QUERY__URL": f"http://127.0.0.1:{port}", "TRACELAKE__QUERY__PORT": str(port),
     }  # fmt: skip
-    s3_server.open(landing).replace("orders/1.csv", b"id,day,amount\n1,mon,5\n2,mon,7\n3,tue,-1\n4,tue,2\n")
     s3_server.open(landing).replace("others/1.csv", OTHERS)
     with running_processes(database, tmp_path, settings) as processes:
         processes.control()
@@ -87,16 +89,15 @@ def test_spark_makes_a_lake_on_s3_that_people_query_and_delta_readers_read(datab
         processes.worker()
         with processes.client() as client:
             client.deploy(DAG)
-            client.run("shop", "bronze")
-            wait_until_quiet(database, longest=400)
-            assert sorted(client.query("SELECT * FROM orders_by_day")) == [("mon", 12), ("tue", 2)]
+            client.deploy(OVERWRITE.format(folder=f"{landing.replace('s3:', 's3a:')}/others"))
+            for number in range(runs):
+                s3_server.open(landing).replace(f"orders/{number}.csv", ORDERS[number])
+                client.run("shop", "bronze")
+                wait_until_quiet(database, longest=400)
+            assert sorted(client.query("SELECT * FROM orders_by_day")) == [("mon", 12), ("tue", 2), ("wed", 1)][: 1 + runs]
             for root in (url, f"{url}/org", url.rpartition("/")[0]):
                 with pytest.raises(LocationRefused):
                     client.admin.add_location("mine", root)
-            client.deploy(OVERWRITE.format(folder=f"{landing.replace('s3:', 's3a:')}/others"))
-            s3_server.open(landing).replace("orders/2.csv", b"id,day,amount\n5,wed,1\n")
-            client.run("shop", "bronze")
-            wait_until_quiet(database, longest=400)
             attacks = [client.task(task.id) for task in client.tasks(dag="attack", limit=10).items]
             assert attacks and all([attempt.error_class for attempt in task.attempts] == ["sql_refused"] for task in attacks)
     assert s3_server.open(landing).read("others/1.csv") == OTHERS
@@ -113,4 +114,4 @@ def test_spark_makes_a_lake_on_s3_that_people_query_and_delta_readers_read(datab
         """,
     )
     counts = {job: sum(DeltaTable(f"{url}/{table_location(*ids)}", storage_options=options).get_add_actions().column("num_records").to_pylist()) for job, *ids in tables}
-    assert counts == {"bronze": 5, "silver": 4, "gold": 3}
+    assert counts == {"bronze": 3 + runs, "silver": 2 + runs, "gold": 1 + runs}

@@ -5,17 +5,15 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.accounting import ask, rows_of
 from support.databases import StateDatabase
-from support.lakes import Lake
 from support.line_accounting import named_files, staged_files
 from support.processes import Processes, running_processes, wait_until
-from support.small_lines import ALLOWED, DAG, FIRST, REFUSED, SECOND, WHOLE, SmallLine, control_here, end_leases, settle
+from support.small_lines import ALLOWED, DAG, FIRST, REFUSED, SECOND, WHOLE, SmallLine, control_here, end_leases, settle, sweep
 
 from tracelake_sdk.home import HomeFiles
 
@@ -82,11 +80,6 @@ def everything(processes: Processes) -> list[list[tuple[Any, ...]]]:
         rows_of(processes.database, "SELECT * FROM line ORDER BY generation_id"),
         rows_of(processes.database, "SELECT dataset_version_id, path, added_version, removed_version FROM data_file ORDER BY 1, 2"),
     ]
-
-
-def sweep(lake: Lake, *, after: timedelta = timedelta(days=30)) -> None:
-    while lake.control.sweeper.run_once(now=datetime.now(UTC) + after):
-        pass
 
 
 @pytest.mark.proves("T3.4")

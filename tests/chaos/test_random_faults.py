@@ -317,7 +317,7 @@ def rows_in(server: S3Server, url: str, house: House) -> list[tuple[Any, ...]]:
 @pytest.mark.proves("X.10")
 def test_everything_completes_under_random_faults_and_no_loop_is_dead(tmp_path: Path, s3_server: S3Server):
     planned = faults(seeded())
-    work = ManySources(sources=len(planned), cursors=size(60, 5000 // len(planned)))
+    work = ManySources(sources=len(planned), cursors=size(60, -(-5000 // len(planned))))
     url = s3_server.fresh_url()
     with faulty_s3(s3_server) as store, running_house(tmp_path, store, s3_server.environment(url, endpoint=store.endpoint)) as house:
         with house.client() as client:

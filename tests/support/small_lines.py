@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,11 @@ def end_leases(processes: Processes, worker: str = "%") -> int:
         """,
         worker,
     ))  # fmt: skip
+
+
+def sweep(lake: Lake, *, after: timedelta = timedelta(days=30)) -> None:
+    while lake.control.sweeper.run_once(now=datetime.now(UTC) + after):
+        pass
 
 
 def settle(processes: Processes, expected: Counter[tuple[str, str]], rows: list[tuple[Any, ...]], *, refused: bool = True) -> tuple[int, dict[str, Table]]:
