@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 from uuid import uuid4
 
 import psycopg
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from support.compactions import AGED_TALLY_2, FADING, KINDS, NOON, TARGETS, OldIds, Questions, by_arrow, records, tailed
@@ -23,7 +24,7 @@ from tracelake.control.access import store as access
 from tracelake.control.cold.reading import ColdRecords
 from tracelake.control.compaction.service import Compactor
 from tracelake.control.compaction.spark_program import compact_by_spark
-from tracelake.control.database.transactions import Database, Role
+from tracelake.control.database.transactions import Database, Role, Watch
 from tracelake.control.records.judging import Judging
 from tracelake.control.records.repository import RecordService
 from tracelake.control.records.searches import Sight
@@ -31,6 +32,7 @@ from tracelake.control.records.service import Records, Tenant
 from tracelake.control.records_process import RecordsAlone
 from tracelake.storage.contract import Storage
 from tracelake.storage.local import LocalStorage
+from tracelake_sdk.compacting import CompactionOrder
 from tracelake_sdk.record_errors import ColdUnreadable, CompactionFailed
 from tracelake_sdk.record_ids import RecordIds
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters
@@ -70,6 +72,10 @@ class House:
         with psycopg.connect(self.state.superuser_url, autocommit=True) as connection:
             found = connection.execute(query, values).fetchone()  # pyright: ignore[reportArgumentType]
             return found and found[0]
+
+    def rows(self, query: LiteralString) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.state.superuser_url) as connection:
+            return connection.execute(query).fetchall()
 
     def fill(self, number: int, *, days_ago: float, name: str = "main", run_id: str | None = "run-1", **told: Any) -> list[MetadataRecord]:
         made = records(self.random, number, **told)
@@ -321,6 +327,54 @@ def test_whoever_asks_while_records_leave_is_told_each_of_them_once(house: House
     assert [found.id for found in house.service().query(RecordFilters(limit=10_000), context())] == wanted
     assert len(wanted) == house.ask("SELECT sum(rows)::bigint FROM cold_file")
     assert DeltaTable(house.folder / "lake" / "records" / "cold").to_pyarrow_table().num_rows == len(wanted)
+
+
+class Died(BaseException):
+    """Somebody was killed."""
+
+
+def dies_at(name: str) -> Watch:
+    def watch(moment: str) -> None:
+        if moment == name:
+            raise Died
+
+    return watch
+
+
+def in_other_bytes(order: CompactionOrder, folder: Path) -> list[Path]:
+    """The same rows in other bytes, as Spark writes them in each run."""
+    files = by_arrow(order, folder)
+    for file in files:
+        pq.write_table(pq.read_table(file), file, compression="none")
+    return files
+
+
+def assert_no_file_without_a_name(house: House) -> None:
+    there = {file.path for file in house.storage.list("records/cold") if file.path.endswith(".parquet")}
+    assert there == {path for (path,) in house.rows("SELECT path FROM cold_file")} != set()
+
+
+@pytest.mark.proves("M2.6")
+def test_files_of_a_run_that_died_are_deleted_though_the_next_one_dies_behind_the_drop(house: House) -> None:
+    house.fill(5, days_ago=400, kinds=("tally",))
+    with pytest.raises(Died):
+        house.compactor(compacting=in_other_bytes, watch=dies_at("compact:files_put")).compact()
+    with Database(house.state.service_url, size=2, watch=dies_at("drop_partition:after_commit")) as doomed, pytest.raises(Died):
+        house.compactor(database=doomed).compact()
+    assert house.compactor().compact() == []
+    assert_no_file_without_a_name(house)
+
+
+@pytest.mark.proves("M2.6")
+def test_files_of_a_compaction_that_came_second_are_deleted(house: House) -> None:
+    house.fill(5, days_ago=400, kinds=("tally",))
+
+    def slow(order: CompactionOrder, folder: Path) -> list[Path]:
+        assert len(house.compactor().compact()) == 1  # another process, from the beginning to the end
+        return in_other_bytes(order, folder)
+
+    assert house.compactor(compacting=slow).compact() == []
+    assert_no_file_without_a_name(house)
 
 
 @pytest.mark.xdist_group("s3")

@@ -115,7 +115,11 @@ class Compactor:
             table, version = store.cold_table(tx), store.next_delta_version(tx)
             body = log_entry(table, version, partition.name, files, self.now())
             store.freeze(tx, name=partition.name, delta_version=version, body=body, rows=told.rows, hash=told.hash, files=spell_files(files))
-        return self._finish()
+            frozen = store.frozen(tx, partition.name)
+        left = self._finish()
+        if frozen is not None and partition.name not in left:  # somebody else was quicker: our files are named by nobody
+            self._clear_away(frozen)
+        return left
 
     def _write_down(self, partition: Partition, path: Path) -> RowSum:
         """The rows of a sealed partition as lines of JSON."""
@@ -165,12 +169,12 @@ class Compactor:
             self.watch("compact:entry_put")
             self._verify(one)
             self.watch("compact:verified")
+            self._clear_away(one)  # before the drop: a partition that is gone is not looked at again
             left += self._drop(one.name)
-            self._clear_away(one)
         return left
 
     def _clear_away(self, frozen: FrozenPartition) -> None:
-        """Files that runs have put who were killed before they named them; nobody can name them any more."""
+        """Files that were put and that the frozen entry does not name, by runs that were killed or came second: nobody can name them any more."""
         named = set(added_paths(frozen.body))
         self.storage.delete([file.path for file in self.storage.list(f"{LOCATION}/{frozen.name}") if file.path not in named])
 
