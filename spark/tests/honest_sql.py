@@ -57,6 +57,9 @@ SELECT id FROM orders TABLESAMPLE (50 PERCENT) REPEATABLE (1)
 SELECT /*+ BROADCAST(i), REPARTITION(2, id) */ o.id FROM orders o JOIN input_1 i ON o.id = i.id
 SELECT /*+ MERGE(i), COALESCE(1), NO_SUCH_HINT */ o.id FROM orders o JOIN input_1 i ON o.id = i.id
 SELECT /*+ REBALANCE(id) */ id FROM orders
+SELECT /*+ REPARTITION(10000) */ id FROM orders WHERE false
+SELECT id FROM range(0, 10, 1, 4)
+WITH RECURSIVE t(n) MAX RECURSION LEVEL 20 AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELECT * FROM t
 FROM orders |> WHERE id > 2 |> SELECT id, kind |> EXTEND id * 2 AS twice |> SET twice = twice + 1 |> DROP kind |> AS t |> ORDER BY t.id |> LIMIT 3
 FROM orders |> AGGREGATE sum(id) AS s GROUP BY kind |> WHERE s > 1
 FROM orders |> JOIN input_1 USING (id) |> SELECT id
@@ -70,6 +73,7 @@ SELECT named_struct('a', 1).a AS a, map('k', 1)['k'] AS b, array(1, 2)[0] AS c, 
 SELECT from_json('{"a": 1}', 'a INT').a AS a, to_json(struct(1 AS x)) AS b, get_json_object('{"a": 1}', '$.a') AS c, from_csv('1', 'a INT').a AS d
 SELECT md5('x') AS a, sha2('x', 256) AS b, hash(1) AS c, xxhash64(1) AS d, crc32('x') AS e, base64(cast('x' AS BINARY)) AS f, uuid() IS NOT NULL AS g
 SELECT window.start AS s, count(*) AS n FROM (SELECT TIMESTAMP '2024-01-01 00:00:00' AS at) GROUP BY window(at, '1 hour')
+SELECT session_window.start AS s, count(*) AS n FROM (SELECT TIMESTAMP '2024-01-01 00:00:00' AS at) GROUP BY session_window(at, '5 minutes')
 SELECT try_divide(1, 0) AS a, round(1.25, 1) AS b, 7 % 3 AS c, 7 div 2 AS d, pmod(-1, 3) AS e, greatest(1, 2) AS f, typeof(1) AS g, 5 & 3 AS h, ~1 AS i
 SELECT approx_count_distinct(id) AS a, percentile(id, 0.5) AS b, collect_list(id) AS c, any_value(id) AS d, listagg(cast(id AS STRING), ',') AS e, mode(id) AS f FROM orders
 SELECT from_json('{"a": 1}', 'a INT COMMENT \\'x\\', b STRING') AS a, from_csv('1', 'a INT') AS b, parse_url('http://h/p?q=1', 'QUERY') AS c, variant_get(parse_json('{"a": 1}'), '$.a', 'int') AS d

@@ -313,6 +313,47 @@ SELECT xpath_string('<!DOCTYPE a SYSTEM "file://{secret}"><a/>', 'a/@b') AS x
 SELECT to_xml(struct(1 AS x)) AS x
 """)
 
+# Later syntax, and clauses in which an expression is easily overlooked
+CLAUSES = _lines("""
+SELECT id FROM input_0 WINDOW w AS (ORDER BY reflect('java.lang.System', 'exit', 1))
+SELECT id FROM input_0 QUALIFY reflect('java.lang.System', 'exit', 1) = row_number() OVER (ORDER BY id)
+SELECT listagg('x', ',') WITHIN GROUP (ORDER BY reflect('java.lang.System', 'getProperty', 'user.home')) AS x FROM input_0
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY (SELECT count(*) FROM text.`{secret}`)) AS x FROM input_0
+SELECT abs(expr => reflect('java.lang.System', 'exit', 1)) AS x
+SELECT id FROM input_0 LIMIT (SELECT count(*) FROM text.`{secret}`)
+SELECT id FROM input_0 ORDER BY id OFFSET length(reflect('java.lang.System', 'getProperty', 'user.home'))
+SELECT session_window(TIMESTAMP '2024-01-01', reflect('java.lang.System', 'getProperty', 'user.home')) AS x
+SELECT variant_get(parse_json(reflect('java.lang.System', 'getProperty', 'user.home')), '$', 'string') AS x
+SELECT from_json('1', schema_of_json(reflect('java.lang.System', 'getProperty', 'user.home'))) AS x
+FROM input_0 |> AGGREGATE max(reflect('java.lang.System', 'getProperty', 'user.home')) AS x GROUP BY kind
+FROM input_0 |> SET id = (SELECT max(value) FROM text.`{secret}`)
+FROM input_0 |> EXTEND IDENTIFIER('refl' || 'ect')('java.lang.System', 'getProperty', 'user.home') AS x
+SELECT * FROM IDENTIFIER('oth' || 'ers')
+WITH x AS (SELECT * FROM IDENTIFIER('global_temp.' || 'others')) SELECT * FROM x
+SELECT * FROM range(start => 0, end => length(reflect('java.lang.System', 'getProperty', 'user.home')))
+SELECT * FROM `input_0@v1`
+SELECT system.session.x
+SELECT session.x AS y
+BEGIN DECLARE c CURSOR FOR SELECT * FROM text.`{secret}`; OPEN c; CLOSE c; END
+BEGIN DECLARE EXIT HANDLER FOR SQLEXCEPTION INSERT OVERWRITE DIRECTORY '{folder}' USING csv SELECT 1; SELECT 1 / 0; END
+BEGIN EXECUTE IMMEDIATE 'SELECT * FROM text.`{secret}`'; END
+BEGIN FOR r AS SELECT * FROM text.`{secret}` DO SELECT r.value; END FOR; END
+""")
+
+# Plans that are too large to be planned
+HUGE_PLANS = _lines("""
+SELECT /*+ REPARTITION(100000000) */ id FROM input_0
+SELECT /*+ REPARTITION(100000000, id) */ id FROM input_0
+SELECT /*+ REPARTITION_BY_RANGE(100000000, id) */ id FROM input_0
+SELECT /*+ REBALANCE(100000000, id) */ id FROM input_0
+SELECT /*+ REBALANCE(100000000) */ id FROM input_0
+SELECT /*+ COALESCE(100000000) */ id FROM input_0
+SELECT id FROM input_0 WHERE id IN (SELECT /*+ REPARTITION(10001) */ id FROM input_1)
+SELECT id FROM range(0, 10, 1, 100000000)
+FROM input_0 |> JOIN (SELECT /*+ REPARTITION(2000000000) */ id FROM input_1) USING (id) |> SELECT id
+WITH RECURSIVE t(n) MAX RECURSION LEVEL 1000000000 AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT n FROM t LIMIT 5
+""")
+
 # Allowed, and harmless: whatever they give, it is nothing of the machine and no path of the lake.
 HARMLESS = _lines("""
 SELECT '${env:HOME} ${system:user.home} ${spark:spark.app.id}' AS x
@@ -320,10 +361,14 @@ SELECT * FROM VALUES (current_user) AS t(x)
 SELECT from_json('{}', concat('a ', current_user)) AS x
 SELECT _metadata.file_path AS x FROM input_0
 SELECT input_0._metadata AS x FROM input_0
+SELECT * FROM input_0 WITH (`path` = '{secret}')
+SELECT * FROM input_0 WITH ('path' = 'file://{parquet}', 'mergeSchema' = 'true')
+SELECT current_timezone() AS x
+SELECT from_json('{"a": 1}', schema_of_json('{"a": 1}')) AS x
 """)
 
 SQL: list[tuple[str, frozenset[str]]] = [
-    *((sql, REFUSED_OR_INVALID) for sql in (*WRITES, *DEFINITIONS, *SESSION, *MADE_OF_TEXTS, *RELATIONS, *FUNCTIONS)),
-    *((sql, REFUSED) for sql in PROGRAMS),
+    *((sql, REFUSED_OR_INVALID) for sql in (*WRITES, *DEFINITIONS, *SESSION, *MADE_OF_TEXTS, *RELATIONS, *FUNCTIONS, *CLAUSES)),
+    *((sql, REFUSED) for sql in (*PROGRAMS, *HUGE_PLANS)),
     *((sql, REFUSED_OR_INVALID) for sql in HIDDEN),
 ]

@@ -214,6 +214,10 @@ class Unavailable(TracelakeError, code="unavailable", status=503):
     """The service cannot answer now; try again shortly."""
 
 
+class Busy(Unavailable, code="busy", status=503):
+    """The server holds as many bytes of request bodies as it has memory for; try again shortly, in smaller parts."""
+
+
 class NotReady(TracelakeError, code="not_ready", status=503):
     """A process is up but cannot do all of its work now; `reasons` names what fails, and it becomes ready by itself."""
 

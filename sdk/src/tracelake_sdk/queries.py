@@ -162,6 +162,14 @@ class AskedName(_Wire):
         return self.name if self.version is None else f"{self.name}@{self.version}"
 
 
+class AdmitRequest(_Wire):
+    caller: str  # the token of whoever asks
+
+
+class Admitted(Deferred):
+    """The token is one that may ask; which datasets it may read is judged when they are pinned."""
+
+
 class PinRequest(_Wire):
     caller: str  # the token of whoever asks: what it may not read is not pinned
     names: list[AskedName] = Field(max_length=MOST_NAMES)

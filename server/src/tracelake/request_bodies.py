@@ -1,17 +1,53 @@
-"""Reading the body of a request within a size and a time, in every process that listens."""
+"""Reading the body of a request within a size, a time, and the memory for all bodies together, in every process that listens."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from starlette.requests import Request
 from starlette.types import Message
 
-from tracelake_sdk.errors import BodyTooSlow, Malformed, TooLarge
+from tracelake_sdk.errors import BodyTooSlow, Busy, Malformed, TooLarge
 
 _KIB, _MIB = 2**10, 2**20
 
 
-async def read_body(request: Request, *, most: int, seconds: float) -> bytes:
-    """All of it; raises Malformed, TooLarge or BodyTooSlow. A length beyond the limit is refused before anything is read."""
+class BodyMemory:
+    """The bytes of bodies that a process holds at a time: those that arrive, and those of requests that are being handled.
+
+    What has arrived counts, not what was announced: an announcement costs its sender nothing. Used on the event loop alone.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most: int = most
+        self.held: int = 0
+
+    @contextmanager
+    def holding(self, share: float = 1) -> Iterator["HeldBody"]:
+        """The memory of one body, until its request was handled or its sender has left. `share` is how much of the whole this kind of request may fill."""
+        body = HeldBody(self, int(self._most * share))
+        try:
+            yield body
+        finally:
+            self.held -= body.size
+
+
+class HeldBody:
+    def __init__(self, memory: BodyMemory, room: int) -> None:
+        self._memory: BodyMemory = memory
+        self._room: int = room
+        self.size: int = 0
+
+    def grow(self, size: int) -> None:
+        """Raises Busy where the memory for bodies is used up."""
+        if self._memory.held + size > self._room:
+            raise Busy(retry_after=1)
+        self._memory.held += size
+        self.size += size
+
+
+async def read_body(request: Request, *, most: int, seconds: float, held: HeldBody) -> bytes:
+    """All of it; raises Malformed, TooLarge, BodyTooSlow or Busy. A length beyond the limit is refused before anything is read."""
     if (encoding := request.headers.get("content-encoding", "identity").lower()) != "identity":
         raise Malformed(f"The body is encoded as {encoding[:32]!r}; send plain JSON without Content-Encoding.")
     if (_length(request) or 0) > most:
@@ -23,6 +59,7 @@ async def read_body(request: Request, *, most: int, seconds: float) -> bytes:
                 body += part
                 if len(body) > most:  # counted as it arrives: a chunked body has not said how long it is
                     raise _too_large(most)
+                held.grow(len(part))
     except TimeoutError:
         raise BodyTooSlow(f"The body did not arrive within {seconds:g} seconds; send it in smaller parts or over a faster connection.") from None
     return bytes(body)

@@ -35,6 +35,10 @@ class ApiSettings(_Section):
     port: int = Field(default=0, ge=0, le=65535, description="Port that control listens on; with 0 the embedded system keeps one free port for its home.")
     max_waiting_polls: int = Field(default=256, ge=1, le=5000, description="Long polls of workers that may wait at a time.")
     body_seconds: float = Field(default=120, gt=0, description="Seconds in which the body of a request must have arrived; a slower one is refused with `body_too_slow`.")
+    head_seconds: float = Field(default=30, gt=0, description="Seconds in which the request line and headers must have arrived; a slower connection is closed.")
+    bodies_mib: int = Field(
+        default=256, ge=64, description="Memory in MiB for the bodies of all requests that control reads and handles at a time; users may fill three quarters of it. Beyond it a request is refused with `busy`."
+    )
 
 
 class IssuerSettings(_Section):

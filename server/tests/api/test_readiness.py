@@ -1,6 +1,7 @@
 """`/readyz` tells the truth while a database is read-only or away, and everything goes on by itself afterwards."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -12,6 +13,7 @@ from support.processes import wait_until
 
 from tracelake.loops import FAILING_AFTER, Loop
 from tracelake_sdk.errors import Unavailable
+from tracelake_sdk.home import HomeFiles
 
 
 def make_read_only(database: StateDatabase, *, on: bool) -> None:
@@ -20,6 +22,18 @@ def make_read_only(database: StateDatabase, *, on: bool) -> None:
         connection.execute("SET default_transaction_read_only = off")
         connection.execute(f"ALTER DATABASE {database.name} SET default_transaction_read_only = {'on' if on else 'off'}")  # pyright: ignore[reportArgumentType]
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+
+
+@contextmanager
+def away(database: StateDatabase) -> Iterator[None]:
+    """Whoever is connected loses the connection, and nobody gets another."""
+    with psycopg.connect(database.superuser_url, dbname="postgres", autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {database.name} WITH ALLOW_CONNECTIONS false")  # pyright: ignore[reportArgumentType]
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [database.name])
+        try:
+            yield
+        finally:
+            connection.execute(f"ALTER DATABASE {database.name} WITH ALLOW_CONNECTIONS true")  # pyright: ignore[reportArgumentType]
 
 
 @pytest.fixture
@@ -79,3 +93,17 @@ def test_a_schema_that_does_not_fit_is_not_ready(quick: Desk):
         quick.query("UPDATE schema_migration SET sha256 = 'another' WHERE set = 'core' AND starts_with(name, '0001')")
         answer = httpx2.get(url + "/readyz", timeout=60)
         assert answer.status_code == 503 and answer.json()["reasons"][0]["code"] == "migration_refused"
+
+
+@pytest.mark.proves("X.10")
+def test_metrics_of_the_process_are_served_while_the_database_is_away(quick: Desk):
+    with served(quick.control) as url:
+        assert "tracelake_database_up 1.0" in scraped(url, quick.control.settings.home)
+        with away(quick.database):
+            text = scraped(url, quick.control.settings.home)
+            assert "tracelake_database_up 0.0" in text and 'tracelake_loop_failing{loop="housekeeping"}' in text and "tracelake_request_body_bytes 0.0" in text
+            assert "tracelake_tasks" not in text and "tracelake_outbox_backlog" not in text
+            # Nobody else is believed meanwhile.
+            for token in ("tl_unknown", HomeFiles(quick.control.settings.home).worker_token()):
+                assert httpx2.get(url + "/metrics", headers={"Authorization": f"Bearer {token}"}, timeout=60).status_code in (403, 503)
+        wait_until(lambda: "tracelake_database_up 1.0" in scraped(url, quick.control.settings.home), "the database is back")

@@ -10,11 +10,15 @@ import pytest
 from fastapi.routing import APIRoute
 from support.controls import Desk, running_control, served, settings_for
 from support.databases import StateDatabase
+from support.processes import wait_until
 from support.slow_clients import HUGE, Connection
 
 from tracelake.control.api import app as apps
-from tracelake.control.api.bodies import LIMITS, SMALL
-from tracelake.control.api.guarded_routes import GuardedRoute
+from tracelake.control.api.bodies import LIMITS, RIGHTS, SMALL
+from tracelake.control.api.guarded_routes import GuardedRoute, UserRoute
+from tracelake.settings import ApiSettings
+from tracelake_sdk.access import TokenKind
+from tracelake_sdk.client import Client
 from tracelake_sdk.home import HomeFiles
 
 OPEN = {"/healthz", "/readyz"}  # answered to everybody
@@ -96,6 +100,91 @@ def test_a_body_that_stops_half_way_is_given_up(database: StateDatabase, tmp_pat
     assert (status, problem["code"], headers["connection"]) == (408, "body_too_slow", "close")
 
 
+@pytest.mark.proves("T3.1")
+def test_a_caller_that_lacks_the_permission_is_answered_before_a_large_body_is_sent(api_url: str, desk: Desk):
+    with Client(api_url, HomeFiles(desk.control.settings.home).admin_token()) as admin:
+        tokens = (
+            admin.admin.create_token(TokenKind.SERVICE, "scraper", scopes=["metrics"]).token,
+            admin.admin.create_token(TokenKind.USER, "nobody", user=admin.admin.create_user("nobody", roles=[]).name).token,
+        )
+    for method, path in changing(api_url):
+        for token in tokens if LIMITS.get(path, SMALL) > SMALL and method != "DELETE" else ():
+            with Connection(api_url) as connection:
+                connection.head(method, addressed(path), "Content-Length: 1000", f"Authorization: Bearer {token}")
+                status, _, problem = connection.answer()
+                assert (status, problem["code"]) == (403, "forbidden"), (method, path)
+
+
+def test_every_user_route_with_a_large_body_names_the_permission_that_it_needs(desk: Desk):
+    kinds = {path: type(route) for route, path in routes(apps.create_app(desk.services, ApiSettings()))}
+    assert {path for path in LIMITS if kinds[path] is UserRoute} == set(RIGHTS)
+
+
+def bytes_of_bodies(api_url: str, token: str | None) -> float:
+    scraped = httpx2.get(f"{api_url}/metrics", headers={"Authorization": f"Bearer {token}"}, timeout=60).text
+    return float(re.search(r"^tracelake_request_body_bytes (\S+)$", scraped, re.MULTILINE)[1])  # pyright: ignore[reportOptionalSubscript]
+
+
+class Slow:
+    """Clients that send most of a body each, and then wait."""
+
+    def __init__(self, api_url: str, token: str) -> None:
+        self._api_url, self._token = api_url, token
+        self.connections: list[Connection] = []
+
+    def begin(self, path: str, size: int) -> Connection:
+        connection = Connection(self._api_url)
+        self.connections.append(connection)
+        connection.head("POST", path, f"Content-Length: {size + 1}", f"Authorization: Bearer {self._token}")
+        connection.socket.sendall(b" " * size)
+        return connection
+
+    def leave(self) -> None:
+        for connection in self.connections:
+            connection.socket.close()
+
+
+@pytest.mark.proves("T3.1")
+def test_bodies_in_flight_together_have_one_limit_and_leave_room_for_workers(database: StateDatabase, tmp_path: Path):
+    settings = settings_for(database, tmp_path / "home", api={"bodies_mib": 64})
+    with running_control(settings, database) as desk, served(desk.control) as api_url:
+        files = HomeFiles(settings.home)
+        slow = Slow(api_url, files.admin_token() or "")
+
+        def hold(mib: int) -> None:
+            wait_until(lambda: bytes_of_bodies(api_url, files.admin_token()) == mib * 2**20, f"{mib} MiB are held")
+
+        for held in (23, 46):
+            slow.begin("/v1/records/bulk", 23 * 2**20)
+            hold(held)
+        status, headers, problem = slow.begin("/v1/dags", 3 * 2**20).answer()
+        assert (status, problem["code"], headers["retry-after"], headers["connection"]) == (503, "busy", "1", "close")
+        hold(46)
+        workers = Slow(api_url, files.worker_token() or "")
+        worker = workers.begin("/internal/task-complete", 3 * 2**20)
+        hold(49)
+        worker.socket.sendall(b" ")
+        assert worker.answer()[0] == 400  # it was read, and is not a request
+        hold(46)
+        slow.leave()
+        workers.leave()
+        hold(0)
+
+
+def test_a_head_that_does_not_end_is_given_up(database: StateDatabase, tmp_path: Path):
+    settings = settings_for(database, tmp_path / "home", api={"head_seconds": 0.3})
+    with running_control(settings, database) as desk, served(desk.control) as api_url:
+        for sent in (b"", b"\r\n", b"GET /healthz HTTP/1.1\r\nHost: x\r\n"):
+            with Connection(api_url) as connection:
+                connection.socket.sendall(sent)
+                assert connection.socket.recv(1) == b"", sent
+        with Connection(api_url) as connection:  # also after a request that was whole
+            connection.head("GET", "/healthz")
+            assert connection.answer()[0] == 200
+            connection.socket.sendall(b"GET /")
+            assert connection.socket.recv(1) == b""
+
+
 NO_REQUESTS = {
     "a deep list": b"[" * 60_000,
     "a deep object": b'{"dag": ' * 5_000,
@@ -124,14 +213,14 @@ def test_a_packed_body_is_refused_with_a_sentence(api_url: str, desk: Desk):
 
 
 def test_every_route_but_the_open_ones_says_who_may_call(desk: Desk):
-    for app in (apps.create_app(desk.services, max_waiting_polls=1, body_seconds=1), apps.create_records_app(desk.services, body_seconds=1)):
+    for app in (apps.create_app(desk.services, ApiSettings()), apps.create_records_app(desk.services, ApiSettings())):
         found = {path: type(route) for route, path in routes(app)}
         assert {path for path, kind in found.items() if not issubclass(kind, GuardedRoute)} == OPEN
         assert len(found) > 20
 
 
 def test_limits_are_of_routes_that_exist_and_only_small_bodies_are_parsed_on_the_event_loop(desk: Desk):
-    app = apps.create_app(desk.services, max_waiting_polls=1, body_seconds=1)
+    app = apps.create_app(desk.services, ApiSettings())
     found = {path: route for route, path in routes(app)}
     assert set(LIMITS) <= set(found)
     assert {path for path, route in found.items() if route.body_field is not None and LIMITS.get(path, SMALL) > SMALL} == set()

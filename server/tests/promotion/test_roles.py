@@ -172,6 +172,58 @@ def test_no_role_widens_its_rights(service: psycopg.Connection, role: str, state
 
 
 @pytest.mark.proves("G3.5")
+@pytest.mark.parametrize("role", [EXECUTE, DECIDE, DEFINE])
+def test_no_role_names_a_place_in_a_log(service: psycopg.Connection, role: str):
+    logs = service.execute(
+        "SELECT relname, attname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')"
+        " AND attname IN ('xid', 'seq') AND relname <> 'task' AND NOT relispartition"
+    ).fetchall()
+    assert {("audit", "xid"), ("dataset_event", "xid"), ("metadata_record", "seq"), ("bus_message", "xid"), ("bus_offset", "xid")} <= set(logs)
+    for table, column in logs:
+        assert refused(service, role, f"INSERT INTO public.{table} ({column}) OVERRIDING SYSTEM VALUE VALUES ('1')"), (table, column)
+    with service.transaction(force_rollback=True):
+        before = service.execute("SELECT in_epoch('7'::xid8)::text").fetchone()
+        service.execute(f"SET LOCAL ROLE {role}")  # pyright: ignore[reportArgumentType]
+        service.execute("SET LOCAL tracelake.epoch = 9")
+        assert service.execute("SELECT in_epoch('7'::xid8)::text").fetchone() == before
+
+
+@pytest.mark.proves("G3.5")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM bus_message",
+        "UPDATE bus_offset SET xid = '9223372036854775807'",
+        "UPDATE bus_offset SET seq = seq + 1000",
+        "INSERT INTO bus_offset (topic, subscriber, xid, seq) VALUES ('t', 'another', '9', 9)",
+        "UPDATE emission SET xid = '9223372036854775807'",
+        "UPDATE event_accounting SET verified_up_to = 'ffffffff-ffff-ffff-ffff-ffffffffffff'",
+    ],
+)
+def test_no_offset_passes_what_exists_and_no_unread_message_is_deleted(lake: Lake, statement: str):
+    lake.query("INSERT INTO bus_message (topic, body) SELECT 't', '{}' FROM generate_series(1, 3)")
+    lake.query("INSERT INTO bus_offset (topic, subscriber) VALUES ('t', 'reads all'), ('t', 'reads nothing')")
+    with psycopg.connect(lake.database.service_url) as connection:
+        connection.execute("SET ROLE tracelake_execute")
+        connection.execute("UPDATE bus_offset SET (xid, seq) = (SELECT xid, seq FROM bus_message ORDER BY xid DESC, seq DESC LIMIT 1) WHERE subscriber = 'reads all'")
+        with pytest.raises((psycopg.errors.RestrictViolation, psycopg.errors.InsufficientPrivilege)):
+            connection.execute(statement)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.proves("G3.5")
+def test_verifying_only_moves_forward_and_notes_what_it_passes(lake: Lake):
+    lake.run()
+    lake.write(lake.take_one(), [(1, "a")])
+    lake.move()
+    [(first,)] = lake.query("SELECT id FROM dataset_event ORDER BY id LIMIT 1")
+    with psycopg.connect(lake.database.service_url) as connection:
+        connection.execute("SET ROLE tracelake_execute")
+        connection.execute("UPDATE event_accounting SET verified_up_to = %s", [first])
+        with pytest.raises(psycopg.errors.RestrictViolation):
+            connection.execute("UPDATE event_accounting SET verified_up_to = '00000000-0000-0000-0000-000000000001'")
+
+
+@pytest.mark.proves("G3.5")
 def test_a_change_cannot_refer_to_a_refusal(lake: Lake):
     lake.run()
     lake.write(lake.take_one(), [(1, "a")])

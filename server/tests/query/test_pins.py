@@ -138,6 +138,7 @@ def test_only_a_query_process_takes_pins_and_it_does_so_with_somebodys_token(lak
         assert post(files.query_token(), caller=files.query_token()) == (403, "forbidden")
         for other in (files.admin_token(), files.worker_token()):
             assert post(other) == (403, "forbidden")
+            assert post(other, "/admit") == (403, "forbidden")
             assert post(other, "/renew") == (403, "forbidden")
             assert post(other, "/release") == (403, "forbidden")
         # And that token does nothing else.

@@ -11,7 +11,13 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedGenerator;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Range;
+import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions;
+import org.apache.spark.sql.catalyst.plans.logical.Repartition;
+import org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression;
+import org.apache.spark.sql.catalyst.plans.logical.UnionLoop;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.types.StructField;
@@ -19,7 +25,7 @@ import org.apache.spark.sql.types.UserDefinedType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Every node of a plan as JSON: [class, whether it is a plan, line, column from 1, name parts]. Types of a user's own and fields with metadata are among them.
+ * Every node of a plan as JSON: [class, whether it is a plan, line, column from 1, name parts, number that it asks for]. Types of a user's own and fields with metadata are among them.
  *
  * It follows whatever a node was made of, and so finds plans in subqueries, in named queries and in places that Spark's own walks pass by. Views are named
  * and not entered. Compiled by the Janino that Spark generates its code with: it has no generics and no lambdas. One call instead of ten for each node.
@@ -42,7 +48,7 @@ public final class PlanNodes implements java.util.function.Function {
             if (isNode) {
                 found.add(described((TreeNode) value));
             } else if (value instanceof UserDefinedType || value instanceof StructField && !isPlain((StructField) value)) {
-                found.add(new Object[] {value.getClass().getName(), Boolean.FALSE, null, null, null});
+                found.add(new Object[] {value.getClass().getName(), Boolean.FALSE, null, null, null, null});
             }
             if (value instanceof View) {
                 continue;
@@ -78,7 +84,7 @@ public final class PlanNodes implements java.util.function.Function {
         scala.Option line = node.origin().line();
         scala.Option start = node.origin().startPosition();
         Object column = start.isDefined() ? Integer.valueOf(((Integer) start.get()).intValue() + 1) : null;
-        return new Object[] {node.getClass().getName(), Boolean.valueOf(node instanceof LogicalPlan), line.isDefined() ? line.get() : null, column, names(node)};
+        return new Object[] {node.getClass().getName(), Boolean.valueOf(node instanceof LogicalPlan), line.isDefined() ? line.get() : null, column, names(node), asked(node)};
     }
 
     /** Metadata of a field may hold SQL that Spark evaluates as its default value, outside of the plan. */
@@ -94,6 +100,25 @@ public final class PlanNodes implements java.util.function.Function {
         } catch (JsonProcessingException error) {
             return false;
         }
+    }
+
+    /** How many partitions, or levels of recursion, the statement itself asks for. */
+    private static Object asked(TreeNode node) {
+        scala.Option number = scala.Option.empty();
+        if (node instanceof Repartition) {
+            return Integer.valueOf(((Repartition) node).numPartitions());
+        } else if (node instanceof RepartitionByExpression) {
+            number = ((RepartitionByExpression) node).optNumPartitions();
+        } else if (node instanceof RebalancePartitions) {
+            number = ((RebalancePartitions) node).optNumPartitions();
+        } else if (node instanceof Range) {
+            number = ((Range) node).numSlices();
+        } else if (node instanceof UnionLoop) {
+            number = ((UnionLoop) node).maxDepth();
+        } else if (node instanceof CTERelationDef) {
+            number = ((CTERelationDef) node).maxDepth();
+        }
+        return number.isDefined() ? number.get() : null;
     }
 
     private static List names(TreeNode node) {

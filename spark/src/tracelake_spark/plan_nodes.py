@@ -24,6 +24,7 @@ class PlanNode:
     line: int | None                   # from 1, where the statement says it
     column: int | None
     name: tuple[str, ...] | None       # of a function, a relation or a view
+    asked: int | None                  # how many partitions, or levels of recursion, the statement asks for
 
     @property
     def kind(self) -> str:
@@ -33,7 +34,10 @@ class PlanNode:
 
 def nodes_of(spark: "SparkSession", plan: Any) -> list[PlanNode]:
     """Every node of a plan, with those in subqueries and named queries; views are named and not entered."""
-    return [PlanNode(name, is_plan, line, column, parts and tuple(parts)) for name, is_plan, line, column, parts in json.loads(_reader(spark).apply(plan))]
+    return [
+        PlanNode(name, is_plan, line, column, parts and tuple(parts), asked)
+        for name, is_plan, line, column, parts, asked in json.loads(_reader(spark).apply(plan))
+    ]
 
 
 def _reader(spark: "SparkSession") -> Any:

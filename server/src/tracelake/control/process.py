@@ -242,7 +242,7 @@ class ControlServer(HttpServer):
 
     def __init__(self, control: Control) -> None:
         api = control.settings.api
-        super().__init__(create_app(control.services, max_waiting_polls=api.max_waiting_polls, body_seconds=api.body_seconds), api)
+        super().__init__(create_app(control.services, api), api)
         self._control: Control = control
 
     def stop(self) -> None:

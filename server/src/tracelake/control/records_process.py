@@ -85,7 +85,7 @@ class RecordsServer(HttpServer):
     """The service behind a socket; told to stop, it sends the streams home first."""
 
     def __init__(self, alone: RecordsAlone) -> None:
-        super().__init__(create_records_app(alone.services, body_seconds=alone.settings.api.body_seconds), alone.settings.api)
+        super().__init__(create_records_app(alone.services, alone.settings.api), alone.settings.api)
         self._alone: RecordsAlone = alone
 
     def stop(self) -> None:

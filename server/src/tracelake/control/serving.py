@@ -6,7 +6,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from tracelake.bounded_head import BoundedHead
+from tracelake.bounded_head import bounded_head
 from tracelake.settings import ApiSettings
 
 _BORN = 20_000  # objects before the young are looked through; the usual 700 is a tenth of the time that bulks take
@@ -29,7 +29,7 @@ class HttpServer(uvicorn.Server):
                 access_log=False,
                 lifespan="off",
                 loop="uvloop",
-                http=BoundedHead,
+                http=bounded_head(api.head_seconds),
                 timeout_keep_alive=75,
                 timeout_graceful_shutdown=5,
             )

@@ -1,7 +1,9 @@
 """The HTTP interface of a query process: one question, and how the process itself is."""
 
+import uuid
+
 import anyio
-import structlog
+import anyio.to_thread
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -9,34 +11,38 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tracelake.listening import answer_while_listening
-from tracelake.loops import Loops, not_ready
+from tracelake.loops import Loops, log_failure, not_ready
+from tracelake.query.admission import Admission
 from tracelake.query.engines import Listener
 from tracelake.query.front import Front, Question
-from tracelake.request_bodies import read_body
+from tracelake.request_bodies import BodyMemory, read_body
 from tracelake_sdk.errors import Malformed, TracelakeError, Unauthenticated
 from tracelake_sdk.queries import MEDIA_TYPES, MOST_SQL
-
-_log = structlog.get_logger()
 
 _TOLD_AT_ONCE = 8
 _MOST_BYTES = MOST_SQL * 8  # a character takes up to four bytes, and up to six more when JSON escapes it
 _MOST_SECONDS = 30.0        # in which it must have arrived
+_MOST_TOGETHER = 2**26      # bytes of all questions that are read and answered at a time
 
 
 def create_app(front: Front, loops: Loops, *, at_once: int) -> Starlette:
     """`at_once` is how many run and wait; who comes beyond them must still be told so."""
     threads = anyio.CapacityLimiter(at_once + _TOLD_AT_ONCE)
+    admission, memory = Admission(front.control), BodyMemory(_MOST_TOGETHER)
 
     async def query(request: Request) -> Response:
-        try:
-            token = _token(request.headers.get("authorization", ""))
-            body = await read_body(request, most=_MOST_BYTES, seconds=_MOST_SECONDS)
-        except TracelakeError as error:
-            return _problem(error, close=True)  # the rest of the body is not read
-        except ClientDisconnect:
-            return Response(status_code=400)  # nobody hears it
-        listener = Listener()
-        return await answer_while_listening(request, lambda: _answer(front, token, body, listener), hung_up=listener.hang_up, limiter=threads)
+        with memory.holding() as held:
+            try:
+                token = _token(request.headers.get("authorization", ""))
+                if not admission.is_remembered(token):
+                    await anyio.to_thread.run_sync(admission.admit, token)
+                body = await read_body(request, most=_MOST_BYTES, seconds=_MOST_SECONDS, held=held)
+            except TracelakeError as error:
+                return _problem(error, close=True)  # the rest of the body is not read
+            except ClientDisconnect:
+                return Response(status_code=400)  # nobody hears it
+            listener = Listener()
+            return await answer_while_listening(request, lambda: _answer(front, token, body, listener), hung_up=listener.hang_up, limiter=threads)
 
     async def alive(request: Request) -> Response:
         return JSONResponse({"status": "alive"})
@@ -53,9 +59,10 @@ def _answer(front: Front, token: str, body: bytes, listener: Listener) -> Respon
         reply = front.answer(_question(body), token, listener)
     except TracelakeError as error:
         return _problem(error)
-    except Exception as error:  # no trace: it could hold the statement
-        _log.error("an unexpected error", error=type(error).__name__)
-        return _problem(TracelakeError())
+    except Exception as error:  # not its words: they could hold the statement
+        id = uuid.uuid4().hex
+        log_failure("an unexpected error", error, id=id)
+        return _problem(TracelakeError(id=id))
     return Response(reply.body, headers=reply.headers, media_type=MEDIA_TYPES[reply.format])
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 from tracelake import wire_json
 from tracelake.kept_connections import Answered, KeptConnections, NoAnswer
 from tracelake_sdk.errors import TracelakeError, Unavailable
-from tracelake_sdk.queries import Pinned, PinRequest, Released, ReleaseRequest, Renewed, RenewRequest
+from tracelake_sdk.queries import AdmitRequest, Admitted, Pinned, PinRequest, Released, ReleaseRequest, Renewed, RenewRequest
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
 
@@ -21,6 +21,10 @@ class ControlClient:
     def __init__(self, api_url: str, token: str) -> None:
         self._connections: KeptConnections = KeptConnections(api_url.rstrip("/") + "/internal/pins", seconds=_ANSWER_SECONDS)
         self._headers: dict[str, str] = {"authorization": f"Bearer {token}", "content-type": "application/json"}
+
+    def admit(self, caller: str) -> None:
+        """Raises Unauthenticated or Forbidden for a token that may ask no query."""
+        self._post("/admit", AdmitRequest(caller=caller), Admitted)
 
     def take(self, request: PinRequest) -> Pinned:
         return self._post("", request, Pinned)

@@ -70,6 +70,12 @@ TABLE_FUNCTIONS = _words("""
     explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer range stack variant_explode variant_explode_outer
 """)
 
+# What a statement may ask of a plan with one number. Spark plans a task for each partition, and a job for each level, before anything limits them.
+MOST_PARTITIONS, MOST_LEVELS = 10_000, 1_000
+_BOUNDS = dict.fromkeys(_words("Range RebalancePartitions Repartition RepartitionByExpression"), ("partitions", MOST_PARTITIONS)) | dict.fromkeys(
+    _words("CTERelationDef UnionLoop"), ("levels of recursion", MOST_LEVELS)
+)
+
 
 def select(spark: "SparkSession", statement: str, inputs: Collection[str]) -> "DataFrame":
     """The rows of one SELECT over the temporary views of these names. Raises OperatorFailed `sql_refused` or `sql_invalid`; then nothing was read or written."""
@@ -116,6 +122,9 @@ class _Gate:
         for node in nodes:
             if node.kind == "View" and (node.name is None or len(node.name) != 1 or node.name[0].casefold() not in known):
                 raise self._refused(nodes, node, f"`{'.'.join(node.name or ())}` is not an input")
+            what, most = _BOUNDS.get(node.kind, ("", 0))
+            if node.asked is not None and not 0 < node.asked <= most:
+                raise self._refused(nodes, node, f"{node.asked} {what} are outside 1 to {most}")
 
     def _check_classes(self, nodes: list[PlanNode]) -> None:
         for node in nodes:

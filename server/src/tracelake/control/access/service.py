@@ -15,11 +15,13 @@ from tracelake.control.access.tokens import new_token, token_sha256
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.files import write_whole
 from tracelake_sdk.access import TokenKind
-from tracelake_sdk.errors import Unauthenticated
+from tracelake_sdk.errors import Unauthenticated, Unavailable
 from tracelake_sdk.home import HomeFiles
 
 _REMEMBERED_SECONDS = 1.0  # a revoked token lives at most this much longer in a process
 _MOST_REMEMBERED = 10_000
+_MOST_SCRAPERS = 100
+SCRAPE_PATIENCE = 3.0  # seconds that a scrape waits for the database; scrapers give up after ten
 
 
 @dataclass
@@ -29,6 +31,7 @@ class Access:
     database: Database
     issuers: Sequence[Issuer]
     _remembered: dict[bytes, tuple[float, Caller]] = field(default_factory=dict)
+    _scrapers: dict[bytes, Caller] = field(default_factory=dict)  # whoever had the right to metrics when its token was last looked up
 
     def remembered(self, token: str) -> Caller | None:
         """The caller behind a token that was seen a moment ago."""
@@ -39,13 +42,37 @@ class Access:
         """The caller behind a bearer token, or Unauthenticated."""
         if (known := self.remembered(token)) is not None:
             return known
-        key = token_sha256(token)
         with self.database.transaction("authenticate") as tx:
-            if looks_signed(token):
-                issuer, subject = subject_of(token, self.issuers)
-                row = store.caller_of_subject(tx, org=issuer.org, issuer=issuer.name, subject=subject)
-            else:
-                row = store.caller_of_token(tx, key)
+            return self._look_up(tx, token)
+
+    def recognize_scraper(self, token: str) -> Caller:
+        """The same, for metrics alone: while the database does not answer, whoever the token belonged to when it last did."""
+        if (known := self.remembered(token)) is not None:
+            return known
+        key = token_sha256(token)
+        try:
+            with self.database.looking(patience=SCRAPE_PATIENCE) as tx:
+                found = self._look_up(tx, token)
+        except Unavailable:
+            if key not in self._scrapers:
+                raise
+            return self._scrapers[key]
+        except Unauthenticated:
+            self._scrapers.pop(key, None)
+            raise
+        if found.has(Right.METRICS) and not looks_signed(token):  # a signed one carries its own end
+            if len(self._scrapers) >= _MOST_SCRAPERS:
+                self._scrapers.clear()
+            self._scrapers[key] = found
+        return found
+
+    def _look_up(self, tx: Transaction, token: str) -> Caller:
+        key = token_sha256(token)
+        if looks_signed(token):
+            issuer, subject = subject_of(token, self.issuers)
+            row = store.caller_of_subject(tx, org=issuer.org, issuer=issuer.name, subject=subject)
+        else:
+            row = store.caller_of_token(tx, key)
         if row is None:
             raise Unauthenticated("This token is unknown, expired, revoked, or its user is disabled; ask an admin for another.")
         if len(self._remembered) >= _MOST_REMEMBERED:

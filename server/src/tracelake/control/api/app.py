@@ -17,16 +17,19 @@ from tracelake.control.api import (
     user_routes,
 )
 from tracelake.control.api.context import RecordServices, Services
+from tracelake.request_bodies import BodyMemory
+from tracelake.settings import ApiSettings
 
+_MIB = 2**20
 _MOST_QUERIES = 128
 _TAIL_THREADS = 2
 
 
-def create_app(services: Services, *, max_waiting_polls: int, body_seconds: float) -> FastAPI:
-    app = _app("Data moves because metadata allows it, not because code ran.", body_seconds=body_seconds)
+def create_app(services: Services, api: ApiSettings) -> FastAPI:
+    app = _app("Data moves because metadata allows it, not because code ran.", api)
     app.state.services = services
     # Their own threads: idle polls in the framework's shared ones would starve heartbeats and completions.
-    app.state.polls = anyio.CapacityLimiter(max_waiting_polls)
+    app.state.polls = anyio.CapacityLimiter(api.max_waiting_polls)
     app.state.queries = anyio.CapacityLimiter(_MOST_QUERIES)  # likewise: each waits for its answer
     # Routes are tried one after the other: those that are called most come first.
     for router in (
@@ -38,18 +41,19 @@ def create_app(services: Services, *, max_waiting_polls: int, body_seconds: floa
     return app
 
 
-def create_records_app(services: RecordServices, *, body_seconds: float) -> FastAPI:
+def create_records_app(services: RecordServices, api: ApiSettings) -> FastAPI:
     """The records service by itself: records, kinds, and who may call."""
-    app = _app("Structured facts about targets, of registered kinds.", body_seconds=body_seconds)
+    app = _app("Structured facts about targets, of registered kinds.", api)
     app.state.services = services
     for router in (admin_routes.router, record_routes.router, system_routes.router, system_routes.me_router):
         app.include_router(router)
     return app
 
 
-def _app(description: str, *, body_seconds: float) -> FastAPI:
+def _app(description: str, api: ApiSettings) -> FastAPI:
     app = FastAPI(title="Tracelake", version="0.1.0", description=description, docs_url=None, redoc_url=None)
-    app.state.body_seconds = body_seconds
+    app.state.body_seconds = api.body_seconds
+    app.state.body_memory = BodyMemory(api.bodies_mib * _MIB)
     app.state.tails = anyio.CapacityLimiter(_TAIL_THREADS)  # few: however many streams wake up at once, others find connections
     problems.install(app)
     docs_page.install(app)

@@ -1,9 +1,11 @@
-"""Request bodies: how large one may be on each route, and who parses it."""
+"""Request bodies: how large one may be on each route, what its sender must be allowed to do, and who parses it."""
 
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from pydantic import BaseModel
+
+from tracelake.control.access.callers import Right
 
 _KIB, _MIB = 2**10, 2**20
 
@@ -25,6 +27,21 @@ LIMITS = {
     "/v1/records/query": _MIB,               # filters
     "/v1/records/aggregate": _MIB,           # filters
     "/v1/kinds": _MIB,                       # a schema of 64 KiB
+}
+
+# What whoever sends a large body must be allowed to do: known from the token, so it is checked before the body is read. The service checks again,
+# with everything that the body says.
+RIGHTS = {
+    "/v1/dags": Right.DEPLOY,
+    "/v1/runs": Right.OPERATE,
+    "/v1/query": Right.READ,
+    "/v1/queries/{id}/replay": Right.READ,
+    "/v1/saved-queries/{name}": Right.READ,
+    "/v1/records": Right.WRITE_RECORDS,
+    "/v1/records/bulk": Right.WRITE_RECORDS,
+    "/v1/records/query": Right.READ_RECORDS,
+    "/v1/records/aggregate": Right.READ_RECORDS,
+    "/v1/kinds": Right.WRITE_RECORDS,
 }
 
 

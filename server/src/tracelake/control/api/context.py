@@ -107,6 +107,11 @@ def remembered_caller_of(request: Request) -> Caller | None:
     return record_services_of(request).access.remembered(_token_of(request))
 
 
+def scraper_of(request: Request) -> Caller:
+    """As `caller_of`, and also while the database is away, where the token was seen before."""
+    return record_services_of(request).access.recognize_scraper(_token_of(request))
+
+
 def _token_of(request: Request) -> str:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
@@ -130,6 +135,11 @@ def as_query_process(caller: Caller) -> Caller:
     if caller.kind is not TokenKind.SERVICE or Right.PIN not in caller.scopes:
         raise Forbidden("Only a query process's token, a service's with the scope `pin`, may call this.")
     caller.require(Right.PIN)
+    return caller
+
+
+def as_scraper(caller: Caller) -> Caller:
+    as_user(caller).require(Right.METRICS)
     return caller
 
 

@@ -9,41 +9,56 @@ from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
 from tracelake.control.access.callers import Caller
-from tracelake.control.api.bodies import LIMITS, SMALL
-from tracelake.control.api.context import as_query_process, as_user, as_worker, caller_of, remembered_caller_of
+from tracelake.control.api.bodies import LIMITS, RIGHTS, SMALL
+from tracelake.control.api.context import as_query_process, as_scraper, as_user, as_worker, caller_of, remembered_caller_of, scraper_of
 from tracelake.control.api.problems import answer
-from tracelake.request_bodies import read_body, unread, with_body
-from tracelake_sdk.errors import BodyTooSlow, TracelakeError
+from tracelake.request_bodies import BodyMemory, read_body, unread, with_body
+from tracelake_sdk.errors import BodyTooSlow, Busy, TracelakeError
 
+_WITH_BODY = {"POST", "PUT", "PATCH"}
+_USERS_SHARE = 0.75  # the rest is for workers and query processes alone: what users send never keeps a heartbeat out
 _DISCARDED = 2**20  # bytes of a refused request's body that the server skips; beyond it, it closes the connection
 
 
 class GuardedRoute(APIRoute):
-    """Answers a caller that may not call at all before a byte of its body is read."""
+    """Answers a caller that may not call, or not this, before a byte of its body is read."""
 
+    identify: ClassVar[Callable[[Request], Caller]] = staticmethod(caller_of)  # raises Unauthenticated
     admit: ClassVar[Callable[[Caller], Caller]]  # raises Forbidden
+    share: ClassVar[float] = 1  # of the memory for bodies
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
         most = LIMITS.get(self.path_format, SMALL)
-        admit = type(self).admit
+        identify, admit, share = type(self).identify, type(self).admit, type(self).share
+        right = RIGHTS.get(self.path_format) if self.methods & _WITH_BODY else None
 
         async def guarded(request: Request) -> Response:
-            try:
-                # What was remembered a moment ago costs no thread.
-                admit(remembered_caller_of(request) or await anyio.to_thread.run_sync(caller_of, request))
-                body = await read_body(request, most=most, seconds=request.app.state.body_seconds)
-            except TracelakeError as error:
-                return _refusal(error, close=isinstance(error, BodyTooSlow) or unread(request) > _DISCARDED)
-            except ClientDisconnect:
-                return Response(status_code=400)  # nobody hears it
-            return await handle(with_body(request, body))
+            memory: BodyMemory = request.app.state.body_memory
+            with memory.holding(share) as held:
+                try:
+                    # What was remembered a moment ago costs no thread.
+                    caller = admit(remembered_caller_of(request) or await anyio.to_thread.run_sync(identify, request))
+                    if right is not None:
+                        caller.require(right)
+                    body = await read_body(request, most=most, seconds=request.app.state.body_seconds, held=held)
+                except TracelakeError as error:
+                    return _refusal(error, close=isinstance(error, BodyTooSlow | Busy) or unread(request) > _DISCARDED)
+                except ClientDisconnect:
+                    return Response(status_code=400)  # nobody hears it
+                return await handle(with_body(request, body))
 
         return guarded
 
 
 class UserRoute(GuardedRoute):
     admit = staticmethod(as_user)
+    share = _USERS_SHARE
+
+
+class ScraperRoute(GuardedRoute):
+    identify = staticmethod(scraper_of)
+    admit = staticmethod(as_scraper)
 
 
 class WorkerRoute(GuardedRoute):

@@ -8,11 +8,11 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from tracelake import wire_json
-from tracelake.control.access.callers import Caller
+from tracelake.control.access.callers import Caller, Right
 from tracelake.control.api.bodies import takes
 from tracelake.control.api.context import Services, as_user, query_process_of, services_of
 from tracelake.control.api.guarded_routes import QueryProcessRoute
-from tracelake_sdk.queries import Pinned, PinRequest, Released, ReleaseRequest, Renewed, RenewRequest
+from tracelake_sdk.queries import AdmitRequest, Admitted, Pinned, PinRequest, Released, ReleaseRequest, Renewed, RenewRequest
 
 router = APIRouter(prefix="/internal/pins", tags=["internal"], route_class=QueryProcessRoute)
 
@@ -26,6 +26,17 @@ async def _answer(request: Request, step: Callable[[Services, bytes], Any]) -> R
         return answered.model_dump_json().encode() if isinstance(answered, BaseModel) else wire_json.encode(answered)
 
     return Response(await anyio.to_thread.run_sync(whole), media_type="application/json")
+
+
+@router.post("/admit", response_model=Admitted, openapi_extra=takes(AdmitRequest))
+async def admit(request: Request) -> Response:
+    """Whether whoever asks may ask at all: a query process reads no question of anybody else."""
+
+    def step(services: Services, body: bytes) -> Admitted:
+        _asking(services, AdmitRequest.model_validate_json(body).caller).require(Right.READ)
+        return Admitted()
+
+    return await _answer(request, step)
 
 
 @router.post("", response_model=Pinned, openapi_extra=takes(PinRequest))

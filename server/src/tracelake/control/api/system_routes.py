@@ -2,28 +2,31 @@
 
 from datetime import UTC, datetime, timedelta
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from tracelake.control.access.callers import Right
-from tracelake.control.api.context import Serving, User
-from tracelake.control.api.guarded_routes import UserRoute
+from tracelake.control.access.service import SCRAPE_PATIENCE
+from tracelake.control.api.context import Services, Serving, User
+from tracelake.control.api.guarded_routes import ScraperRoute, UserRoute
 from tracelake.control.api.loop_metrics import add_loop_metrics
 from tracelake.control.bus import store as bus
 from tracelake.control.database.clock import read_clock
 from tracelake.control.database.ids import first_id_of, time_of
+from tracelake.control.database.transactions import Transaction
 from tracelake.control.emission import store as emission
 from tracelake.control.emission.loops import RecordLoops
 from tracelake.control.events import store as events
 from tracelake.control.outbox import store as outbox
 from tracelake.control.tasks import store as tasks
 from tracelake.control.tasks.rows import UnfinishedCount
+from tracelake.request_bodies import BodyMemory
+from tracelake_sdk.errors import Unavailable
 from tracelake_sdk.status import WhoAmI
 from tracelake_sdk.tasks import TaskState, Waits
 
 router = APIRouter(tags=["system"])  # of every service; answered to everybody
 me_router = APIRouter(tags=["user"], route_class=UserRoute)
-metrics_router = APIRouter(tags=["system"], route_class=UserRoute)
+metrics_router = APIRouter(tags=["system"], route_class=ScraperRoute)
 _LOOKED_BACK = timedelta(hours=1)  # at events that are not verified yet
 _MOST_COUNTED = 10_000
 _MOST_SERIES = 1_000  # of single jobs
@@ -47,36 +50,52 @@ def me(user: User) -> WhoAmI:
 
 
 @metrics_router.get("/metrics")
-def metrics(services: Serving, user: User) -> Response:
-    """The numbers of the whole installation, for a scraper with a service token of the scope `metrics`."""
-    user.require(Right.METRICS)
-    registry = CollectorRegistry()
+def metrics(request: Request, services: Serving) -> Response:
+    """The numbers of the whole installation, for a scraper with a service token of the scope `metrics`. While the database is away, those of this process."""
+    local, stored = CollectorRegistry(), CollectorRegistry()
+    _measure_process(request, services, local)
+    up = Gauge("tracelake_database_up", "1 while the state database answers; while it is 0, the metrics that are counted there are omitted.", registry=local)
+    try:
+        with services.database.looking(patience=SCRAPE_PATIENCE) as tx:
+            _measure_database(tx, stored)
+    except Unavailable:
+        return _exposed(local)
+    up.set(1)
+    return _exposed(local, stored)
+
+
+def _exposed(*registries: CollectorRegistry) -> Response:
+    return Response(b"".join(generate_latest(registry) for registry in registries), media_type="text/plain; version=0.0.4")
+
+
+def _measure_process(request: Request, services: Services, registry: CollectorRegistry) -> None:
+    memory: BodyMemory = request.app.state.body_memory
+    Gauge("tracelake_waiting_polls", "Long polls that wait for a task.", registry=registry).set(services.waiting.number_waiting)
+    Gauge("tracelake_open_tails", "Streams of records that are open.", registry=registry).set(services.tails.number_open)
+    Gauge("tracelake_request_body_bytes", "Bytes of request bodies that the process holds.", registry=registry).set(memory.held)
+    _count_told(services.record_loops, registry)
+    add_loop_metrics(registry, services.readiness.loops.statuses())
+
+
+def _measure_database(tx: Transaction, registry: CollectorRegistry) -> None:
     backlog = Gauge("tracelake_outbox_backlog", "Side effects that are not performed yet.", registry=registry)
     unaccounted = Gauge("tracelake_events_unaccounted", "Pairs of event and subscriber that no ledger line accounts for; must be 0.", registry=registry)
     unverified = Gauge(
         "tracelake_events_unverified_seconds", "Age of the oldest event whose ledger lines are not verified yet; tracelake_events_unaccounted may lack events older than an hour until it is below that.", registry=registry
     )
-    polls = Gauge("tracelake_waiting_polls", "Long polls that wait for a task.", registry=registry)
-    tails = Gauge("tracelake_open_tails", "Streams of records that are open.", registry=registry)
     behind = Gauge("tracelake_emission_behind", "Runs and decisions that are not emitted as records yet, counted up to a limit.", registry=registry)
     refused = Gauge("tracelake_emission_refused", "Records of the platform itself that its repository did not take; must be 0.", registry=registry)
     unread = Gauge("tracelake_bus_unread_seconds", "Age of the oldest message on Postgres that a subscriber has not read.", ["topic", "subscriber"], registry=registry)
-    _count_told(services.record_loops, registry)
-    add_loop_metrics(registry, services.readiness.loops.statuses())
-    with services.database.transaction("metrics") as tx:
-        _count_tasks(tasks.unfinished(tx), registry)
-        backlog.set(outbox.backlog(tx))
-        unaccounted.set(events.unaccounted(tx, since=first_id_of(datetime.now(UTC) - _LOOKED_BACK)))
-        oldest = events.first_unverified(tx)
-        unverified.set(max(0.0, (datetime.now(UTC) - time_of(oldest)).total_seconds()) if oldest else 0)
-        behind.set(emission.behind(tx, most=_MOST_COUNTED))
-        refused.set(emission.refusals(tx))
-        now = read_clock(tx)
-        for one in bus.subscribers(tx):
-            unread.labels(one.topic, one.subscriber).set((now - one.unread_since).total_seconds() if one.unread_since else 0)
-    polls.set(services.waiting.number_waiting)
-    tails.set(services.tails.number_open)
-    return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
+    _count_tasks(tasks.unfinished(tx), registry)
+    backlog.set(outbox.backlog(tx))
+    unaccounted.set(events.unaccounted(tx, since=first_id_of(datetime.now(UTC) - _LOOKED_BACK)))
+    oldest = events.first_unverified(tx)
+    unverified.set(max(0.0, (datetime.now(UTC) - time_of(oldest)).total_seconds()) if oldest else 0)
+    behind.set(emission.behind(tx, most=_MOST_COUNTED))
+    refused.set(emission.refusals(tx))
+    now = read_clock(tx)
+    for one in bus.subscribers(tx):
+        unread.labels(one.topic, one.subscriber).set((now - one.unread_since).total_seconds() if one.unread_since else 0)
 
 
 def _count_tasks(counts: list[UnfinishedCount], registry: CollectorRegistry) -> None:

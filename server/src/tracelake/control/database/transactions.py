@@ -189,7 +189,7 @@ def _as_execute(connection: Connection[Any]) -> None:
     array_literals.install(connection)
     set_json_loads(wire_json.decode, connection)
     connection.execute("SET ROLE tracelake_execute")
-    connection.execute("SELECT set_config('tracelake.epoch', enter_epoch()::text, false)")  # whoever connects to another cluster begins an epoch
+    connection.execute("SELECT enter_epoch()")  # whoever connects to another cluster begins an epoch
     # A statement is planned once for a connection, not each time: planning the larger ones takes a hundred times as long as running them.
     # By index then, whatever the tables' sizes were when it was planned: what is small now may be large before it is planned again.
     connection.execute("SET plan_cache_mode = force_generic_plan")

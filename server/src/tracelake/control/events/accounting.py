@@ -25,6 +25,5 @@ class Accounting:
             last = store.last_to_verify(tx, verified=verified, before=before, room=BATCH) if verified else None
             if verified is None or last is None:
                 return 0
-            store.note_unaccounted(tx, verified=verified, last=last)
-            store.verified(tx, last=last)
+            store.verify(tx, last=last)
             return 1

@@ -62,19 +62,8 @@ SELECT id FROM (
 ) AS following
 ORDER BY id DESC LIMIT 1
 
--- name: note_unaccounted
--- The ledger's lines are written with their events, and which jobs subscribed at an event's time does not change: verified once is verified for good.
-INSERT INTO unaccounted_event (event_id, generation_id)
-SELECT DISTINCT event.id, job.generation_id
-FROM dataset_event AS event
-JOIN job_input ON job_input.dataset_id = event.dataset_id AND job_input.trigger
-JOIN job ON job.id = job_input.job_id
-JOIN dag_activation AS activation ON activation.dag_version_id = job.dag_version_id AND activation.at <= event.told_at
-WHERE event.id > %(verified)s AND event.id <= %(last)s
-  AND NOT EXISTS (SELECT 1 FROM event_ledger AS ledger WHERE ledger.event_id = event.id AND ledger.generation_id = job.generation_id)
-ON CONFLICT DO NOTHING
-
--- name: verified
+-- name: verify
+-- The database notes what is missing among the events that it passes.
 UPDATE event_accounting SET verified_up_to = %(last)s
 
 -- name: first_unverified

@@ -121,12 +121,9 @@ def last_to_verify(tx: Transaction, *, verified: UUID, before: UUID, room: int) 
     return found[0] if found else None
 
 
-def note_unaccounted(tx: Transaction, *, verified: UUID, last: UUID) -> None:
-    tx.run(sql["note_unaccounted"], verified=verified, last=last)
-
-
-def verified(tx: Transaction, *, last: UUID) -> None:
-    tx.run(sql["verified"], last=last)
+def verify(tx: Transaction, *, last: UUID) -> None:
+    """Up to and with this event."""
+    tx.run(sql["verify"], last=last)
 
 
 def first_unverified(tx: Transaction) -> UUID | None:
