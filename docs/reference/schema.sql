@@ -131,6 +131,45 @@ CREATE FUNCTION public.begin_epoch() RETURNS bigint
     INSERT INTO log_epoch (number, cluster) SELECT max(number) + 1, this_cluster() FROM log_epoch RETURNING number
 $$;
 
+CREATE FUNCTION public.check_bus_offset() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+BEGIN
+    IF (new.xid, new.seq) < (old.xid, old.seq)
+        OR NOT EXISTS (SELECT 1 FROM bus_message AS message WHERE message.topic = new.topic AND (message.xid, message.seq) = (new.xid, new.seq))
+    THEN
+        RAISE EXCEPTION 'an offset moves forward, to a message of its topic' USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN new;
+END $$;
+
+CREATE FUNCTION public.check_emission_offset() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+BEGIN
+    IF NOT (CASE new.stream
+        WHEN 'run_history' THEN EXISTS (SELECT 1 FROM run_history WHERE (xid, seq) = (new.xid, new.seq))
+        WHEN 'promotion_status' THEN EXISTS (SELECT 1 FROM promotion_status WHERE (xid, seq) = (new.xid, new.seq))
+        ELSE false
+    END) THEN
+        RAISE EXCEPTION 'an offset of emission moves forward only to a fact of its stream' USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN new;
+END $$;
+
+CREATE FUNCTION public.check_messages_are_read() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM gone JOIN bus_offset AS place ON place.topic = gone.topic WHERE (gone.xid, gone.seq) > (place.xid, place.seq)) THEN
+        RAISE EXCEPTION 'a message stays until every subscriber of its topic has read it' USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NULL;
+END $$;
+
 CREATE PROCEDURE public.check_record_partition_leaves(IN part text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'public', 'pg_temp'
@@ -280,20 +319,31 @@ BEGIN
     EXECUTE 'DELETE FROM metadata_latest AS latest WHERE ' || leaving;
 END $$;
 
-CREATE TABLE public.log_epoch (
-    number bigint NOT NULL,
-    cluster text NOT NULL,
-    at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT an_epoch_fits_in_a_place CHECK (((number >= 0) AND (number <= 16383)))
-);
-
-CREATE FUNCTION public.newest_epoch() RETURNS bigint
-    LANGUAGE sql STABLE PARALLEL SAFE
-    RETURN (SELECT max(log_epoch.number) AS max FROM public.log_epoch);
-
 CREATE FUNCTION public.in_epoch(number xid8) RETURNS xid8
-    LANGUAGE sql STABLE PARALLEL SAFE
-    RETURN ((((COALESCE((NULLIF(current_setting('tracelake.epoch'::text, true), ''::text))::bigint, public.newest_epoch()) << 48) + ((number)::text)::bigint))::text)::xid8;
+    LANGUAGE plpgsql STABLE PARALLEL SAFE
+    AS $$
+BEGIN
+    RETURN (((SELECT max(epoch.number) FROM public.log_epoch AS epoch) << 48) + in_epoch.number::text::bigint)::text::xid8;
+END $$;
+
+CREATE PROCEDURE public.keep_places(IN log regclass)
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    named constant text := (
+        SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
+        WHERE attrelid = log AND attnum > 0 AND NOT attisdropped AND attname NOT IN ('xid', 'seq')
+    );
+    inserter regrole;
+BEGIN
+    FOR inserter IN
+        SELECT DISTINCT granted.grantee::regrole FROM pg_class CROSS JOIN LATERAL aclexplode(relacl) AS granted
+        WHERE pg_class.oid = log AND granted.privilege_type = 'INSERT' AND granted.grantee <> relowner
+    LOOP
+        EXECUTE format('REVOKE INSERT ON %s FROM %s', log, inserter);
+        EXECUTE format('GRANT INSERT (%s) ON %s TO %s', named, log, inserter);
+    END LOOP;
+END $$;
 
 CREATE PROCEDURE public.make_append_only(IN appended regclass)
     LANGUAGE plpgsql
@@ -377,6 +427,27 @@ END $_$;
 CREATE FUNCTION public.this_cluster() RETURNS text
     LANGUAGE sql STABLE
     RETURN (SELECT "left"(encode(sha256(convert_to(((pg_control_system.system_identifier || ' '::text) || "left"(pg_walfile_name(pg_current_wal_lsn()), 8)), 'UTF8'::name)), 'hex'::text), 12) AS "left" FROM pg_control_system() pg_control_system(pg_control_version, catalog_version_no, system_identifier, pg_control_last_modified));
+
+CREATE FUNCTION public.verify_events() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+BEGIN
+    IF new.verified_up_to < old.verified_up_to OR NOT EXISTS (SELECT 1 FROM dataset_event WHERE id = new.verified_up_to) THEN
+        RAISE EXCEPTION 'verifying moves forward, to an event' USING ERRCODE = 'restrict_violation';
+    END IF;
+    -- The ledger's lines are written with their events, and which jobs subscribed at an event's time does not change: verified once is verified for good.
+    INSERT INTO unaccounted_event (event_id, generation_id)
+    SELECT DISTINCT event.id, job.generation_id
+    FROM dataset_event AS event
+    JOIN job_input ON job_input.dataset_id = event.dataset_id AND job_input.trigger
+    JOIN job ON job.id = job_input.job_id
+    JOIN dag_activation AS activation ON activation.dag_version_id = job.dag_version_id AND activation.at <= event.told_at
+    WHERE event.id > old.verified_up_to AND event.id <= new.verified_up_to
+      AND NOT EXISTS (SELECT 1 FROM event_ledger AS ledger WHERE ledger.event_id = event.id AND ledger.generation_id = job.generation_id)
+    ON CONFLICT DO NOTHING;
+    RETURN new;
+END $$;
 
 CREATE TABLE public.api_token (
     id uuid NOT NULL,
@@ -921,6 +992,13 @@ CREATE TABLE public.location_revision (
 CREATE TABLE public.location_role (
     location_id uuid NOT NULL,
     role_id uuid NOT NULL
+);
+
+CREATE TABLE public.log_epoch (
+    number bigint NOT NULL,
+    cluster text NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT an_epoch_fits_in_a_place CHECK (((number >= 0) AND (number <= 16383)))
 );
 
 CREATE TABLE public.materialization (
@@ -2108,6 +2186,22 @@ CREATE TRIGGER append_only_whole BEFORE TRUNCATE ON public.unaccounted_event FOR
 
 ALTER TABLE public.unaccounted_event ENABLE ALWAYS TRIGGER append_only_whole;
 
+CREATE TRIGGER follows_facts BEFORE UPDATE ON public.emission FOR EACH ROW WHEN ((ROW(new.xid, new.seq) > ROW(old.xid, old.seq))) EXECUTE FUNCTION public.check_emission_offset();
+
+ALTER TABLE public.emission ENABLE ALWAYS TRIGGER follows_facts;
+
+CREATE TRIGGER follows_messages BEFORE UPDATE ON public.bus_offset FOR EACH ROW WHEN (((old.xid IS DISTINCT FROM new.xid) OR (old.seq IS DISTINCT FROM new.seq))) EXECUTE FUNCTION public.check_bus_offset();
+
+ALTER TABLE public.bus_offset ENABLE ALWAYS TRIGGER follows_messages;
+
+CREATE TRIGGER moving_on_verifies BEFORE UPDATE ON public.event_accounting FOR EACH ROW WHEN ((old.verified_up_to <> new.verified_up_to)) EXECUTE FUNCTION public.verify_events();
+
+ALTER TABLE public.event_accounting ENABLE ALWAYS TRIGGER moving_on_verifies;
+
+CREATE TRIGGER stay_until_read AFTER DELETE ON public.bus_message REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION public.check_messages_are_read();
+
+ALTER TABLE public.bus_message ENABLE ALWAYS TRIGGER stay_until_read;
+
 ALTER TABLE ONLY public.api_token
     ADD CONSTRAINT api_token_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
 
@@ -2441,7 +2535,7 @@ REVOKE ALL ON FUNCTION public.first_record_id(day integer) FROM PUBLIC;
 
 REVOKE ALL ON PROCEDURE public.forget_newest(IN part text, IN class text) FROM PUBLIC;
 
-GRANT SELECT ON TABLE public.log_epoch TO tracelake_execute;
+REVOKE ALL ON PROCEDURE public.keep_places(IN log regclass) FROM PUBLIC;
 
 REVOKE ALL ON PROCEDURE public.make_append_only(IN appended regclass) FROM PUBLIC;
 
@@ -2469,24 +2563,50 @@ GRANT INSERT ON TABLE public.app_user TO tracelake_define;
 
 GRANT UPDATE(disabled_at) ON TABLE public.app_user TO tracelake_define;
 
-GRANT SELECT,INSERT ON TABLE public.audit TO tracelake_execute;
+GRANT SELECT ON TABLE public.audit TO tracelake_execute;
+
+GRANT INSERT(id) ON TABLE public.audit TO tracelake_execute;
+
+GRANT INSERT(org_id) ON TABLE public.audit TO tracelake_execute;
+
+GRANT INSERT(actor) ON TABLE public.audit TO tracelake_execute;
+
+GRANT INSERT(action) ON TABLE public.audit TO tracelake_execute;
+
+GRANT INSERT(object) ON TABLE public.audit TO tracelake_execute;
+
+GRANT INSERT(detail) ON TABLE public.audit TO tracelake_execute;
+
+GRANT INSERT(at) ON TABLE public.audit TO tracelake_execute;
 
 GRANT SELECT,INSERT ON TABLE public.batch TO tracelake_execute;
 
-GRANT SELECT,INSERT,DELETE ON TABLE public.bus_message TO tracelake_execute;
+GRANT SELECT,DELETE ON TABLE public.bus_message TO tracelake_execute;
+
+GRANT INSERT(topic) ON TABLE public.bus_message TO tracelake_execute;
+
+GRANT INSERT(key) ON TABLE public.bus_message TO tracelake_execute;
+
+GRANT INSERT(body) ON TABLE public.bus_message TO tracelake_execute;
+
+GRANT INSERT(at) ON TABLE public.bus_message TO tracelake_execute;
 
 GRANT SELECT ON TABLE public.bus_name TO tracelake_execute;
 
-GRANT SELECT,INSERT ON TABLE public.bus_offset TO tracelake_execute;
+GRANT SELECT ON TABLE public.bus_offset TO tracelake_execute;
 GRANT DELETE ON TABLE public.bus_offset TO tracelake_define;
+
+GRANT INSERT(topic) ON TABLE public.bus_offset TO tracelake_execute;
+
+GRANT INSERT(subscriber) ON TABLE public.bus_offset TO tracelake_execute;
 
 GRANT UPDATE(xid) ON TABLE public.bus_offset TO tracelake_execute;
 
 GRANT UPDATE(seq) ON TABLE public.bus_offset TO tracelake_execute;
 
-GRANT UPDATE(holder) ON TABLE public.bus_offset TO tracelake_execute;
+GRANT INSERT(holder),UPDATE(holder) ON TABLE public.bus_offset TO tracelake_execute;
 
-GRANT UPDATE(held_until) ON TABLE public.bus_offset TO tracelake_execute;
+GRANT INSERT(held_until),UPDATE(held_until) ON TABLE public.bus_offset TO tracelake_execute;
 
 GRANT SELECT ON TABLE public.change TO tracelake_execute;
 GRANT INSERT ON TABLE public.change TO tracelake_decide;
@@ -2552,7 +2672,28 @@ GRANT UPDATE(added_version) ON TABLE public.data_file TO tracelake_decide;
 GRANT UPDATE(removed_version) ON TABLE public.data_file TO tracelake_decide;
 
 GRANT SELECT ON TABLE public.data_version TO tracelake_execute;
-GRANT INSERT ON TABLE public.data_version TO tracelake_decide;
+
+GRANT INSERT(dataset_id) ON TABLE public.data_version TO tracelake_decide;
+
+GRANT INSERT(version) ON TABLE public.data_version TO tracelake_decide;
+
+GRANT INSERT(org_id) ON TABLE public.data_version TO tracelake_decide;
+
+GRANT INSERT(dataset_version_id) ON TABLE public.data_version TO tracelake_decide;
+
+GRANT INSERT(delta_version) ON TABLE public.data_version TO tracelake_decide;
+
+GRANT INSERT(snapshot_ref) ON TABLE public.data_version TO tracelake_decide;
+
+GRANT INSERT(table_schema) ON TABLE public.data_version TO tracelake_decide;
+
+GRANT INSERT(schema_hash) ON TABLE public.data_version TO tracelake_decide;
+
+GRANT INSERT(row_count) ON TABLE public.data_version TO tracelake_decide;
+
+GRANT INSERT(promoted_at) ON TABLE public.data_version TO tracelake_decide;
+
+GRANT INSERT(promoted_by) ON TABLE public.data_version TO tracelake_decide;
 
 GRANT SELECT ON TABLE public.data_version_member TO tracelake_execute;
 GRANT INSERT ON TABLE public.data_version_member TO tracelake_decide;
@@ -2563,7 +2704,28 @@ GRANT SELECT ON TABLE public.dataset TO tracelake_execute;
 GRANT INSERT ON TABLE public.dataset TO tracelake_define;
 
 GRANT SELECT ON TABLE public.dataset_event TO tracelake_execute;
-GRANT INSERT ON TABLE public.dataset_event TO tracelake_decide;
+
+GRANT INSERT(id) ON TABLE public.dataset_event TO tracelake_decide;
+
+GRANT INSERT(org_id) ON TABLE public.dataset_event TO tracelake_decide;
+
+GRANT INSERT(dataset_id) ON TABLE public.dataset_event TO tracelake_decide;
+
+GRANT INSERT(dataset_version_id) ON TABLE public.dataset_event TO tracelake_decide;
+
+GRANT INSERT(producer_task_id) ON TABLE public.dataset_event TO tracelake_decide;
+
+GRANT INSERT(kind) ON TABLE public.dataset_event TO tracelake_decide;
+
+GRANT INSERT(scope) ON TABLE public.dataset_event TO tracelake_decide;
+
+GRANT INSERT(revision) ON TABLE public.dataset_event TO tracelake_decide;
+
+GRANT INSERT(event_time) ON TABLE public.dataset_event TO tracelake_decide;
+
+GRANT INSERT(payload) ON TABLE public.dataset_event TO tracelake_decide;
+
+GRANT INSERT(told_at) ON TABLE public.dataset_event TO tracelake_decide;
 
 GRANT SELECT ON TABLE public.dataset_name TO tracelake_execute;
 GRANT INSERT,DELETE ON TABLE public.dataset_name TO tracelake_define;
@@ -2655,6 +2817,8 @@ GRANT INSERT ON TABLE public.location_revision TO tracelake_define;
 GRANT SELECT ON TABLE public.location_role TO tracelake_execute;
 GRANT INSERT,DELETE ON TABLE public.location_role TO tracelake_define;
 
+GRANT SELECT ON TABLE public.log_epoch TO tracelake_execute;
+
 GRANT SELECT ON TABLE public.materialization TO tracelake_execute;
 GRANT INSERT ON TABLE public.materialization TO tracelake_decide;
 
@@ -2678,7 +2842,53 @@ GRANT UPDATE(dataset_ids) ON TABLE public.metadata_latest TO tracelake_execute;
 
 GRANT USAGE ON SEQUENCE public.metadata_record_seq TO tracelake_execute;
 
-GRANT SELECT,INSERT ON TABLE public.metadata_record TO tracelake_execute;
+GRANT SELECT ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(retention_class) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(id) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(org_id) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(kind) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(kind_version) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(target_key) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(source_id) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(schema_name) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(table_name) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(producer_id) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(produced_at) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(quality) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(job_id) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(run_id) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(namespace) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(cluster) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(workspace) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(window_start) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(window_end) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(dataset_ids) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(record) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(context) ON TABLE public.metadata_record TO tracelake_execute;
+
+GRANT INSERT(stored_at) ON TABLE public.metadata_record TO tracelake_execute;
 
 GRANT SELECT ON TABLE public.operator_state TO tracelake_execute;
 GRANT INSERT ON TABLE public.operator_state TO tracelake_decide;
@@ -2716,21 +2926,126 @@ GRANT SELECT ON TABLE public.pointer TO tracelake_execute;
 GRANT INSERT ON TABLE public.pointer TO tracelake_define;
 
 GRANT SELECT ON TABLE public.policy_result TO tracelake_execute;
-GRANT INSERT ON TABLE public.policy_result TO tracelake_decide;
+
+GRANT INSERT(promotion_id) ON TABLE public.policy_result TO tracelake_decide;
+
+GRANT INSERT(number) ON TABLE public.policy_result TO tracelake_decide;
+
+GRANT INSERT(policy_id) ON TABLE public.policy_result TO tracelake_decide;
+
+GRANT INSERT(revision) ON TABLE public.policy_result TO tracelake_decide;
+
+GRANT INSERT(policy_type) ON TABLE public.policy_result TO tracelake_decide;
+
+GRANT INSERT(verdict) ON TABLE public.policy_result TO tracelake_decide;
+
+GRANT INSERT(sentence) ON TABLE public.policy_result TO tracelake_decide;
 
 GRANT SELECT ON TABLE public.policy_rule TO tracelake_execute;
-GRANT INSERT ON TABLE public.policy_rule TO tracelake_define;
+
+GRANT INSERT(id) ON TABLE public.policy_rule TO tracelake_define;
+
+GRANT INSERT(revision) ON TABLE public.policy_rule TO tracelake_define;
+
+GRANT INSERT(org_id) ON TABLE public.policy_rule TO tracelake_define;
+
+GRANT INSERT(applies_to_layer) ON TABLE public.policy_rule TO tracelake_define;
+
+GRANT INSERT(policy_type) ON TABLE public.policy_rule TO tracelake_define;
+
+GRANT INSERT(policy_expression) ON TABLE public.policy_rule TO tracelake_define;
+
+GRANT INSERT(enforcement) ON TABLE public.policy_rule TO tracelake_define;
+
+GRANT INSERT(active) ON TABLE public.policy_rule TO tracelake_define;
+
+GRANT INSERT(actor) ON TABLE public.policy_rule TO tracelake_define;
+
+GRANT INSERT(at) ON TABLE public.policy_rule TO tracelake_define;
 
 GRANT SELECT ON TABLE public.policy_rules TO tracelake_execute;
 
 GRANT SELECT ON TABLE public.promotion_status TO tracelake_execute;
-GRANT INSERT ON TABLE public.promotion_status TO tracelake_decide;
+
+GRANT INSERT(id) ON TABLE public.promotion_status TO tracelake_decide;
+
+GRANT INSERT(org_id) ON TABLE public.promotion_status TO tracelake_decide;
+
+GRANT INSERT(dataset_id) ON TABLE public.promotion_status TO tracelake_decide;
+
+GRANT INSERT(dataset_version_id) ON TABLE public.promotion_status TO tracelake_decide;
+
+GRANT INSERT(run_id) ON TABLE public.promotion_status TO tracelake_decide;
+
+GRANT INSERT(task_id) ON TABLE public.promotion_status TO tracelake_decide;
+
+GRANT INSERT(attempt) ON TABLE public.promotion_status TO tracelake_decide;
+
+GRANT INSERT(from_layer) ON TABLE public.promotion_status TO tracelake_decide;
+
+GRANT INSERT(to_layer) ON TABLE public.promotion_status TO tracelake_decide;
+
+GRANT INSERT(allowed) ON TABLE public.promotion_status TO tracelake_decide;
+
+GRANT INSERT(stage) ON TABLE public.promotion_status TO tracelake_decide;
+
+GRANT INSERT(reason) ON TABLE public.promotion_status TO tracelake_decide;
+
+GRANT INSERT(evidence) ON TABLE public.promotion_status TO tracelake_decide;
+
+GRANT INSERT(evaluated_at) ON TABLE public.promotion_status TO tracelake_decide;
 
 GRANT SELECT ON TABLE public.quality_result TO tracelake_execute;
-GRANT INSERT ON TABLE public.quality_result TO tracelake_decide;
+
+GRANT INSERT(promotion_id) ON TABLE public.quality_result TO tracelake_decide;
+
+GRANT INSERT(number) ON TABLE public.quality_result TO tracelake_decide;
+
+GRANT INSERT(rule_id) ON TABLE public.quality_result TO tracelake_decide;
+
+GRANT INSERT(revision) ON TABLE public.quality_result TO tracelake_decide;
+
+GRANT INSERT(rule_type) ON TABLE public.quality_result TO tracelake_decide;
+
+GRANT INSERT(verdict) ON TABLE public.quality_result TO tracelake_decide;
+
+GRANT INSERT(violations) ON TABLE public.quality_result TO tracelake_decide;
+
+GRANT INSERT(examined) ON TABLE public.quality_result TO tracelake_decide;
+
+GRANT INSERT(method) ON TABLE public.quality_result TO tracelake_decide;
+
+GRANT INSERT(milliseconds) ON TABLE public.quality_result TO tracelake_decide;
+
+GRANT INSERT(samples) ON TABLE public.quality_result TO tracelake_decide;
+
+GRANT INSERT(sentence) ON TABLE public.quality_result TO tracelake_decide;
 
 GRANT SELECT ON TABLE public.quality_rule TO tracelake_execute;
-GRANT INSERT ON TABLE public.quality_rule TO tracelake_define;
+
+GRANT INSERT(id) ON TABLE public.quality_rule TO tracelake_define;
+
+GRANT INSERT(revision) ON TABLE public.quality_rule TO tracelake_define;
+
+GRANT INSERT(org_id) ON TABLE public.quality_rule TO tracelake_define;
+
+GRANT INSERT(dataset_id) ON TABLE public.quality_rule TO tracelake_define;
+
+GRANT INSERT(rule_type) ON TABLE public.quality_rule TO tracelake_define;
+
+GRANT INSERT(rule_expression) ON TABLE public.quality_rule TO tracelake_define;
+
+GRANT INSERT(tree) ON TABLE public.quality_rule TO tracelake_define;
+
+GRANT INSERT(severity) ON TABLE public.quality_rule TO tracelake_define;
+
+GRANT INSERT(scope) ON TABLE public.quality_rule TO tracelake_define;
+
+GRANT INSERT(active) ON TABLE public.quality_rule TO tracelake_define;
+
+GRANT INSERT(actor) ON TABLE public.quality_rule TO tracelake_define;
+
+GRANT INSERT(at) ON TABLE public.quality_rule TO tracelake_define;
 
 GRANT SELECT ON TABLE public.quality_rules TO tracelake_execute;
 
@@ -2749,7 +3064,33 @@ GRANT UPDATE(held_until) ON TABLE public.relay_offset TO tracelake_execute;
 GRANT SELECT ON TABLE public.role_member TO tracelake_execute;
 GRANT INSERT,DELETE ON TABLE public.role_member TO tracelake_define;
 
-GRANT SELECT,INSERT ON TABLE public.run_history TO tracelake_execute;
+GRANT SELECT ON TABLE public.run_history TO tracelake_execute;
+
+GRANT INSERT(run_id) ON TABLE public.run_history TO tracelake_execute;
+
+GRANT INSERT(org_id) ON TABLE public.run_history TO tracelake_execute;
+
+GRANT INSERT(task_id) ON TABLE public.run_history TO tracelake_execute;
+
+GRANT INSERT(attempt) ON TABLE public.run_history TO tracelake_execute;
+
+GRANT INSERT(generation_id) ON TABLE public.run_history TO tracelake_execute;
+
+GRANT INSERT(dataset_id) ON TABLE public.run_history TO tracelake_execute;
+
+GRANT INSERT(layer) ON TABLE public.run_history TO tracelake_execute;
+
+GRANT INSERT(status) ON TABLE public.run_history TO tracelake_execute;
+
+GRANT INSERT(start_time) ON TABLE public.run_history TO tracelake_execute;
+
+GRANT INSERT(end_time) ON TABLE public.run_history TO tracelake_execute;
+
+GRANT INSERT(error_message) ON TABLE public.run_history TO tracelake_execute;
+
+GRANT INSERT(triggered_by) ON TABLE public.run_history TO tracelake_execute;
+
+GRANT INSERT(dag_version) ON TABLE public.run_history TO tracelake_execute;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.saved_query TO tracelake_execute;
 

@@ -33,11 +33,11 @@ ALTER TABLE event_accounting ENABLE ALWAYS TRIGGER moving_on_verifies;
 -- What is emitted is up to a fact that exists. Back is allowed: emitting twice is emitting once.
 CREATE FUNCTION check_emission_offset() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF NOT CASE new.stream
+    IF NOT (CASE new.stream
         WHEN 'run_history' THEN EXISTS (SELECT 1 FROM run_history WHERE (xid, seq) = (new.xid, new.seq))
         WHEN 'promotion_status' THEN EXISTS (SELECT 1 FROM promotion_status WHERE (xid, seq) = (new.xid, new.seq))
         ELSE false
-    END THEN
+    END) THEN
         RAISE EXCEPTION 'an offset of emission moves forward only to a fact of its stream' USING ERRCODE = 'restrict_violation';
     END IF;
     RETURN new;
