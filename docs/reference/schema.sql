@@ -125,11 +125,14 @@ BEGIN
 END $$;
 
 CREATE FUNCTION public.begin_epoch() RETURNS bigint
-    LANGUAGE sql SECURITY DEFINER
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public', 'pg_temp'
     AS $$
-    INSERT INTO log_epoch (number, cluster) SELECT max(number) + 1, this_cluster() FROM log_epoch RETURNING number
-$$;
+BEGIN
+    INSERT INTO log_epoch (number, cluster) SELECT max(number) + 1, this_cluster() FROM log_epoch;
+    CALL know_newest_epoch();
+    RETURN (SELECT max(number) FROM log_epoch);
+END $$;
 
 CREATE FUNCTION public.check_bus_offset() RETURNS trigger
     LANGUAGE plpgsql
@@ -319,12 +322,13 @@ BEGIN
     EXECUTE 'DELETE FROM metadata_latest AS latest WHERE ' || leaving;
 END $$;
 
+CREATE FUNCTION public.newest_epoch() RETURNS bigint
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN (0)::bigint;
+
 CREATE FUNCTION public.in_epoch(number xid8) RETURNS xid8
-    LANGUAGE plpgsql STABLE PARALLEL SAFE
-    AS $$
-BEGIN
-    RETURN (((SELECT max(epoch.number) FROM public.log_epoch AS epoch) << 48) + in_epoch.number::text::bigint)::text::xid8;
-END $$;
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN ((((public.newest_epoch() << 48) + ((number)::text)::bigint))::text)::xid8;
 
 CREATE PROCEDURE public.keep_places(IN log regclass)
     LANGUAGE plpgsql
@@ -343,6 +347,16 @@ BEGIN
         EXECUTE format('REVOKE INSERT ON %s FROM %s', log, inserter);
         EXECUTE format('GRANT INSERT (%s) ON %s TO %s', named, log, inserter);
     END LOOP;
+END $$;
+
+CREATE PROCEDURE public.know_newest_epoch()
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    EXECUTE (
+        SELECT format('CREATE OR REPLACE FUNCTION public.newest_epoch() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE RETURN %s::bigint', max(number))
+        FROM public.log_epoch
+    );
 END $$;
 
 CREATE PROCEDURE public.make_append_only(IN appended regclass)
@@ -2536,6 +2550,8 @@ REVOKE ALL ON FUNCTION public.first_record_id(day integer) FROM PUBLIC;
 REVOKE ALL ON PROCEDURE public.forget_newest(IN part text, IN class text) FROM PUBLIC;
 
 REVOKE ALL ON PROCEDURE public.keep_places(IN log regclass) FROM PUBLIC;
+
+REVOKE ALL ON PROCEDURE public.know_newest_epoch() FROM PUBLIC;
 
 REVOKE ALL ON PROCEDURE public.make_append_only(IN appended regclass) FROM PUBLIC;
 

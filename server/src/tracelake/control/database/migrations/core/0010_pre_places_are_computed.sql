@@ -1,9 +1,26 @@
 -- Places in logs are what the database computes: no setting of a connection and no statement of the service says them.
-CREATE OR REPLACE FUNCTION in_epoch(number xid8) RETURNS xid8 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION in_epoch(number xid8) RETURNS xid8 LANGUAGE sql STABLE PARALLEL SAFE
+RETURN ((public.newest_epoch() << 48) + number::text::bigint)::text::xid8;
+
+-- The newest epoch is written into a function, which only the owner can replace: every row of a log asks for it, and a constant costs nothing.
+-- Not IMMUTABLE: plans that were made before would keep the old one.
+CREATE PROCEDURE know_newest_epoch() LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN (((SELECT max(epoch.number) FROM public.log_epoch AS epoch) << 48) + in_epoch.number::text::bigint)::text::xid8;
+    EXECUTE (
+        SELECT format('CREATE OR REPLACE FUNCTION public.newest_epoch() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE RETURN %s::bigint', max(number))
+        FROM public.log_epoch
+    );
 END $$;
-DROP FUNCTION newest_epoch;
+REVOKE ALL ON PROCEDURE know_newest_epoch FROM PUBLIC;
+CALL know_newest_epoch();
+
+CREATE OR REPLACE FUNCTION begin_epoch() RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    INSERT INTO log_epoch (number, cluster) SELECT max(number) + 1, this_cluster() FROM log_epoch;
+    CALL know_newest_epoch();
+    RETURN (SELECT max(number) FROM log_epoch);
+END $$;
 
 -- Whoever inserts into a log names every column but those of its place; these have the database's defaults.
 CREATE PROCEDURE keep_places(log regclass) LANGUAGE plpgsql AS $$
