@@ -160,6 +160,29 @@ def test_paths_and_urls_have_one_spelling() -> None:
     assert canonical_url("s3://bucket/") == "s3://bucket"
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://bucket/lake/../x", "s3://Bucket/x", "s3://bucket@other/x", "s3://key:secret@bucket/x", "s3://bucket:80/x", "s3:///x", "s3:bucket/x", "s3a://bucket/lake",
+        "s3://bucket\u3002other/x", "s3://bucket/x?versionId=1", "s3://bucket/lake*", "file:///a/%2e%2e/b", "file://localhost//etc/../x", "file:///a%00b", "file://other/a",
+    ],
+)  # fmt: skip
+def test_a_url_with_another_meaning_than_its_words_is_no_root(url: str):
+    with pytest.raises(ValueError, match=r"location|write"):
+        canonical_url(url)
+
+
+def test_what_looks_like_a_way_up_is_refused_or_a_plain_name() -> None:
+    for path in ("landing/..", "landing/./x", "landing//x", "landing\\..\\x", "LANDING/x", "\uff4canding/x", "landing:x/y", "s3a:x", "hdfs:/x", "landing/x\0"):
+        with pytest.raises(ValueError, match=r"it |this "):
+            LocationPath.parse(path)
+    # Nobody decodes or normalizes them later: they are names of files below the location.
+    for name in ("%2e%2e", "\uff0e\uff0e", "..\u200b", "..;", "\u2025", " .."):
+        assert LocationPath.parse(f"landing/{name}/x").below == f"{name}/x"
+    for spelled, url in {"s3://bucket/lakeEvil": "s3://bucket/lakeEvil", "s3://bucket/l%61ke": "s3://bucket/l%61ke", "S3://bucket/la\nke": "s3://bucket/lake"}.items():
+        assert canonical_url(spelled) == url  # what is compared with the lake is what is opened
+
+
 def test_a_user_who_leaves_a_role_may_not_use_its_locations(desk: Desk, locations: Locations):
     wanda = user(desk, "wanda", "writer")
     with desk.services.database.transaction("test") as tx:
