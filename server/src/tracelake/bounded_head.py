@@ -35,7 +35,7 @@ class BoundedHead(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         # Between two requests uvicorn's keep-alive is the deadline, until the first byte; also of one that begins no head, such as an empty line.
-        if self._deadline is None and (self.cycle is None or self.cycle.response_complete):
+        if self._deadline is None and (not self.cycle or self.cycle.response_complete):
             self._await_head()
         if self._reading_head:  # a head that ended within this part was as short as one read
             self._head += len(data)

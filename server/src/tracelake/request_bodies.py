@@ -1,7 +1,7 @@
 """Reading the body of a request within a size, a time, and the memory for all bodies together, in every process that listens."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from starlette.requests import Request
@@ -23,7 +23,7 @@ class BodyMemory:
         self.held: int = 0
 
     @contextmanager
-    def holding(self, share: float = 1) -> Iterator["HeldBody"]:
+    def holding(self, share: float = 1) -> Generator["HeldBody"]:
         """The memory of one body, until its request was handled or its sender has left. `share` is how much of the whole this kind of request may fill."""
         body = HeldBody(self, int(self._most * share))
         try:

@@ -182,8 +182,8 @@ def test_no_role_names_a_place_in_a_log(service: psycopg.Connection, role: str):
     for table, column in logs:
         assert refused(service, role, f"INSERT INTO public.{table} ({column}) OVERRIDING SYSTEM VALUE VALUES ('1')"), (table, column)
     with service.transaction(force_rollback=True):
-        before = service.execute("SELECT in_epoch('7'::xid8)::text").fetchone()
         service.execute(f"SET LOCAL ROLE {role}")  # pyright: ignore[reportArgumentType]
+        before = service.execute("SELECT in_epoch('7'::xid8)::text").fetchone()
         service.execute("SET LOCAL tracelake.epoch = 9")
         assert service.execute("SELECT in_epoch('7'::xid8)::text").fetchone() == before
 

@@ -31,7 +31,7 @@ class GuardedRoute(APIRoute):
         handle = super().get_route_handler()
         most = LIMITS.get(self.path_format, SMALL)
         identify, admit, share = type(self).identify, type(self).admit, type(self).share
-        right = RIGHTS.get(self.path_format) if self.methods & _WITH_BODY else None
+        right = RIGHTS.get(self.path_format) if _WITH_BODY.intersection(self.methods or ()) else None
 
         async def guarded(request: Request) -> Response:
             memory: BodyMemory = request.app.state.body_memory
