@@ -256,8 +256,35 @@ def test_a_quote_that_is_never_closed_swallows_no_rows(landing: Landing, end: st
     landing.put("bad.csv", 'id,note|1,"abc|2,def|3,ghi|'.replace("|", end))
     failed = landing.take(lines)
     assert failed.error is not None
-    assert (failed.error.error_class, failed.error.message.split(". ")[0]) == ("bad_records", "landing/bad.csv has an unclosed quote")
+    assert (failed.error.error_class, failed.error.message.split(". ")[0]) == ("bad_records", "landing/bad.csv has an unclosed quote in line 2")
     assert len(landing.rows(landing.take({"path": "landing/bad.csv"}))) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('id,note\n1,"a\nb"\n2,"abc\n3,def\n4,ghi\n', 4),       # up to the end of the file
+        ('id,note\n1,x\n2,"abc\n3,def\n4,"ghi"\n', 3),           # the last line ends in a quote
+        ('id,note\n1,"abc\n2,"def"\n3,ghi\n', 2),                # a later quote ends it in the middle of a value
+        ('note,id\n"abc,1\n"def",2\nghi,3\n', 2),                # not the last column
+        ('id,note\n1,"say ""a"""\n2,"abc ""\n3,def\n', 3),        # quotes that are written twice close nothing
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_unclosed_quote_is_named_with_its_line_in_plain_and_packed_files(landing: Landing, text: str, line: int, packed: bool) -> None:
+    name = "bad.csv.gz" if packed else "bad.csv"
+    (landing.path / name).write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    failed = landing.take({"multiline": True, "bad_records": "set_aside"})
+    assert failed.error is not None
+    assert (failed.error.error_class, failed.error.message.split(". ")[0]) == ("bad_records", f"landing/{name} has an unclosed quote in line {line}")
+
+
+def test_values_over_lines_that_are_closed_are_taken_from_packed_files_too(landing: Landing) -> None:
+    text = 'id,note,more\n1,"a\n""b"", c\n",x\n2,"5"" pipe","d\n\n"\n3,6" pipe,"""e\n"""\n'
+    (landing.path / "a.csv.gz").write_bytes(gzip.compress(text.encode()))
+    rows = landing.rows(landing.take({"multiline": True}))
+    assert [row["note"] for row in rows] == ['a\n"b", c\n', '5" pipe', '6" pipe']
+    assert [row["more"] for row in rows] == ["x", "d\n\n", '"e\n"']
 
 
 @pytest.mark.parametrize(("name", "text"), [("a.csv", "id,n,more\n1,1.005,x\n2,2.50,y\n3,,z\n1,0.1,a\n"), ("a.json", '{"id": 1, "n": 1.005}\n{"id": 2, "n": 2.50}\n{"id": 3}\n{"id": 1, "n": 0.1}\n')])

@@ -158,28 +158,3 @@ def first_lines(spark: "SparkSession", uris: list[str]) -> list[str | None]:
         finally:
             stream.close()
     return found
-
-
-_TAIL_BYTES = 64 << 10
-
-
-def last_lines(spark: "SparkSession", uris: list[str]) -> list[str | None]:
-    """The last line of each text file that is not blank; None where there is none, or where the file is packed and has no end to look at."""
-    conf, path_class = session_state(spark).newHadoopConf(), java_class(spark, "org.apache.hadoop.fs.Path")
-    codecs = java_class(spark, "org.apache.hadoop.io.compress.CompressionCodecFactory")(conf)
-    found: list[str | None] = []
-    for uri in uris:
-        path = path_class(uri)
-        files = path.getFileSystem(conf)
-        if codecs.getCodec(path) is not None:
-            found.append(None)
-            continue
-        size = files.getFileStatus(path).getLen()
-        stream = files.open(path)
-        try:
-            stream.seek(max(0, size - _TAIL_BYTES))
-            text = bytes(stream.readAllBytes()).decode("utf-8", "replace")
-        finally:
-            stream.close()
-        found.append(next((line for line in reversed(text.splitlines()) if line.strip()), None))
-    return found

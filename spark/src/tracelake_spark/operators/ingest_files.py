@@ -25,11 +25,11 @@ from tracelake_sdk.spark_operators import BadRecords, IngestFilesConfig
 from tracelake_sdk.wording import counted, plural
 from tracelake_spark.failures import OperatorFailed
 from tracelake_spark.operators.bad_records import BadRecord, Finding, explain
+from tracelake_spark.operators.open_quotes import open_quotes
 from tracelake_spark.operators.source_files import SourceFile, find_files
-from tracelake_spark.operators.source_rows import BAD, FILE, LAST_LINE, REASON, SourceRows, left_out, source_rows
+from tracelake_spark.operators.source_rows import BAD, CONTINUED, FILE, REASON, SourceRows, left_out, source_rows
 from tracelake_spark.scoping import column, cursor_number, cursor_of, cursor_type, number_of
 from tracelake_spark.staging import stage
-from tracelake_spark.storage import last_lines
 from tracelake_spark.telling import QUIET, Tell
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class _Ingest:
             good &= F.lit(True) if state.cursor is None else reached > F.lit(_number(state.cursor, kind))
         metrics = {
             "rows": F.count(F.lit(1)), "bad": F.count(column(BAD)), "taken": F.count_if(good), "reached": F.max(F.when(good, reached)),
-            "continued": F.count(column(LAST_LINE)), **{flag: F.count_if(good & column(flag)) for flag in rows.rounded.values()},
+            "continued": F.count_if(column(CONTINUED)), **{flag: F.count_if(good & column(flag)) for flag in rows.rounded.values()},
         }  # fmt: skip
         seen = frame.observe(observation, *[metric.alias(name) for name, metric in metrics.items()])
         staged = stage(seen.where(good).select(*[column(name) for name in rows.schema.fieldNames()]), output, self._tell)
@@ -170,17 +170,14 @@ class _Ingest:
         return OutputStaged(index=output.index, files=[], scopes=list(output.scopes))
 
     def _check_quotes(self, frame: "DataFrame", group: Sequence[SourceFile]) -> None:
-        """Spark takes a quote that is never closed for a value up to the end of the file; whatever lines it swallowed would be lost without a word."""
-        continued, files = frame.where(column(LAST_LINE).isNotNull()).select(FILE, LAST_LINE), _by_uri(group)
-
-        def in_files(rows: "DataFrame") -> list[SourceFile]:
-            return [files[_plain(unquote(row[FILE]))] for row in rows.select(FILE).distinct().collect()]
-
-        found = in_files(continued)
-        for file, last in zip(found, last_lines(self._spark, [file.uri for file in found]), strict=True):
-            if last is not None and not last.endswith('"') and file in in_files(continued.where(column(LAST_LINE) == F.lit(last))):
-                message = f"{file.shown} has an unclosed quote. Close it, or set `multiline: false` if no value continues on the next line."
-                raise OperatorFailed("bad_records", message, custom=self._unchanged())
+        """Spark takes a quote that is never closed for a value that goes on over lines; whatever lines it swallowed would be lost without a word."""
+        files = _by_uri(group)
+        continued = [files[_plain(unquote(row[FILE]))] for row in frame.where(column(CONTINUED)).select(FILE).distinct().collect()]
+        found = open_quotes(self._spark, [file.uri for file in continued], self._config.delimiter)
+        if found:
+            shown, line = min((files[_plain(uri)].shown, line) for uri, line in found.items())
+            message = f"{shown} has an unclosed quote in line {line}. Close it, or set `multiline: false` if no value continues on the next line."
+            raise OperatorFailed("bad_records", message, custom=self._unchanged())
 
     def _set_aside(self, rows: SourceRows, group: Sequence[SourceFile]) -> None:
         """Counts what does not fit, and keeps it as text beside the data or fails."""

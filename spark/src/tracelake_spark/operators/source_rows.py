@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 BAD = "__bad_record"    # the text of a row that does not fit, else null
 REASON = "__reason"     # why it does not, where the text alone does not tell
 FILE = "__file"
-LAST_LINE = "__last_line"  # of a last value that continues over lines, else null
+CONTINUED = "__continued"  # whether a value continues over lines
 _ROUNDED = "__rounded_"
 
 _MOST_DIGITS = 38
@@ -73,7 +73,7 @@ class SourceRows:
         return [file for file in files if file.size and self.headers.get(file.shown, ()) is not None]
 
     def frame(self, files: Sequence[SourceFile]) -> "DataFrame":
-        """The columns of the schema, with `BAD`, `REASON`, `FILE`, `LAST_LINE` and those of `rounded`."""
+        """The columns of the schema, with `BAD`, `REASON`, `FILE`, `CONTINUED` and those of `rounded`."""
         rows = self._typed(self._read(files))
         reason = F.coalesce(*[F.when(_empty(name), F.lit(why)) for name, why in self.required.items()], F.lit(None).cast("string"))
         shown = F.to_json(F.struct(*[column(name) for name in self.schema.fieldNames()]))
@@ -89,7 +89,7 @@ class SourceRows:
             fields = [StructField(field.name, self._read_as(field.dataType)) for field in self.schema.fields]
             return self._shaped(_reader(self.spark, uris).schema(StructType([*fields, corrupt])).json(uris))
         groups = _by_header(files, self.headers)
-        frames = [self._shaped(self._csv(header, [file.uri for file in group], corrupt), last=header[-1]) for header, group in groups.items()]
+        frames = [self._shaped(self._csv(header, [file.uri for file in group], corrupt)) for header, group in groups.items()]
         return reduce(lambda one, other: one.unionByName(other), frames)
 
     def _csv(self, header: Header, uris: list[str], corrupt: StructField) -> "DataFrame":
@@ -99,15 +99,15 @@ class SourceRows:
         reader = _csv_options(_reader(self.spark, uris), self.config).schema(StructType([*fields, corrupt]))
         return reader.csv(uris)
 
-    def _shaped(self, rows: "DataFrame", last: str | None = None) -> "DataFrame":
+    def _shaped(self, rows: "DataFrame") -> "DataFrame":
         there = {name.casefold() for name in rows.columns}
         columns = [
             column(field.name) if field.name.casefold() in there else F.lit(None).cast(self._read_as(field.dataType)).alias(field.name)
             for field in self.schema.fields
         ]
-        text = column(last).cast("string") if last is not None else F.lit(None).cast("string")
-        line = F.when(text.contains("\n"), F.element_at(F.split(F.rtrim(text, F.lit("\n")), "\n"), -1))
-        return rows.select(*columns, column(BAD), F.col("_metadata.file_path").alias(FILE), line.alias(LAST_LINE))
+        texts = [field.name for field in rows.schema.fields if isinstance(field.dataType, StringType) and field.name != BAD] if self.config.multiline else []
+        continued = reduce(lambda one, other: one | other, [F.coalesce(column(name).rlike("[\r\n]"), F.lit(False)) for name in texts], F.lit(False))
+        return rows.select(*columns, column(BAD), F.col("_metadata.file_path").alias(FILE), continued.alias(CONTINUED))
 
     def _read_as(self, kind: DataType) -> DataType:
         """Of text, a decimal with as many digits as there can be and no more of them before the point: what would be rounded away is seen."""
