@@ -35,6 +35,8 @@ class FaultyS3:
     endpoint: str
     about: str = "_delta_log"
     refuses: str | None = None  # every request to a path that contains it is answered with 503 and goes no further; all where it is empty
+    read_only: bool = False     # every request that writes is answered with 403 and goes no further
+    refused_writes: int = 0
     faults: deque[Fault] = field(default_factory=deque)
     met: list[Fault] = field(default_factory=list)
     landed: list[int] = field(default_factory=list)  # the store's own answers to those PUTs
@@ -109,6 +111,10 @@ class _ProxyHandler(BaseHTTPRequestHandler):
         faulty = self.server.faulty
         if faulty.refuses is not None and faulty.refuses in self.path:
             self._answer(503, [], b"")
+            return
+        if faulty.read_only and self.command not in ("GET", "HEAD"):
+            faulty.refused_writes += 1
+            self._answer(403, [], b"<Error><Code>AccessDenied</Code></Error>")
             return
         if self.command != "PUT" or faulty.about not in self.path:
             self._answer(*self._forward(body))

@@ -21,6 +21,7 @@ from tracelake_sdk.scopes import Scope
 PAYLOAD_VERSION = 2
 MAX_BATCH = 500             # items in one claim, completion or heartbeat
 MAX_EVENTS = 10_000         # events in one completion
+MAX_FAILING_LOOPS = 50      # loops in one heartbeat
 
 
 class TaskState(StrEnum):
@@ -342,9 +343,19 @@ class BatchAnswer(_Wire):
     detail: str | None = None
 
 
+class FailingLoop(_Wire):
+    """A background loop of a worker that fails turn after turn, with the code of its last failure."""
+
+    loop: str = Field(min_length=1, max_length=200)
+    code: str = Field(min_length=1, max_length=200)
+
+
 class HeartbeatRequest(_Wire):
+    """`failing` replaces what the worker last reported of its loops; None reports nothing about them."""
+
     worker: str = Field(min_length=1, max_length=200)
     fences: list[Fence] = Field(max_length=MAX_BATCH)
+    failing: list[FailingLoop] | None = Field(default=None, max_length=MAX_FAILING_LOOPS)
 
 
 class HeartbeatAnswer(_Wire):

@@ -83,11 +83,12 @@ def doctor(arguments: argparse.Namespace) -> int:
     """Look at this machine and at the system on it, and say what to do about what is missing."""
     from tracelake.control.bus import examining as bus
     from tracelake.control.emission import examining as records
+    from tracelake.control.worker_loops import examining as worker_loops
     from tracelake.embedded.doctor import examine
     from tracelake.settings import read_settings
 
     settings = read_settings()
-    checks = examine(settings, {"records": partial(records.judge, settings), "bus": partial(bus.judge, settings)})
+    checks = examine(settings, {"records": partial(records.judge, settings), "bus": partial(bus.judge, settings), "worker loops": worker_loops.judge})
     if arguments.output == "json":
         _say(json.dumps([check.as_json() for check in checks], indent=2))
     else:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +118,8 @@ def test_the_environment_stands_above_the_settings_file(tmp_path: Path, monkeypa
 def test_the_doctor_knows_a_machine_on_which_nothing_runs(tmp_path: Path) -> None:
     answer = tracelaked("doctor", "-o", "json", home=tmp_path / "home")
     checks = by_name(json.loads(answer.stdout))
-    assert list(checks) == ["python", "postgres binaries", "postgres runs", "java", "spark", "home", "system", "operator credentials", "state database", "data database", "migrations", "records", "bus"]
-    assert {name for name, check in checks.items() if check["ok"] is None} >= {"system", "state database", "data database", "migrations", "records", "bus"}
+    assert list(checks) == ["python", "postgres binaries", "postgres runs", "java", "spark", "home", "system", "query process", "operator credentials", "state database", "data database", "migrations", "records", "bus", "worker loops"]
+    assert {name for name, check in checks.items() if check["ok"] is None} >= {"system", "query process", "worker loops", "state database", "data database", "migrations", "records", "bus"}
     assert all(checks[name]["ok"] for name in ("python", "postgres binaries", "postgres runs", "home"))
     assert checks["system"]["remedy"] == "start one with `tracelake up`"
     assert answer.stderr == ""
@@ -162,6 +163,7 @@ def test_the_doctor_sees_a_running_system(tmp_path: Path) -> None:
         try:
             checks = {check.name: check for check in examine(read_settings(home=home))}
             assert checks["system"] == Check("system", True, f"process {process.pid} at {line.removeprefix('ready ').strip()}")
+            assert checks["query process"].ok
             assert checks["state database"].ok
             assert checks["data database"].ok
             assert checks["migrations"].ok is False  # the stand-in migrates nothing
@@ -181,3 +183,26 @@ def test_doctor_says_in_one_line_that_a_home_cannot_be_used(home: str, tmp_path:
     assert checks["home"]["ok"] is False
     assert checks["home"]["detail"].startswith(f"{tmp_path / home} cannot be used: ")
     assert checks["system"]["ok"] is None
+
+
+AS_SOMEBODY = """
+import json, os, sys
+from pathlib import Path
+from tracelake.embedded.doctor import examine
+from tracelake.settings import read_settings
+settings = read_settings(home=Path(sys.argv[1]), database={"url": "postgresql://127.0.0.1:1/none"})
+if os.geteuid() == 0: os.setuid(65534)  # root may write everywhere
+print(json.dumps([check.as_json() for check in examine(settings) if check.name == "home"]))
+"""
+
+
+def test_the_doctor_names_a_home_that_this_user_may_not_write() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder) / "home"
+        home.mkdir(mode=0o555)
+        Path(folder).chmod(0o755)
+        answer = subprocess.run([sys.executable, "-c", AS_SOMEBODY, str(home)], capture_output=True, text=True, check=False, timeout=120)
+    assert answer.returncode == 0, answer.stderr
+    [check] = json.loads(answer.stdout)
+    assert (check["ok"], check["detail"]) == (False, f"{home} cannot be used: this user may not write {home}")
+    assert check["remedy"].startswith("set TRACELAKE_HOME")

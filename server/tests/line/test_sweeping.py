@@ -176,21 +176,24 @@ def test_an_attempt_that_cannot_be_swept_keeps_no_other_from_it(lake: Lake, monk
     assert [*real.with_name("moved").iterdir()]
 
 
-def test_attempts_that_cannot_be_swept_are_remembered_up_to_a_limit(lake: Lake, monkeypatch: pytest.MonkeyPatch):
+def test_an_attempt_that_could_not_be_swept_is_tried_again_after_a_pause(lake: Lake):
     lake.deploy(REPLACING, max_attempts=1)
     load(lake, 1)
-    load(lake, 2)
-    for task in tasks_of(lake, "clean"):
-        lake.stage(task, [(1, "a")])
-        lake.complete(failed(task, retry=False))
-        real = folder(lake, task)
-        real.rename(real.with_name(f"moved-{task.fence.task_id}"))
-        real.symlink_to(real.with_name(f"moved-{task.fence.task_id}"))
+    [task] = tasks_of(lake, "clean")
+    lake.stage(task, [(1, "a")])
+    lake.complete(failed(task, retry=False))
     lake.move()
-    monkeypatch.setattr(sweeping, "_MOST_FAILED", 1)
-    for _ in range(3):
-        sweep(lake)
-    assert len(lake.control.sweeper.failed) == 1
+    real = folder(lake, task)
+    real.rename(real.with_name("moved"))
+    real.symlink_to(real.with_name("moved"))
+    sweep(lake)
+    real.unlink()
+    real.with_name("moved").rename(real)
+    sweep(lake)
+    assert real.exists(), "it is left alone for a while, also by another process"
+    lake.query("UPDATE task_attempt SET sweep_not_before = now() WHERE sweep_not_before IS NOT NULL")
+    sweep(lake)
+    assert not real.exists()
 
 
 def test_all_outputs_of_an_attempt_are_swept_together(lake: Lake, monkeypatch: pytest.MonkeyPatch):

@@ -75,20 +75,20 @@ def test_a_task_of_a_right_that_has_lapsed_fails_and_is_handed_to_nobody(lake: L
     assert "/data/shop" not in message
 
 
-def test_a_batch_of_a_right_that_has_lapsed_waits_for_it(lake: Lake, wanda: Caller):
+def test_a_batch_of_an_attempt_that_began_with_the_right_is_adopted_without_it(lake: Lake, wanda: Caller):
+    """Else its producer would wait for it until its timeout, and what it has read would be thrown away."""
     lake.services.locations.grant(lake.admin, "shop", "writer")
     lake.services.deploys.deploy(wanda, DAG)
     lake.run()
     producer = lake.take_one()
     file = lake.stage(producer, [(1, "a")])
-    lake.services.posting.post(lake.worker, [Batch(fence=producer.fence, name="one", output=0, files=[file.path])])
     lake.services.locations.revoke(lake.admin, "shop", "writer")
-    assert lake.take() == []
-    lake.services.reaper.run_once()
-    assert lake.query("SELECT waits::text, failures FROM task WHERE trigger_kind = 'batch'") == [("right", 0)], "it costs no attempt"
-    lake.services.locations.grant(lake.admin, "shop", "writer")
-    lake.services.reaper.run_once()
-    assert lake.report(lake.take_one(), lake.measured([file])).result == "committing"
+    lake.services.posting.post(lake.worker, [Batch(fence=producer.fence, name="one", output=0, files=[file.path])])
+    batch = lake.take_one()
+    assert lake.query("SELECT trigger_kind::text FROM task WHERE id = %s", batch.fence.task_id) == [("batch",)]
+    assert lake.report(batch, lake.measured([file])).result == "committing"
+    lake.run()
+    assert lake.take() == [], "the next task lacks the right"
 
 
 def test_somebody_who_may_use_it_takes_the_dag_on_by_deploying_it_again(lake: Lake, wanda: Caller):

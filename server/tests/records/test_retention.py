@@ -232,7 +232,7 @@ def test_files_that_a_killed_run_left_are_cleared_away(house: House) -> None:
 def test_without_spark_nothing_is_dropped_and_the_next_run_is_tried(house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     house.fill(5, days_ago=400, kinds=("tally",))
     monkeypatch.setattr("tracelake_sdk.compacting.find_spec", lambda name: None)
-    without = house.compactor(compacting=compact_by_spark(tmp_path / "log", SparkSettings()))
+    without = house.compactor(compacting=compact_by_spark(tmp_path / "log", SparkSettings(), tmp_path))
     with pytest.raises(CompactionFailed, match="tracelake-spark"):
         without.compact()
     assert without.run_once() == 0 and house.ask("SELECT ended_at FROM compaction") is None
@@ -399,7 +399,7 @@ def test_spark_makes_of_old_records_what_answers_are_read_from_on_an_object_stor
     before = questions.answers(house.service(), context())
     house.storage = s3_server.open(s3_server.fresh_url())
     settings = SparkSettings(cores=1, memory="600m", conf={"spark.sql.session.timeZone": "Asia/Tokyo"})
-    assert len(house.compactor(compacting=compact_by_spark(tmp_path / "spark.log", settings)).compact()) == 1
+    assert len(house.compactor(compacting=compact_by_spark(tmp_path / "spark.log", settings, tmp_path)).compact()) == 1
     assert house.ask("SELECT count(*) FROM metadata_record WHERE retention_class <> 'full'") == 0
     assert questions.answers(house.service(), context()) == before
     assert not [*house.folder.glob("scratch/*")]

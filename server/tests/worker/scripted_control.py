@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
+from tracelake_sdk.errors import Malformed
 from tracelake_sdk.tasks import Batch, ClaimedTask, Completion, CompletionResult, Fence, Outcome, TaskPayload
 
 Answer = dict[str, Any]
@@ -31,6 +32,8 @@ class ScriptedControl:
         self.posts: list[Batch] = []
         self.batches: dict[tuple[UUID, str], UUID] = {}
         self.beats: list[list[str]] = []
+        self.failing: list[list[Answer]] = []     # loops, as they were reported
+        self.refuses: set[str] = set()            # paths that are answered with an error that does not pass
         self.cancel: set[UUID] = set()
         self.lost: set[UUID] = set()
         self.fails: set[str] = set()              # paths that break the connection
@@ -88,6 +91,8 @@ class ScriptedControl:
     def _beat(self, body: Answer) -> Answer:
         tasks = [fence["task_id"] for fence in body["fences"]]
         self.beats.append(tasks)
+        if body.get("failing") is not None:
+            self.failing.append(body["failing"])
         cancel, lost = [str(task) for task in self.cancel], [str(task) for task in self.lost]
         return {"expires_at": {task: datetime.now(UTC).isoformat() for task in tasks if task not in cancel + lost}, "cancel": cancel, "lost": lost}
 
@@ -122,15 +127,16 @@ def scripted_control() -> Iterator[ScriptedControl]:
                 self.close_connection = True
                 return
             assert self.headers["authorization"] == f"Bearer {TOKEN}"
-            if path == "task-claim" and not control.wait_for_work(body["wait_s"], self.connection):
+            refused = path in control.refuses
+            if path == "task-claim" and not refused and not control.wait_for_work(body["wait_s"], self.connection):
                 self.close_connection = True
                 return
-            said = json.dumps(control.heard(path, body)).encode()
+            said = json.dumps(Malformed().problem() if refused else control.heard(path, body)).encode()
             if control.loses.get(path, 0):
                 control.loses[path] -= 1
                 self.close_connection = True
                 return
-            self.send_response(200)
+            self.send_response(Malformed.status if refused else 200)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(said)))
             self.end_headers()

@@ -20,9 +20,11 @@ from tracelake.settings import read_settings
 from tracelake.storage.operator_credentials import operator_credentials
 from tracelake.storage.paths import table_location
 from tracelake.storage.sts import Credentials, Prefixes, session_policy
-from tracelake.worker.attempt_credentials import AttemptCredentials
+from tracelake.worker.attempt_credentials import AttemptCredentials, prefixes_of
 from tracelake.worker.operators.contract import OperatorFailed
 from tracelake_sdk.errors import SettingInvalid
+
+from .workshop import LOCATION, payload
 
 pytestmark = pytest.mark.xdist_group("s3")
 
@@ -62,7 +64,7 @@ def test_an_attempt_reaches_its_inputs_and_its_own_folder_and_nothing_else(s3_se
         files.replace(name, b"x")
     credentials = AttemptCredentials(operator_credentials(settings, {}), "task-1", prefixes, tmp_path)
     found = held(credentials)
-    assert s3_server.secret_access_key not in json.dumps(found) + json.dumps(dict(credentials.environment()))
+    assert s3_server.secret_access_key not in json.dumps(found) + json.dumps(dict(credentials.environment(seconds=60)))
     store = store_of(s3_server, url, found)
     assert obstore.get(store, f"{input}/a-1/full/x.parquet").bytes().to_bytes() == b"x"
     obstore.put(store, f"{mine}/task-1/full/y.parquet", b"y")
@@ -110,6 +112,29 @@ def test_credentials_are_renewed_before_they_expire_and_only_then(tmp_path: Path
     credentials.renew()
     assert (held(credentials)["AccessKeyId"], len(source.issued)) == ("id-1", 2)
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_a_program_that_may_outlast_its_credentials_gets_a_profile_that_is_renewed_instead_of_keys(tmp_path: Path):
+    credentials = AttemptCredentials(Expiring(), "task-1", Prefixes(), tmp_path)
+    assert credentials.environment(seconds=60) == {"AWS_ACCESS_KEY_ID": "id-0", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token"}
+    given = credentials.environment(seconds=600)
+    assert given == {"AWS_SHARED_CREDENTIALS_FILE": credentials.profile, "AWS_PROFILE": "operator"}
+    credentials.renew()
+    assert held(credentials)["AccessKeyId"] == "id-1"
+    lasting = {"operator_access_key_id": "a", "operator_secret_access_key": "b"}
+    second_key = operator_credentials(read_settings(storage={"url": "s3://bucket", "region": "r"} | lasting), {})
+    assert AttemptCredentials(second_key, "task-1", Prefixes(), tmp_path).environment(seconds=1e6) == {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+
+
+def test_an_attempt_reads_its_inputs_and_locations_and_writes_its_own_staging(s3_server: S3Server):
+    storage = s3_server.open("s3://bucket/lake")
+    table = table_location(uuid4(), uuid4(), version := uuid4())
+    pinned = {"version": 1, "table_schema": {}, "location": table, "files": [], "scopes": None, "partition_by": None}
+    input = {"index": 0, "name": "orders", "dataset_uuid": uuid4(), "dataset_version": version, "trigger": True, "where": None}
+    inputs = [input | {"pinned": pinned}, input | {"index": 1, "pinned": pinned}, input | {"index": 2, "pinned": None}]
+    locations = {"landing": "s3://other/landing", "here": "file:///data"}
+    found = prefixes_of(payload(config={}, staging="task-1", inputs=inputs, locations=locations), storage)
+    assert found == Prefixes(read=(f"bucket/*/{version}", "other/landing"), write=(f"bucket/lake/{LOCATION}/task-1",))
 
 
 def test_a_store_that_issues_none_fails_the_attempt_for_now(s3_server: S3Server, tmp_path: Path):

@@ -14,7 +14,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from tracelake.settings import read_settings
-from tracelake.worker.building import host_command, storage_environment, storage_section
+from tracelake.worker.building import host_command, limits_of, storage_environment, storage_section
+from tracelake.worker.measuring.contract import Limits
 from tracelake.worker.operator_processes import CommandProcess, HostProcess, OperatorProcesses, Progress, Run
 from tracelake.worker.operators.contract import OperatorFailed
 from tracelake.worker.process_groups import BoundedLog, Chaos, Starter, clean_environment
@@ -29,6 +30,7 @@ import json, os, sys, threading, time
 def say(line):
     sys.stdout.write(json.dumps(line) + "\\n"); sys.stdout.flush()
 if "--never-ready" in sys.argv: sys.exit(1)
+if "--fetches" in sys.argv: say({"preparing": "jars"})
 say({"ready": {"pid": os.getpid()}})
 stops = {}
 def work(id, order, stop):
@@ -98,6 +100,21 @@ def test_a_host_is_started_with_the_first_order_and_kept(host: Host):
     assert said == [{"fraction": 0.5, "note": "reading"}]
     assert host.run("work").wait(30)
     assert host.pid == first
+
+
+def test_what_a_host_fetches_before_it_is_ready_is_in_the_log(starter: Starter, tmp_path: Path):
+    host = Host(starter, tmp_path, "--fetches")
+    try:
+        with capture_logs() as logged:
+            assert host.run("work").wait(30)
+        assert [entry["preparing"] for entry in logged if entry["event"] == "a host gets ready"] == ["jars"]
+    finally:
+        host.process.close()
+
+
+def test_what_the_settings_say_of_measuring_reaches_its_process():
+    assert limits_of(read_settings(measuring={"cores": 3, "memory": "512m"})) == Limits(threads=3, memory="512MB")
+    assert limits_of(read_settings(measuring={"memory": "2g"})) == Limits(threads=2, memory="2GB")
 
 
 def test_a_poisoned_host_is_replaced_and_ends(host: Host):

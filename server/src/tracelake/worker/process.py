@@ -5,6 +5,7 @@ import secrets
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -19,7 +20,8 @@ from tracelake.settings import Settings
 from tracelake.worker.building import build_spark_worker
 from tracelake.worker.control_client import ControlClient
 from tracelake.worker.dispatching import DispatcherWorker
-from tracelake_sdk.errors import LoopFailed, NotRunning, SettingInvalid
+from tracelake.worker.loop_reports import LoopReports
+from tracelake_sdk.errors import LoopFailed, NotRunning, SettingInvalid, TracelakeError
 from tracelake_sdk.home import HomeFiles
 
 _log = structlog.get_logger()
@@ -51,6 +53,7 @@ def run(settings: Settings) -> None:
     hide_memory()  # it holds the token, and programs that must not know it run under the same user
     name = settings.worker.name or f"worker-{secrets.token_hex(4)}"
     workers = build(settings, name)
+    reports = LoopReports(_control(settings), name, [worker.loops for worker in workers])
     gc.freeze()  # what was built at the start lives as long as the process; looking through it would delay an operator by milliseconds
     ended = threading.Event()
     failures: list[Exception] = []
@@ -64,15 +67,20 @@ def run(settings: Settings) -> None:
     lives = [threading.Thread(target=_live, args=(worker, failures, ended), name=type(worker).__name__, daemon=True) for worker in workers]
     for life in lives:
         life.start()
+    reports.loop.start()
     _log.info("started", worker=name, runtimes=list(settings.worker.runtimes), prefetch=settings.worker.prefetch, slots=settings.worker.slots)
     while not ended.wait(_LOOK_SECONDS):
-        # Nobody can ask a worker how it is: one that cannot do its work ends, and whoever started it starts it again and says so.
+        # One that cannot do its work ends, and whoever started it starts it again and says so.
         for worker in workers:
             if broken := worker.loops.broken():
                 failures.append(LoopFailed(f"The loop `{broken.name}` of this worker fails again and again ({broken.code}); the log says where."))
                 ended.set()
+    reports.loop.ask_to_stop()
     for worker in workers:
         worker.stop()
+    if failures:
+        with suppress(TracelakeError):  # control is away; the worker's own exit says it too
+            reports.run_once()
     left = _join(list(zip(workers, lives, strict=True)))
     if failures:
         raise failures[0]
@@ -100,6 +108,15 @@ def _join(lives: Sequence[tuple[Worker, threading.Thread]]) -> bool:
 
 def build(settings: Settings, name: str) -> list[Worker]:
     """Raises NotRunning or SettingInvalid, with what to set."""
+    watch = watch_for(settings.chaos.kill_at)
+    builders: dict[str, Callable[[ControlClient], Worker]] = {
+        "dispatcher": lambda control: _dispatcher(settings, control, name, watch),
+        "spark": lambda control: build_spark_worker(settings, control, name, watch),
+    }
+    return [builders[runtime](_control(settings)) for runtime in dict.fromkeys(settings.worker.runtimes)]
+
+
+def _control(settings: Settings) -> ControlClient:
     files = HomeFiles(settings.home)
     api_url = settings.worker.api_url or files.api_url()
     if api_url is None:
@@ -110,12 +127,7 @@ def build(settings: Settings, name: str) -> list[Worker]:
     token = settings.worker.token.get_secret_value() if settings.worker.token else files.worker_token()
     if not token:
         raise SettingInvalid(f"TRACELAKE__WORKER__TOKEN: set it to a worker's token; {files.credentials} holds none")
-    watch = watch_for(settings.chaos.kill_at)
-    builders: dict[str, Callable[[ControlClient], Worker]] = {
-        "dispatcher": lambda control: _dispatcher(settings, control, name, watch),
-        "spark": lambda control: build_spark_worker(settings, control, name, watch),
-    }
-    return [builders[runtime](ControlClient(api_url, token)) for runtime in dict.fromkeys(settings.worker.runtimes)]
+    return ControlClient(api_url, token)
 
 
 def _dispatcher(settings: Settings, control: ControlClient, name: str, watch: Callable[[str], None]) -> DispatcherWorker:

@@ -8,7 +8,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from tracelake.control.access.service import SCRAPE_PATIENCE
 from tracelake.control.api.context import Services, Serving, User
 from tracelake.control.api.guarded_routes import ScraperRoute, UserRoute
-from tracelake.control.api.loop_metrics import add_loop_metrics
 from tracelake.control.bus import store as bus
 from tracelake.control.database.clock import read_clock
 from tracelake.control.database.ids import first_id_of, time_of
@@ -19,6 +18,8 @@ from tracelake.control.events import store as events
 from tracelake.control.outbox import store as outbox
 from tracelake.control.tasks import store as tasks
 from tracelake.control.tasks.rows import UnfinishedCount
+from tracelake.control.worker_loops import store as worker_loops
+from tracelake.loop_metrics import add_loop_metrics
 from tracelake.request_bodies import BodyMemory
 from tracelake_sdk.errors import Unavailable
 from tracelake_sdk.status import WhoAmI
@@ -86,6 +87,7 @@ def _measure_database(tx: Transaction, registry: CollectorRegistry) -> None:
     behind = Gauge("tracelake_emission_behind", "Runs and decisions that are not emitted as records yet, counted up to a limit.", registry=registry)
     refused = Gauge("tracelake_emission_refused", "Records of the platform itself that its repository did not take; must be 0.", registry=registry)
     unread = Gauge("tracelake_bus_unread_seconds", "Age of the oldest message on Postgres that a subscriber has not read.", ["topic", "subscriber"], registry=registry)
+    of_workers = Gauge("tracelake_worker_loop_failing", "1 for each background loop that a worker reports as failing.", ["worker", "loop"], registry=registry)
     _count_tasks(tasks.unfinished(tx), registry)
     backlog.set(outbox.backlog(tx))
     unaccounted.set(events.unaccounted(tx, since=first_id_of(datetime.now(UTC) - _LOOKED_BACK)))
@@ -93,6 +95,8 @@ def _measure_database(tx: Transaction, registry: CollectorRegistry) -> None:
     unverified.set(max(0.0, (datetime.now(UTC) - time_of(oldest)).total_seconds()) if oldest else 0)
     behind.set(emission.behind(tx, most=_MOST_COUNTED))
     refused.set(emission.refusals(tx))
+    for failing in worker_loops.failing(tx):
+        of_workers.labels(failing.worker, failing.loop).set(1)
     now = read_clock(tx)
     for one in bus.subscribers(tx):
         unread.labels(one.topic, one.subscriber).set((now - one.unread_since).total_seconds() if one.unread_since else 0)

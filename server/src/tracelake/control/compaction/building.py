@@ -16,7 +16,7 @@ def build_compactor(settings: Settings, database: Database, storage: Storage, wa
         database,
         storage,
         settings.home / "scratch",
-        compact_by_spark(settings.home / "logs" / "compaction.log", settings.spark),
+        compact_by_spark(settings.home / "logs" / "compaction.log", settings.spark, settings.home),
         every=timedelta(hours=settings.records.compact_every_hours),
         watch=watch,
     )

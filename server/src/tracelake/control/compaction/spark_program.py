@@ -9,18 +9,18 @@ from tracelake.launch import command_that_dies_with_us
 from tracelake_sdk.compacting import CompactionOrder, compact
 from tracelake_sdk.spark_settings import LocalSpark
 
-# What a program may know of the machine. Nothing of Tracelake's own and nothing that could be a secret is among it.
+# What a program may know of the machine. Nothing that could be a secret is among it.
 _KEPT = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "JAVA_HOME"})
 
 Compacting = Callable[[CompactionOrder, Path], list[Path]]
 
 
-def compact_by_spark(log: Path, spark: LocalSpark) -> Compacting:
+def compact_by_spark(log: Path, spark: LocalSpark, home: Path) -> Compacting:
     """Runs it as a child of the thread that asks, and ends with it; what it says goes to the log."""
     local = LocalSpark(cores=spark.cores, memory=spark.memory, conf=spark.conf)  # its files are on this machine, whatever cluster there is
 
     def compacting(order: CompactionOrder, folder: Path) -> list[Path]:
-        environment = {name: value for name, value in os.environ.items() if name in _KEPT}
+        environment = {name: value for name, value in os.environ.items() if name in _KEPT} | {"TRACELAKE_HOME": str(home)}
         return compact(order.model_copy(update={"spark": local}), folder, log, environment=environment, launch=_dies_with_us)
 
     return compacting

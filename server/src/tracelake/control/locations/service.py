@@ -72,7 +72,7 @@ class Locations:
             return _location(_get(tx, where.org_id, name))
 
     def remove(self, caller: Caller, name: str, *, dry_run: bool = False) -> Location:
-        """Tasks of jobs that name it fail from now on."""
+        """From now on requested tasks of jobs that use it fail, and tasks of events wait until a location of this name is added again."""
         caller.require(Right.ADMINISTER)
         with self.database.transaction("remove_location", role=Role.DEFINE) as tx:
             access.lock_access(tx, caller.org_id)

@@ -1,7 +1,7 @@
 """Barring: a task whose DAG was activated by somebody who may not use what it needs any more is handed to no worker, and its attempt fails.
 
-An event or a batch comes once, so its task waits for the right and then runs by itself. A requested task fails for good: whoever requested it sees the
-error and can request it again.
+An event comes once, so its task waits for the right and then runs by itself. A requested task fails for good: whoever requested it sees the error and
+can request it again. A task that adopts a batch belongs to the attempt that posted it, which had the right when it began and waits for it.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,8 +34,9 @@ def barred(
     tx: Transaction, facts: list[TaskFacts], jobs: dict[UUID, Job], inputs: dict[UUID, list[Input]], locations: dict[UUID, dict[str, LocationRow]]
 ) -> list[Barred]:
     """Of tasks that are being claimed; jobs by generation, inputs by job, locations by org."""
-    found = lapsed_rights(tx, jobs.values(), inputs, locations)
-    return [Barred(fact, found[job.id]) for fact in facts if (job := jobs[fact.generation_id]).id in found]
+    judged = [fact for fact in facts if fact.trigger_kind != TriggerKind.BATCH.value]
+    found = lapsed_rights(tx, [jobs[generation] for generation in {fact.generation_id for fact in judged}], inputs, locations)
+    return [Barred(fact, found[job.id]) for fact in judged if (job := jobs[fact.generation_id]).id in found]
 
 
 @dataclass(frozen=True)

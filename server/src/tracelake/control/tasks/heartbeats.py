@@ -9,6 +9,7 @@ from tracelake.control.access.callers import Caller
 from tracelake.control.database.transactions import Database
 from tracelake.control.tasks import store
 from tracelake.control.tasks.judgement import AttemptRow, LockedTask, lease_token_sha256
+from tracelake.control.worker_loops import store as worker_loops
 from tracelake_sdk.tasks import Fence, HeartbeatAnswer, HeartbeatRequest, TaskState
 
 
@@ -20,6 +21,8 @@ class Heartbeats:
     def beat(self, caller: Caller, request: HeartbeatRequest, *, now: datetime | None = None) -> HeartbeatAnswer:
         fences = {fence.task_id: fence for fence in request.fences}
         with self.database.transaction("heartbeat") as tx:
+            if request.failing is not None:
+                worker_loops.replace(tx, org=caller.org_id, worker=request.worker, failing={failing.loop: failing.code for failing in request.failing})
             tasks = store.lock(tx, org=caller.org_id, tasks=list(fences))
             attempts = store.attempts(tx, [(fence.task_id, fence.attempt) for fence in fences.values()])
             mine = {id: fence for id, fence in fences.items() if _holds(fence, tasks.get(id), attempts.get((id, fence.attempt)))}

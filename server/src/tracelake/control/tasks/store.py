@@ -1,6 +1,6 @@
 """The task tables, one function a query."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -425,9 +425,12 @@ def add_batch(tx: Transaction, batch: PostedBatch, *, org: UUID) -> None:
     )
 
 
-def to_sweep(tx: Transaction, *, retention: timedelta, room: int, failed: Collection[tuple[UUID, int]], now: datetime | None) -> list[SweepableAttempt]:
-    tasks, attempts = [task for task, _ in failed], [attempt for _, attempt in failed]
-    return tx.all(SweepableAttempt, sql["to_sweep"], retention=retention, room=room, failed_tasks=tasks, failed_attempts=attempts, now=now)
+def to_sweep(tx: Transaction, *, retention: timedelta, room: int, now: datetime | None) -> list[SweepableAttempt]:
+    return tx.all(SweepableAttempt, sql["to_sweep"], retention=retention, room=room, now=now)
+
+
+def postpone_sweep(tx: Transaction, task: UUID, attempt: int, *, pause: timedelta) -> None:
+    tx.run(sql["postpone_sweep"], task=task, attempt=attempt, pause=pause)
 
 
 def mark_swept(tx: Transaction, fences: Sequence[tuple[UUID, int]]) -> None:

@@ -1,7 +1,7 @@
 """Sweep: staging of attempts that ended long ago loses the files that no table names; what a table ever named stays."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 from uuid import UUID
@@ -20,7 +20,7 @@ from tracelake_sdk.errors import StorageUnavailable, Unavailable
 _log = structlog.get_logger()
 
 BATCH = 50
-_MOST_FAILED = 1000  # attempts that are remembered; beyond it all are tried again
+_POSTPONED = timedelta(hours=1)  # an attempt that cannot be swept
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,11 @@ class Sweeper:
     storage: Storage
     retention: timedelta
     watch: Watch
-    failed: set[tuple[UUID, int]] = field(default_factory=set)  # attempts that cannot be swept, left alone for now
 
     def run_once(self, *, now: datetime | None = None) -> int:
         """How many attempts were swept. An attempt is swept when it has ended, its task is not being committed, and no batch of it waits."""
         with self.database.transaction("look_to_sweep") as tx:
-            found = store.to_sweep(tx, retention=self.retention, room=BATCH, failed=self.failed, now=now)
+            found = store.to_sweep(tx, retention=self.retention, room=BATCH, now=now)
         swept = [key for key, outputs in groupby(found, key=lambda output: (output.task_id, output.attempt)) if self._swept(key, outputs)]
         if swept:
             with self.database.transaction("sweep") as tx:
@@ -52,9 +51,8 @@ class Sweeper:
             raise
         except Exception as error:
             log_failure("an attempt cannot be swept", error, task_id=str(key[0]), attempt=key[1])
-            if len(self.failed) >= _MOST_FAILED:
-                self.failed.clear()
-            self.failed.add(key)
+            with self.database.transaction("postpone_sweep") as tx:
+                store.postpone_sweep(tx, *key, pause=_POSTPONED)
             return False
         return True
 

@@ -533,15 +533,15 @@ WITH ended AS (
           SELECT 1 FROM batch JOIN task AS adopting ON adopting.id = batch.task_id
           WHERE batch.producer_task_id = attempt.task_id AND batch.attempt = attempt.attempt AND adopting.state NOT IN ('completed', 'failed', 'canceled')
       )
-      AND NOT EXISTS (
-          SELECT 1 FROM unnest(%(failed_tasks)s::uuid[], %(failed_attempts)s::integer[]) AS failed (task_id, attempt)
-          WHERE failed.task_id = attempt.task_id AND failed.attempt = attempt.attempt
-      )
+      AND (attempt.sweep_not_before IS NULL OR attempt.sweep_not_before <= now())
     ORDER BY attempt.ended_at LIMIT %(room)s
 )
 SELECT ended.task_id, ended.attempt, ended.org_id, version.dataset_id, version.id AS dataset_version_id
 FROM ended JOIN dataset_version AS version ON version.generation_id = ended.generation_id
 ORDER BY ended.ended_at, ended.task_id, ended.attempt
+
+-- name: postpone_sweep
+UPDATE task_attempt SET sweep_not_before = now() + %(pause)s::interval WHERE task_id = %(task)s AND attempt = %(attempt)s
 
 -- name: mark_swept
 UPDATE task_attempt SET swept_at = now()

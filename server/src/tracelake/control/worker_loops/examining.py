@@ -1,0 +1,17 @@
+"""What the doctor says of the loops of workers."""
+
+from tracelake.control.database.transactions import Database
+from tracelake.control.worker_loops import store
+
+_NAMED = 5  # loops, as examples
+
+
+def judge(state_url: str) -> tuple[bool, str, str]:
+    """Whether no loop of a worker fails, what was found, and what to do."""
+    with Database(state_url, size=1) as database, database.transaction("failing_loops") as tx:
+        found = store.failing(tx)
+    if not found:
+        return True, "no worker reports a failing loop", ""
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    named = ", ".join(f"loop {one.loop} of {one.worker} ({one.code})" for one in found[:_NAMED])
+    return False, f"{named}{more}", "look into the log of the worker; the loop goes on by itself when its reason has passed"

@@ -1,0 +1,28 @@
+"""Loop reports: a worker tells control which of its loops fail, because nobody can ask a worker how it is."""
+
+from collections.abc import Sequence
+
+from tracelake.loops import Loop, Loops
+from tracelake.worker.control_client import ControlClient
+from tracelake_sdk.tasks import MAX_FAILING_LOOPS, FailingLoop, HeartbeatRequest
+
+_PAUSE_SECONDS = 5.0
+
+
+class LoopReports:
+    """`run_once()` reports what fails as long as it fails, and once that nothing does any more."""
+
+    def __init__(self, control: ControlClient, worker: str, watched: Sequence[Loops]) -> None:
+        self._control: ControlClient = control
+        self._worker: str = worker
+        self._watched: list[Loops] = list(watched)
+        self._reported: bool = False
+        self.loop: Loop = Loop("loop reports", self.run_once, pause=_PAUSE_SECONDS)
+
+    def run_once(self) -> None:
+        codes = {status.name: status.code for loops in self._watched for status in loops.failing() if status.code}
+        if not codes and not self._reported:
+            return
+        failing = [FailingLoop(loop=name, code=code) for name, code in codes.items()][:MAX_FAILING_LOOPS]
+        self._control.heartbeat(HeartbeatRequest(worker=self._worker, fences=[], failing=failing))
+        self._reported = bool(codes)
