@@ -137,7 +137,7 @@ def scripted_control() -> Iterator[ScriptedControl]:
                 self.close_connection = True
                 return
             self.send_response(Malformed.status if refused else 200)
-            self.send_header("content-type", "application/json")
+            self.send_header("content-type", "application/problem+json" if refused else "application/json")
             self.send_header("content-length", str(len(said)))
             self.end_headers()
             self.wfile.write(said)

@@ -55,7 +55,7 @@ Judging = Callable[[str], tuple[bool, str, str]]  # of a state database: whether
 def examine(settings: Settings, judging: Mapping[str, Judging] | None = None) -> list[Check]:
     """Every check, in the order in which they build on each other; `judging` has those that this part knows nothing of, by their name."""
     state, data = _databases(settings)
-    system = [_python(), *_postgres(settings), *_spark(settings), _home(settings.home), _system(settings.home), _query(settings), _operator_credentials(settings)]
+    system = [_python(), *_postgres(settings), *_spark(settings), examine_home(settings.home), _system(settings.home), _query(settings), _operator_credentials(settings)]
     migrated = _migrated(state)
     asked = [_judged_by(judge, name, state, migrated) for name, judge in (judging or {}).items()]
     return [*system, _reachable(state), _reachable(data), migrated, *asked]
@@ -137,7 +137,8 @@ def _java(home: Path) -> Check:
     return Check("java", True, f"{found['version']} ({found['origin']}) in {found['home']}")
 
 
-def _home(home: Path) -> Check:
+def examine_home(home: Path) -> Check:
+    """Whether this user can keep a system there."""
     if (why := _why_not_usable(home)) is not None:
         return Check("home", False, f"{home} cannot be used: {why}", "set TRACELAKE_HOME to a folder that this user may read and write")
     there = _nearest_folder(home)
