@@ -946,6 +946,14 @@ CREATE TABLE public.event_ledger (
     CONSTRAINT a_task_where_one_was_made CHECK (((outcome = 'task'::public.told) = (task_id IS NOT NULL)))
 );
 
+CREATE TABLE public.failing_loop (
+    org_id uuid NOT NULL,
+    worker text NOT NULL,
+    loop text NOT NULL,
+    code text NOT NULL,
+    reported_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
 CREATE TABLE public.generation (
     id uuid NOT NULL,
     job_key_id uuid NOT NULL,
@@ -1448,6 +1456,7 @@ CREATE TABLE public.task_attempt (
     swept_at timestamp with time zone,
     dag_version integer,
     summary jsonb DEFAULT '[]'::jsonb NOT NULL,
+    sweep_not_before timestamp with time zone,
     CONSTRAINT ended_means_an_outcome CHECK (((ended_at IS NULL) = (outcome IS NULL))),
     CONSTRAINT taken_means_answered CHECK (((body_sha256 IS NULL) = (result IS NULL)))
 );
@@ -1618,6 +1627,9 @@ ALTER TABLE ONLY public.event_accounting
 
 ALTER TABLE ONLY public.event_ledger
     ADD CONSTRAINT event_ledger_pkey PRIMARY KEY (event_id, generation_id);
+
+ALTER TABLE ONLY public.failing_loop
+    ADD CONSTRAINT failing_loop_pkey PRIMARY KEY (org_id, worker, loop);
 
 ALTER TABLE ONLY public.generation
     ADD CONSTRAINT generation_job_key_id_lineage_hash_key UNIQUE (job_key_id, lineage_hash);
@@ -2363,6 +2375,9 @@ ALTER TABLE ONLY public.delta_commit
 ALTER TABLE ONLY public.dropped_span
     ADD CONSTRAINT dropped_span_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
 
+ALTER TABLE ONLY public.failing_loop
+    ADD CONSTRAINT failing_loop_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.org(id);
+
 ALTER TABLE ONLY public.generation
     ADD CONSTRAINT generation_job_key_id_fkey FOREIGN KEY (job_key_id) REFERENCES public.job_key(id);
 
@@ -2795,6 +2810,12 @@ GRANT UPDATE(verified_up_to) ON TABLE public.event_accounting TO tracelake_execu
 GRANT SELECT ON TABLE public.event_ledger TO tracelake_execute;
 GRANT INSERT ON TABLE public.event_ledger TO tracelake_decide;
 
+GRANT SELECT,INSERT,DELETE ON TABLE public.failing_loop TO tracelake_execute;
+
+GRANT UPDATE(code) ON TABLE public.failing_loop TO tracelake_execute;
+
+GRANT UPDATE(reported_at) ON TABLE public.failing_loop TO tracelake_execute;
+
 GRANT SELECT ON TABLE public.generation TO tracelake_execute;
 GRANT INSERT ON TABLE public.generation TO tracelake_define;
 
@@ -3184,6 +3205,8 @@ GRANT UPDATE(rebases) ON TABLE public.task_attempt TO tracelake_execute;
 GRANT UPDATE(swept_at) ON TABLE public.task_attempt TO tracelake_execute;
 
 GRANT UPDATE(summary) ON TABLE public.task_attempt TO tracelake_execute;
+
+GRANT UPDATE(sweep_not_before) ON TABLE public.task_attempt TO tracelake_execute;
 
 GRANT SELECT,INSERT ON TABLE public.task_input TO tracelake_execute;
 
