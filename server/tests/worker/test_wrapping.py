@@ -239,7 +239,7 @@ def test_what_fails_while_the_store_lists_and_refuses_every_write_is_given_back_
         assert shop.control.outcomes == []
         faulty.read_only = False
         ended(thread)
-        assert storage.list("") == []
+        assert storage.list(LOCATION) == []
     assert shop.control.outcomes == [("given_back", "storage_unavailable")]
 
 
@@ -250,7 +250,7 @@ def test_what_fails_while_the_store_takes_files_is_the_tasks_own_failure(shop: W
     shop.spec(fail="It could not write.")
     shop.run(shop.task())
     assert [outcome for outcome, _ in shop.control.outcomes] == ["failed"]
-    assert storage.list("") == []
+    assert storage.list(LOCATION) == []
 
 
 @pytest.mark.proves("X.10")
