@@ -17,7 +17,7 @@ from tracelake_sdk.errors import Forbidden, LocationRefused
 from tracelake_sdk.home import HomeFiles
 from tracelake_sdk.tasks import Task, TaskState
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("systems")]
 
 SHOP = """
 name: shop

@@ -99,7 +99,7 @@ def test_a_join_of_two_outputs_is_of_one_moment_while_both_are_committed(lake: Q
     with ThreadPoolExecutor(ASKING + 1) as pool:
         committing = pool.submit(commit)
         try:
-            seen = [version for asked in [pool.submit(ask, size(2_000, 100_000) // ASKING) for _ in range(ASKING)] for version in asked.result()]
+            seen = [version for asked in [pool.submit(ask, size(400, 25_000) // ASKING) for _ in range(ASKING)] for version in asked.result()]
         finally:
             over.set()
         committed = committing.result()

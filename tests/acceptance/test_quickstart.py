@@ -10,7 +10,7 @@ import pytest
 from support.pages import ROOT, UP, Command, Example, Reader, examples
 from support.sizes import size
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("systems"), pytest.mark.timeout(1200)]
 
 README, QUICKSTART = examples("../README.md"), examples("quickstart.md")
 # Each begins where the quickstart has ended.

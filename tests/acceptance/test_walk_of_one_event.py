@@ -11,7 +11,7 @@ from support.processes import Processes, running_processes, wait_until
 
 from tracelake_sdk.tasks import TaskState
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("systems")]
 
 DAG = """
 name: shop

@@ -25,7 +25,7 @@ RATE = Figure("rate", "tasks/s", lambda run: run.rate, more_is_better=True, goal
 TIME = Figure("time", "s", lambda run: run.seconds, more_is_better=False, goal=0.5)
 
 
-SPARK = (pytest.mark.spark, pytest.mark.xdist_group("spark"))
+SPARK = (pytest.mark.proof, pytest.mark.spark, pytest.mark.xdist_group("spark"))  # each starts a system with a Spark of its own
 
 
 @pytest.fixture(scope="module")

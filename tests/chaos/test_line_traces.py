@@ -11,11 +11,11 @@ from model.line_walk import Trace, covering, edges, random_trace
 from support.databases import fresh_database
 from support.line_committer import Crew
 from support.line_replay import Replay, Situation, copied, prepare
-from support.sizes import seed
+from support.sizes import seed, size
 
 from tracelake.embedded.postgres import EmbeddedPostgres
 
-TRACES = 40
+TRACES = size(12, 40)
 PARTS = 12  # that the traces of all edges are cut into
 
 pytestmark = pytest.mark.xdist_group("line_traces")  # one process prepares the situations
