@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 from bench.figures import BenchFailed
 from bench.system import System
 from tracelake.storage.delta_schemas import delta_schema, schema_hash
-from tracelake_sdk.events import EventDraft
-from tracelake_sdk.measurements import FileStatistics, OutputMeasured, StagedFile
-from tracelake_sdk.scopes import CursorScope, FullScope, folder_of
+from tracelake_sdk.datasets.measurements import FileStatistics, OutputMeasured, StagedFile
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, folder_of
 from tracelake_sdk.tasks import ClaimedTask, ClaimRequest, CompleteRequest, Completion, CompletionResult, Outcome
+from tracelake_sdk.tasks.events import EventDraft
 
 ROWS = 100  # of each file
 _SCHEMA = pa.schema([("id", pa.int64()), ("batch", pa.int64())])

@@ -8,9 +8,9 @@ from pathlib import Path
 from statistics import median
 
 from bench.figures import BenchFailed, percentile
-from tracelake_sdk.kinds import Kind
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget
-from tracelake_sdk.repository.embedded import EmbeddedRepository
+from tracelake_sdk.records.kinds import Kind
+from tracelake_sdk.records.repository.embedded import EmbeddedRepository
 
 SMALL, LARGE = 1_000, 100_000  # records of the folders whose times are to be the same
 _TARGETS = 200                 # the history of each grows with n

@@ -14,8 +14,8 @@ import psycopg
 
 from bench.figures import BenchFailed
 from tracelake.control.records.lines import retention_class
-from tracelake_sdk.builtin_kinds import builtin_kinds
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget
+from tracelake_sdk.records.kinds.builtin import builtin_kinds
 
 [KIND] = [kind for kind in builtin_kinds() if kind.name == "ingestion_volume"]
 CONTEXT = MetadataContext(run_id="bench", job_id="bench/load", cluster="bench", workspace="bench", tenant="main")

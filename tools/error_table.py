@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from tools.generated import ROOT, settle
-from tracelake_sdk import dag_errors, record_errors
 from tracelake_sdk.errors import TracelakeError
+from tracelake_sdk.errors import dags as dag_errors
+from tracelake_sdk.errors import records as record_errors
 
 PAGE = Path("docs/reference/errors.md")
 HEAD = """\

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tools.generated import ROOT, settle
-from tracelake_sdk.builtin_kinds import builtin_kinds
-from tracelake_sdk.kind_schemas import ANNOTATIONS, FORMATS, KEYWORDS, children
-from tracelake_sdk.kinds import Kind, Retention
+from tracelake_sdk.records.kinds import Kind, Retention
+from tracelake_sdk.records.kinds.builtin import builtin_kinds
+from tracelake_sdk.records.kinds.schemas import ANNOTATIONS, FORMATS, KEYWORDS, children
 
 PAGE = Path("docs/reference/kinds.md")
 HEAD = """\

@@ -27,10 +27,10 @@ from bench.rows import Row
 from tracelake.worker.measuring.contract import OutputToMeasure
 from tracelake.worker.measuring_process import MeasuringProcess
 from tracelake.worker.process_groups import BoundedLog, Chaos, Starter, clean_environment
+from tracelake_sdk.datasets.measurements import OutputMeasured, TableFile
+from tracelake_sdk.datasets.scopes import FullScope, folder_of
 from tracelake_sdk.home import default_home
-from tracelake_sdk.measurements import OutputMeasured, TableFile
 from tracelake_sdk.rules import RuleScope, RuleToMeasure
-from tracelake_sdk.scopes import FullScope, folder_of
 from tracelake_sdk.tasks import StagedOutput
 from tracelake_spark.java import find_java, launcher_home
 

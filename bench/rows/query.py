@@ -26,8 +26,8 @@ from tracelake.embedded.ports import free_port
 from tracelake.embedded.processes import Child
 from tracelake.embedded.readiness import is_ready
 from tracelake.storage.delta_schemas import delta_schema, schema_hash
-from tracelake_sdk.measurements import FileStatistics, OutputMeasured, StagedFile
-from tracelake_sdk.scopes import FullScope, folder_of
+from tracelake_sdk.datasets.measurements import FileStatistics, OutputMeasured, StagedFile
+from tracelake_sdk.datasets.scopes import FullScope, folder_of
 from tracelake_sdk.tasks import ClaimRequest, CompleteRequest, Completion, Outcome
 
 FILES = 200

@@ -25,8 +25,8 @@ from bench.record_service import CONTEXT, EACH, KIND, Line, bulk, fill, open_str
 from bench.rows import Row
 from bench.rows.driving import peers
 from bench.system import Commands, System, running_system
-from tracelake_sdk.emitter import Emitter
 from tracelake_sdk.home import HomeFiles
+from tracelake_sdk.records.emitter import Emitter
 from tracelake_sdk.testing import MemoryRepository
 
 AT_ONCE = 5_000      # records of one request

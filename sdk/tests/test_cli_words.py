@@ -16,12 +16,12 @@ from tracelake_sdk.cli.printing import Column, clean, print_table
 from tracelake_sdk.cli.targets import Target, parse_cursors, parse_job, parse_target, request_of
 from tracelake_sdk.cli.tasks import WAITS
 from tracelake_sdk.dags import Layer
-from tracelake_sdk.promotions import Enforcement, PolicyType
+from tracelake_sdk.dags.status import DagStatus, JobStatus, TaskCounts
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope
 from tracelake_sdk.rules import RuleScope, RuleType, Severity
-from tracelake_sdk.runs import RunStatus
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope
-from tracelake_sdk.status import DagStatus, JobStatus, TaskCounts
+from tracelake_sdk.rules.promotions import Enforcement, PolicyType
 from tracelake_sdk.tasks import MAX_EVENTS, TaskState, Waits
+from tracelake_sdk.tasks.runs import RunStatus
 from tracelake_sdk.wording import scope_words
 
 ID = "01a1dec1-5595-7316-8138-6f2f0dc5dde6"

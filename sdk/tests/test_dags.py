@@ -6,12 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tracelake_sdk import dag_errors
-from tracelake_sdk.cursors import CursorType, parse_duration, spell_duration
-from tracelake_sdk.dag_errors import DagInvalid
 from tracelake_sdk.dags import COLUMN, Activation, InputSpec, JobOutput, JobSpec, NamedDataset, PartitionSpec, Runtime, WhereSpec, passes
-from tracelake_sdk.errors import TracelakeError
-from tracelake_sdk.operators import (
+from tracelake_sdk.dags.operators import (
     OPERATORS,
     Count,
     EmitConfig,
@@ -20,7 +16,11 @@ from tracelake_sdk.operators import (
     RangeAggregatorConfig,
     RangeSplitterConfig,
 )
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope
+from tracelake_sdk.datasets.cursors import CursorType, parse_duration, spell_duration
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope
+from tracelake_sdk.errors import TracelakeError
+from tracelake_sdk.errors import dags as dag_errors
+from tracelake_sdk.errors.dags import DagInvalid
 
 
 def _where(**keys: Any) -> WhereSpec:

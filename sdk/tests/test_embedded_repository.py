@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from tracelake_sdk.errors import SettingInvalid
-from tracelake_sdk.kinds import Kind
-from tracelake_sdk.record_errors import OffsetUnknown, RepositoryDamaged, RepositoryUnavailable, TenantMismatch
+from tracelake_sdk.errors.records import OffsetUnknown, RepositoryDamaged, RepositoryUnavailable, TenantMismatch
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters, StoreResult
-from tracelake_sdk.repository.embedded import EmbeddedRepository
-from tracelake_sdk.repository.embedded.layout import moment, part, record_path
+from tracelake_sdk.records.kinds import Kind
+from tracelake_sdk.records.repository.embedded import EmbeddedRepository
+from tracelake_sdk.records.repository.embedded.layout import moment, part, record_path
 
 NOON = datetime(2020, 5, 17, 12, 30, 1, 7, tzinfo=UTC)
 ORDERS = MetadataTarget(source_id="erp", schema="sales", table="orders")
@@ -296,7 +296,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_and_can_be_read() -> None:
         folder = Path(name)
         opened(folder).store(note(1), context())
         program = "\n".join([
-            "import os, sys", "from tracelake_sdk.repository.embedded import EmbeddedRepository", "from tracelake_sdk.record_errors import RepositoryUnavailable",
+            "import os, sys", "from tracelake_sdk.records.repository.embedded import EmbeddedRepository", "from tracelake_sdk.errors.records import RepositoryUnavailable",
             "from tracelake_sdk.records import *", f"repository = EmbeddedRepository({name!r}, tenant='main')",
             "repository.kinds()", "os.geteuid() == 0 and (os.setgid(65534), os.setuid(65534))",
             "context = MetadataContext(cluster='c', workspace='w', tenant='main')",
@@ -352,7 +352,7 @@ def _store_in_a_child(repository: EmbeddedRepository, number: int, answers: Any)
 def test_two_processes_on_one_folder_see_each_other(repository: EmbeddedRepository, folder: Path) -> None:
     repository.store(note(1), context())
     program = "\n".join([
-        "import sys", "from tracelake_sdk.repository.embedded import EmbeddedRepository", "from tracelake_sdk.records import *",
+        "import sys", "from tracelake_sdk.records.repository.embedded import EmbeddedRepository", "from tracelake_sdk.records import *",
         f"repository = EmbeddedRepository({str(folder)!r}, tenant='main')",
         "for line in sys.stdin:",
         "    record = MetadataRecord.model_validate_json(line)",
@@ -388,5 +388,5 @@ def test_a_forked_process_may_go_on_with_the_repository_it_was_given(repository:
 
 
 def test_a_local_folder_needs_no_library_of_object_stores() -> None:
-    program = "import sys, tracelake_sdk.repository.embedded; print('obstore' in sys.modules, 'httpx2' in sys.modules)"
+    program = "import sys, tracelake_sdk.records.repository.embedded; print('obstore' in sys.modules, 'httpx2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True).stdout.split() == ["False", "False"]

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tracelake_sdk.emitter import Emitter, flush_folder, set_aside
-from tracelake_sdk.emitter.delivery import Delivered, Delivery, Waits
-from tracelake_sdk.emitter.segments import START, Segment, framed
-from tracelake_sdk.emitter.setting_aside import RefusedFile
 from tracelake_sdk.errors import OutcomeUnknown, TooLarge, TracelakeError, Unauthenticated
-from tracelake_sdk.record_builders import RecordBuilder, in_run
-from tracelake_sdk.record_errors import RepositoryUnavailable, SpoolFull
+from tracelake_sdk.errors.records import RepositoryUnavailable, SpoolFull
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters, StoreResult
+from tracelake_sdk.records.builders import RecordBuilder, in_run
+from tracelake_sdk.records.emitter import Emitter, flush_folder, set_aside
+from tracelake_sdk.records.emitter.delivery import Delivered, Delivery, Waits
+from tracelake_sdk.records.emitter.segments import START, Segment, framed
+from tracelake_sdk.records.emitter.setting_aside import RefusedFile
 from tracelake_sdk.testing import MemoryRepository
 
 CONTEXT = in_run(MetadataContext(cluster="c", workspace="w", tenant="main"), job="load", run="r", attempt=1)
@@ -370,10 +370,10 @@ def test_an_emit_beside_a_close_is_not_lost(tmp_path: Path) -> None:
 FORKING = """
 import os, sys
 from pathlib import Path
-from tracelake_sdk.emitter import Emitter
-from tracelake_sdk.record_builders import RecordBuilder
+from tracelake_sdk.records.emitter import Emitter
+from tracelake_sdk.records.builders import RecordBuilder
 from tracelake_sdk.records import MetadataContext, MetadataTarget
-from tracelake_sdk.record_errors import RepositoryUnavailable
+from tracelake_sdk.errors.records import RepositoryUnavailable
 
 class Down:
     def bulk_store(self, records, context):

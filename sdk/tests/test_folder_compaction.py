@@ -19,10 +19,10 @@ from support.sizes import seeded, size
 from typer.testing import CliRunner
 
 from tracelake_sdk.cli.main import app
-from tracelake_sdk.record_errors import ColdUnreadable, CompactionFailed
-from tracelake_sdk.record_ids import RecordIds
+from tracelake_sdk.errors.records import ColdUnreadable, CompactionFailed
 from tracelake_sdk.records import MetadataContext, MetadataRecord, RecordFilters
-from tracelake_sdk.repository.embedded import EmbeddedRepository
+from tracelake_sdk.records.ids import RecordIds
+from tracelake_sdk.records.repository.embedded import EmbeddedRepository
 
 
 class Shed:
@@ -277,6 +277,6 @@ def test_the_command_line_compacts_a_folder_by_spark(shed: Shed, tmp_path: Path,
 
 def test_without_spark_a_folder_stays_as_it_is(shed: Shed, monkeypatch: pytest.MonkeyPatch) -> None:
     shed.fill(5, days_ago=400, kinds=("tally",))
-    monkeypatch.setattr("tracelake_sdk.compacting.find_spec", lambda name: None)
+    monkeypatch.setattr("tracelake_sdk.records.compaction_program.find_spec", lambda name: None)
     done = CliRunner().invoke(app, ["record", "compact", "--repository", f"file://{shed.root}"])
     assert isinstance(done.exception, CompactionFailed) and "tracelake-spark" in done.exception.detail and shed.files() == 5

@@ -7,12 +7,12 @@ import pytest
 from support.wire import Asked, Said, serving
 
 from tracelake_sdk.errors import NotRunning, TracelakeError, Unauthenticated
-from tracelake_sdk.record_builders import RecordBuilder, in_run
-from tracelake_sdk.record_errors import RepositoryUnavailable, TooManyTails
+from tracelake_sdk.errors.records import RepositoryUnavailable, TooManyTails
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, TailPage
-from tracelake_sdk.repository.embedded import EmbeddedRepository
-from tracelake_sdk.repository.following import follow
-from tracelake_sdk.repository.remote import RemoteRepository
+from tracelake_sdk.records.builders import RecordBuilder, in_run
+from tracelake_sdk.records.repository.embedded import EmbeddedRepository
+from tracelake_sdk.records.repository.following import follow
+from tracelake_sdk.records.repository.remote import RemoteRepository
 from tracelake_sdk.testing import MemoryRepository
 
 pytestmark = pytest.mark.proves("M2.5")

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from support.kind_schemas import changed, instance, random_object
 from support.sizes import size
 
-from tracelake_sdk.builtin_kinds import builtin_kinds
 from tracelake_sdk.errors import TracelakeError
-from tracelake_sdk.kind_compatibility import NAMES
-from tracelake_sdk.kind_governance import admit, upcast
-from tracelake_sdk.kinds import Compatibility, Kind
-from tracelake_sdk.record_errors import KindConflict, KindIncompatible, KindInvalid
+from tracelake_sdk.errors.records import KindConflict, KindIncompatible, KindInvalid
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, StoredRecord
+from tracelake_sdk.records.kinds import Compatibility, Kind
+from tracelake_sdk.records.kinds.builtin import builtin_kinds
+from tracelake_sdk.records.kinds.compatibility import NAMES
+from tracelake_sdk.records.kinds.governance import admit, upcast
 
 Schema = dict[str, Any]
 

@@ -8,13 +8,13 @@ from uuid import UUID
 import pytest
 
 from tracelake_sdk.datasets import PinnedVersion
-from tracelake_sdk.emitter import Emitter
 from tracelake_sdk.errors import NotFound
-from tracelake_sdk.producing import MetadataProducerRunner
-from tracelake_sdk.record_builders import RecordBuilder, Thresholds, in_run
-from tracelake_sdk.record_view import BaselineValue, DatasetAt, RecordView
 from tracelake_sdk.records import Comparison, MetadataContext, MetadataRecord, MetadataRequest, MetadataTarget, PathFilter
-from tracelake_sdk.runs import RunDetail
+from tracelake_sdk.records.builders import RecordBuilder, Thresholds, in_run
+from tracelake_sdk.records.emitter import Emitter
+from tracelake_sdk.records.producers import MetadataProducerRunner
+from tracelake_sdk.records.view import BaselineValue, DatasetAt, RecordView
+from tracelake_sdk.tasks.runs import RunDetail
 from tracelake_sdk.testing import MemoryRepository
 
 TARGET = MetadataTarget(source_id="erp", schema="sales", table="orders")

@@ -7,7 +7,7 @@ import pytest
 
 from tracelake_sdk.errors import PackageMissing
 from tracelake_sdk.queries import QueryAnswer
-from tracelake_sdk.query_results import QueryResult
+from tracelake_sdk.queries.results import QueryResult
 
 ANSWER = {
     "columns": [{"name": "id", "type": "BIGINT"}, {"name": "id", "type": "VARCHAR"}],

@@ -5,7 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from tracelake_sdk.record_builders import (
+from tracelake_sdk.errors.records import RecordConflict
+from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters, Window
+from tracelake_sdk.records.builders import (
     CatalogChange,
     DrillDown,
     RecordBuilder,
@@ -20,8 +22,6 @@ from tracelake_sdk.record_builders import (
     slice_filter,
     window,
 )
-from tracelake_sdk.record_errors import RecordConflict
-from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters, Window
 from tracelake_sdk.testing import MemoryRepository
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from tracelake_sdk.cli.main import app
 from tracelake_sdk.cli.repositories import condition_of, spool_of, target_of, target_words, window_of
-from tracelake_sdk.emitter import Emitter
 from tracelake_sdk.errors import NotRunning, SettingInvalid
-from tracelake_sdk.record_errors import KindUnknown, RepositoryUnavailable
+from tracelake_sdk.errors.records import KindUnknown, RepositoryUnavailable
 from tracelake_sdk.records import Comparison, MetadataTarget
-from tracelake_sdk.repository.embedded import EmbeddedRepository
+from tracelake_sdk.records.emitter import Emitter
+from tracelake_sdk.records.repository.embedded import EmbeddedRepository
 
 RECORD = {
     "target": {"source_id": "erp", "schema": "sales", "table": "orders"}, "kind": "ingestion_volume", "producer_id": "ingest.v1", "produced_at": "2026-03-02T00:10:00Z",

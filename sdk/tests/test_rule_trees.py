@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tracelake_sdk.patterns import MAX_PATTERN, PatternRefused, re2_subset
-from tracelake_sdk.rule_trees import Column, IsNull, Kind, NotAmong, OutsideFloats, OutsideUnits, RuleUnmeasurable, check_of, columns_of
 from tracelake_sdk.rules import Enumerated, NotNull, Range, Regex, RowCount, RuleTree, Unique
+from tracelake_sdk.rules.patterns import MAX_PATTERN, PatternRefused, re2_subset
+from tracelake_sdk.rules.trees import Column, IsNull, Kind, NotAmong, OutsideFloats, OutsideUnits, RuleUnmeasurable, check_of, columns_of
 
 COLUMNS = columns_of({"type": "struct", "fields": [
     {"name": name, "type": kind} for name, kind in {

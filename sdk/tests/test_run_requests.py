@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
+from tracelake_sdk.dags.operators import OPERATORS, EmitRequest
+from tracelake_sdk.dags.run_requests import check_request
 from tracelake_sdk.errors import Invalid, JobNotRunnable
-from tracelake_sdk.operators import OPERATORS, EmitRequest
-from tracelake_sdk.run_requests import check_request
 
 
 @pytest.mark.parametrize(

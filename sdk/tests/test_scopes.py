@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from tracelake_sdk.cursors import CursorType, find_cursor, number_of, number_of_size
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, covers, folder_of, overlap
+from tracelake_sdk.datasets.cursors import CursorType, find_cursor, number_of, number_of_size
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, covers, folder_of, overlap
 
 LAST = datetime.max.replace(tzinfo=UTC)
 FIRST = datetime.min.replace(tzinfo=UTC)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tracelake_sdk.emitter import Emitter, flush_folder, send_again, set_aside
-from tracelake_sdk.emitter.delivery import Delivered
-from tracelake_sdk.emitter.segments import Segment, framed
-from tracelake_sdk.kinds import Kind
-from tracelake_sdk.record_builders import RecordBuilder, in_run
-from tracelake_sdk.record_errors import RepositoryUnavailable
+from tracelake_sdk.errors.records import RepositoryUnavailable
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, StoreResult
-from tracelake_sdk.repository.embedded import EmbeddedRepository
+from tracelake_sdk.records.builders import RecordBuilder, in_run
+from tracelake_sdk.records.emitter import Emitter, flush_folder, send_again, set_aside
+from tracelake_sdk.records.emitter.delivery import Delivered
+from tracelake_sdk.records.emitter.segments import Segment, framed
+from tracelake_sdk.records.kinds import Kind
+from tracelake_sdk.records.repository.embedded import EmbeddedRepository
 from tracelake_sdk.testing import MemoryRepository
 
 pytestmark = pytest.mark.proves("M2.3")

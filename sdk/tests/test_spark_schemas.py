@@ -1,6 +1,6 @@
 import pytest
 
-from tracelake_sdk.spark_schemas import check_types
+from tracelake_sdk.dags.spark_schemas import check_types
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tracelake_sdk.addresses import find_system
+from tracelake_sdk.client.addresses import find_system
 from tracelake_sdk.errors import NotRunning
 from tracelake_sdk.home import HomeFiles
 

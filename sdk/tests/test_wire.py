@@ -10,8 +10,8 @@ import httpx2
 import pytest
 from support.wire import Said, serving
 
+from tracelake_sdk.client.wire import Unanswered, Unreached, connect, error_in, send
 from tracelake_sdk.errors import NotFound
-from tracelake_sdk.wire import Unanswered, Unreached, connect, error_in, send
 
 
 @contextmanager

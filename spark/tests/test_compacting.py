@@ -10,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tracelake_sdk.compacting import CompactionOrder
+from tracelake_sdk.records.compaction_program import CompactionOrder
 from tracelake_spark.compacting import compact
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]

@@ -10,7 +10,7 @@ from support.extreme_values import CASES, DEFINITION, ExtremeLake, extreme_lake
 from support.sizes import full
 
 from tracelake.embedded.postgres import EmbeddedPostgres
-from tracelake_sdk.operating import OrderOutput, OutputStaged
+from tracelake_sdk.tasks.operator_files import OrderOutput, OutputStaged
 from tracelake_spark.staging import stage
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.proves("G3.3", "T2.4")]

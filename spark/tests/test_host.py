@@ -18,7 +18,7 @@ import pytest
 from support.orders import order_of
 from support.sizes import full
 
-from tracelake_sdk.operating import OperatorOutcome
+from tracelake_sdk.tasks.operator_files import OperatorOutcome
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -14,8 +14,8 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
 from support.orders import order_of
 
-from tracelake_sdk.operating import BatchReady, OperatorOutcome
-from tracelake_sdk.spark_schemas import check_types
+from tracelake_sdk.dags.spark_schemas import check_types
+from tracelake_sdk.tasks.operator_files import BatchReady, OperatorOutcome
 from tracelake_spark.operators.ingest_files import run
 from tracelake_spark.telling import Tell
 

@@ -18,8 +18,8 @@ from tracelake.worker.measuring.contract import Limits
 from tracelake.worker.measuring.engine import Engine
 from tracelake.worker.measuring.footers import read_footer
 from tracelake.worker.measuring.rule_measuring import Counter, Rows
-from tracelake_sdk.rule_trees import columns_of
 from tracelake_sdk.rules import NotNull, Range, Regex, RowCount, RuleTree, Unique
+from tracelake_sdk.rules.trees import columns_of
 from tracelake_spark.measure.scanning import violations
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]

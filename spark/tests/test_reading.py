@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tracelake_sdk.operating import OrderInput
+from tracelake_sdk.tasks.operator_files import OrderInput
 from tracelake_spark.failures import OperatorFailed
 from tracelake_spark.reading import input_frame
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tracelake_sdk.locations import LocationPath
+from tracelake_sdk.dags.locations import LocationPath
 from tracelake_spark.failures import OperatorFailed
 from tracelake_spark.operators import source_files
 from tracelake_spark.operators.source_files import LocalTree, SourceFile, StoredTree, find_files

@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
 from support.orders import order_of
 
-from tracelake_sdk.operating import OperatorOutcome
+from tracelake_sdk.tasks.operator_files import OperatorOutcome
 from tracelake_spark.failures import operator_error
 from tracelake_spark.operators.registry import OPERATORS
 from tracelake_spark.operators.sql import run

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from support.orders import order_of
 
-from tracelake_sdk.operating import OrderOutput, OutputStaged
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, folder_of
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, folder_of
+from tracelake_sdk.tasks.operator_files import OrderOutput, OutputStaged
 from tracelake_spark import staging
 from tracelake_spark.failures import OperatorFailed
 from tracelake_spark.staging import stage

@@ -12,8 +12,8 @@ from support.processes import Processes, running_processes, wait_until
 
 from tracelake_sdk.access import TokenKind
 from tracelake_sdk.client import Client
-from tracelake_sdk.dag_errors import DagInvalid
 from tracelake_sdk.errors import Forbidden, LocationRefused
+from tracelake_sdk.errors.dags import DagInvalid
 from tracelake_sdk.home import HomeFiles
 from tracelake_sdk.tasks import Task, TaskState
 

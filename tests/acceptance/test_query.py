@@ -18,7 +18,7 @@ from tracelake.control.database.ids import new_id
 from tracelake.control.queries import resolving
 from tracelake.control.registry import store as registry
 from tracelake_sdk.errors import NotReplayable, Unavailable
-from tracelake_sdk.query_results import QueryResult
+from tracelake_sdk.queries.results import QueryResult
 
 # Every version replaces all rows, and each row carries the number of its version.
 STAMPED = BRONZE.replace("update_strategy: append\n    unique_key: [id]", "update_strategy: replace")

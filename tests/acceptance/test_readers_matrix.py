@@ -23,10 +23,10 @@ from tracelake.control.records.service import Records, Tenant
 from tracelake.embedded.postgres import EmbeddedPostgres
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import Forbidden, TracelakeError
-from tracelake_sdk.record_errors import TenantMismatch
+from tracelake_sdk.errors.records import TenantMismatch
 from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, MetadataTarget, PathFilter, RecordFilters, StoredRecord
-from tracelake_sdk.repository.admission import Admission
-from tracelake_sdk.repository.remote import RemoteRepository
+from tracelake_sdk.records.repository.admission import Admission
+from tracelake_sdk.records.repository.remote import RemoteRepository
 
 pytestmark = [pytest.mark.proves("T5.1", "T5.2", "T5.3", "M2.4"), pytest.mark.xdist_group("readers")]
 

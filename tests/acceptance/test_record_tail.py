@@ -16,10 +16,10 @@ from support.processes import LONGEST, wait_until
 from support.relays import Relay, relayed
 
 from tracelake_sdk.home import HomeFiles
-from tracelake_sdk.record_builders import RecordBuilder, in_run
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget
-from tracelake_sdk.repository.embedded import EmbeddedRepository
-from tracelake_sdk.repository.remote import RemoteRepository
+from tracelake_sdk.records.builders import RecordBuilder, in_run
+from tracelake_sdk.records.repository.embedded import EmbeddedRepository
+from tracelake_sdk.records.repository.remote import RemoteRepository
 
 from .test_cli import Shell
 

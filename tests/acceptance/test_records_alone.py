@@ -25,7 +25,7 @@ from tracelake_sdk.client import Client
 from tracelake_sdk.errors import Forbidden, NotFound, Unauthenticated
 from tracelake_sdk.home import HomeFiles
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters
-from tracelake_sdk.repository.opening import open_repository
+from tracelake_sdk.records.repository.opening import open_repository
 
 DATABASE = "records_alone"
 # What a notebook or a service has: the SDK, and nothing that says where the records are kept.
@@ -33,7 +33,7 @@ SCRIPT = """
 import sys
 from datetime import UTC, datetime
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget
-from tracelake_sdk.repository.opening import open_repository
+from tracelake_sdk.records.repository.opening import open_repository
 
 context = MetadataContext(run_id=sys.argv[1], cluster="laptop", workspace="notebook", tenant="main")
 target = MetadataTarget(source_id="erp", schema="sales", table="orders")

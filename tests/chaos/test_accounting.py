@@ -10,8 +10,8 @@ from support.accounting import QUESTIONS, TOLD_QUESTIONS, VERSION_QUESTIONS, acc
 from support.controls import Desk, failed, running_control, settings_for, succeeded
 from support.databases import StateDatabase
 
-from tracelake_sdk.events import EventDraft
-from tracelake_sdk.scopes import CursorScope
+from tracelake_sdk.datasets.scopes import CursorScope
+from tracelake_sdk.tasks.events import EventDraft
 
 METRIC = "the metric of unaccounted events is not 0"
 

@@ -28,8 +28,8 @@ from tracelake.control.records.service import Records, Tenant
 from tracelake.storage.contract import Storage
 from tracelake.storage.local import LocalStorage
 from tracelake_sdk.records import MetadataContext, MetadataRecord
-from tracelake_sdk.repository.admission import Admission
-from tracelake_sdk.repository.embedded import EmbeddedRepository
+from tracelake_sdk.records.repository.admission import Admission
+from tracelake_sdk.records.repository.embedded import EmbeddedRepository
 
 _SPARK_SECONDS = 240.0  # that one run of Spark may take on a busy machine
 CONTEXT = MetadataContext(run_id="run-1", cluster="c1", workspace="w1", tenant="main")

@@ -24,10 +24,10 @@ from tracelake.control import process
 from tracelake.control.api.app import create_app
 from tracelake.embedded.readiness import url_of
 from tracelake.worker.control_client import ControlClient
-from tracelake_sdk.events import EventDraft
+from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.home import HomeFiles
-from tracelake_sdk.scopes import CursorScope
 from tracelake_sdk.tasks import ClaimedTask, ClaimRequest, CompleteRequest, HeartbeatRequest
+from tracelake_sdk.tasks.events import EventDraft
 
 POLLS = 200
 FRAMEWORK_THREADS = 40

@@ -21,9 +21,9 @@ from support.sizes import full
 from support.small_lines import ALLOWED, DEFINITION, SmallLine
 
 from tracelake.storage.paths import table_location
+from tracelake_sdk.datasets.measurements import StagedFile
+from tracelake_sdk.datasets.scopes import FullScope, Scope, folder_of
 from tracelake_sdk.errors import NotReady, StorageUnavailable
-from tracelake_sdk.measurements import StagedFile
-from tracelake_sdk.scopes import FullScope, Scope, folder_of
 from tracelake_sdk.tasks import ClaimedTask, CompletionResult
 
 pytestmark = pytest.mark.xdist_group("s3")

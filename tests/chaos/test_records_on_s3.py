@@ -12,10 +12,10 @@ from support.s3_faults import Fault, FaultyS3, faulty_s3
 from support.s3_servers import S3Server
 from support.sizes import seeded, size
 
-from tracelake_sdk.kinds import Kind
-from tracelake_sdk.record_errors import RepositoryUnavailable
+from tracelake_sdk.errors.records import RepositoryUnavailable
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters, StoreResult
-from tracelake_sdk.repository.embedded import EmbeddedRepository
+from tracelake_sdk.records.kinds import Kind
+from tracelake_sdk.records.repository.embedded import EmbeddedRepository
 
 pytestmark = [pytest.mark.xdist_group("s3"), pytest.mark.proves("M2.2")]
 

@@ -14,7 +14,7 @@ from support.record_nursery import CONTEXT, MOMENTS, record_of
 from support.sizes import seed, size
 
 from tracelake_sdk.records import Aggregation, RecordFilters, StoredRecord
-from tracelake_sdk.repository.embedded import EmbeddedRepository
+from tracelake_sdk.records.repository.embedded import EmbeddedRepository
 
 KILLS = size(50, 500)
 

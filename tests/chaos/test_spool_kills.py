@@ -9,9 +9,9 @@ import pytest
 from support import spool_nursery
 from support.sizes import seed, size
 
-from tracelake_sdk.emitter import flush_folder, set_aside
 from tracelake_sdk.records import MetadataContext
-from tracelake_sdk.repository.embedded import EmbeddedRepository
+from tracelake_sdk.records.emitter import flush_folder, set_aside
+from tracelake_sdk.records.repository.embedded import EmbeddedRepository
 
 KILLS = size(50, 500)
 
@@ -52,8 +52,8 @@ def test_no_acknowledged_record_is_lost_or_stored_twice_by_kills(tmp_path: Path)
 SCRIPT = """
 import sys
 from support.spool_nursery import CONTEXT, BUILDER, record_of
-from tracelake_sdk.emitter import Emitter
-from tracelake_sdk.record_errors import RepositoryUnavailable
+from tracelake_sdk.records.emitter import Emitter
+from tracelake_sdk.errors.records import RepositoryUnavailable
 
 class Down:
     def bulk_store(self, records, context):

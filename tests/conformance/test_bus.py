@@ -18,11 +18,11 @@ from tracelake.control.bus.opening import bus_name, open_bus
 from tracelake.control.bus.postgres import PostgresBus
 from tracelake.control.database.transactions import Database
 from tracelake.settings import BusSettings, Settings
-from tracelake_sdk.bus import STORED, Bus, MemoryBus, Message, Received, Subscription
 from tracelake_sdk.errors import NotFound, Unauthenticated
-from tracelake_sdk.record_errors import BusUnavailable, RepositoryUnavailable
+from tracelake_sdk.errors.records import BusUnavailable, RepositoryUnavailable
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget
-from tracelake_sdk.subscribers import MemoryOffsets, RecordCounts, Refused, StoredRelay, Subscriber, heard, storing, told
+from tracelake_sdk.records.bus import STORED, Bus, MemoryBus, Message, Received, Subscription
+from tracelake_sdk.records.subscribers import MemoryOffsets, RecordCounts, Refused, StoredRelay, Subscriber, heard, storing, told
 from tracelake_sdk.testing import MemoryRepository
 
 LONGEST = 60.0

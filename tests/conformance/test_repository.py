@@ -16,8 +16,7 @@ from support.repositories import Fresh, Opened, tailed
 from support.sizes import size
 
 from tracelake_sdk.errors import TracelakeError
-from tracelake_sdk.json_values import MOST_DEPTH
-from tracelake_sdk.record_errors import (
+from tracelake_sdk.errors.records import (
     ClockAhead,
     KindConflict,
     KindIncompatible,
@@ -27,8 +26,9 @@ from tracelake_sdk.record_errors import (
     RecordRefused,
     TenantMismatch,
 )
+from tracelake_sdk.json_values import MOST_DEPTH
 from tracelake_sdk.records import Aggregation, MetadataRecord, MetadataTarget, Metric, Quality, RecordFilters, Window
-from tracelake_sdk.repository.contract import MetadataRepository
+from tracelake_sdk.records.repository.contract import MetadataRepository
 
 NOON = datetime(2020, 5, 17, 12, tzinfo=UTC)
 ORDERS = MetadataTarget(source_id="erp", schema="sales", table="orders")

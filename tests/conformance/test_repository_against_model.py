@@ -11,7 +11,7 @@ from support.repositories import Fresh, Opened, tailed
 from support.sizes import seeded, size
 
 from tracelake_sdk.errors import TracelakeError
-from tracelake_sdk.record_errors import RecordConflict
+from tracelake_sdk.errors.records import RecordConflict
 from tracelake_sdk.records import (
     Aggregation,
     MetadataContext,

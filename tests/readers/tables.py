@@ -14,8 +14,8 @@ from tracelake.storage.delta_schemas import carries, delta_schema, not_carried
 from tracelake.storage.local import LocalStorage
 from tracelake.storage.paths import log_entry_path, staging_folder, table_location
 from tracelake.worker.measuring.footers import facts_of, read_footer, statistics_of
-from tracelake_sdk.rule_trees import columns_of
-from tracelake_sdk.scopes import FullScope, Scope, folder_of
+from tracelake_sdk.datasets.scopes import FullScope, Scope, folder_of
+from tracelake_sdk.rules.trees import columns_of
 
 from .reading import Rows, canonical
 

@@ -17,7 +17,7 @@ from support.sizes import full, seeded
 from tracelake.storage.delta_schemas import not_carried
 from tracelake.storage.paths import log_folder, staging_folder
 from tracelake.worker.measuring.footers import read_footer
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, folder_of
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, folder_of
 
 from .reading import Reader, canonical_rows
 from .tables import WrittenTable

@@ -16,7 +16,7 @@ from tracelake.control.database.transactions import Database
 from tracelake.settings import read_settings
 from tracelake.storage.local import LocalStorage
 from tracelake.storage.opening import open_storage
-from tracelake_sdk.repository.embedded import EmbeddedRepository
+from tracelake_sdk.records.repository.embedded import EmbeddedRepository
 from tracelake_sdk.spark_settings import LocalSpark
 
 

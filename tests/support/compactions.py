@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from support.record_model import NOTE, TALLY_1, TALLY_2
-from tracelake_sdk.compacting import CompactionOrder
-from tracelake_sdk.kinds import Retention
-from tracelake_sdk.record_ids import RecordIds
 from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, MetadataTarget, PathFilter, Quality, RecordFilters, Window
-from tracelake_sdk.repository.contract import MetadataRepository
+from tracelake_sdk.records.compaction_program import CompactionOrder
+from tracelake_sdk.records.ids import RecordIds
+from tracelake_sdk.records.kinds import Retention
+from tracelake_sdk.records.repository.contract import MetadataRepository
 
 ARCHIVED = Retention(keep="rolling", days=30, then="archive")
 AGED_TALLY_1 = TALLY_1.model_copy(update={"retention": ARCHIVED})

@@ -27,11 +27,11 @@ from tracelake.worker.measurement import Measurement
 from tracelake.worker.measuring.contract import Limits, MeasureOrder, MeasureResult, OutputToMeasure
 from tracelake.worker.measuring.process import answer
 from tracelake_sdk.client import Client
+from tracelake_sdk.datasets.measurements import OutputMeasured
+from tracelake_sdk.datasets.scopes import FullScope
 from tracelake_sdk.home import HomeFiles
-from tracelake_sdk.measurements import OutputMeasured
-from tracelake_sdk.operating import OperatorOutcome, OutputStaged
-from tracelake_sdk.scopes import FullScope
 from tracelake_sdk.tasks import ClaimedTask, ClaimRequest, CompleteRequest, Completion, CompletionAnswer, Outcome
+from tracelake_sdk.tasks.operator_files import OperatorOutcome, OutputStaged
 
 DEFINITION = """
 name: {name}

@@ -16,9 +16,9 @@ from support.controls import Desk, fresh_claim_id
 from tracelake import wire_json
 from tracelake.storage.delta_schemas import delta_schema, schema_hash
 from tracelake.storage.paths import table_location
-from tracelake_sdk.measurements import FileStatistics, OutputMeasured, StagedFile
+from tracelake_sdk.datasets.measurements import FileStatistics, OutputMeasured, StagedFile
+from tracelake_sdk.datasets.scopes import FullScope, Scope, folder_of
 from tracelake_sdk.rules import RuleMeasurement
-from tracelake_sdk.scopes import FullScope, Scope, folder_of
 from tracelake_sdk.tasks import ClaimAnswer, ClaimedTask, ClaimRequest, Completion, CompletionAnswer, Outcome
 
 BRONZE = """

@@ -25,9 +25,9 @@ from support.line_committer import CommitterProcess, Crew
 from tracelake.control.process import Control
 from tracelake.embedded.postgres import EmbeddedPostgres
 from tracelake.storage.paths import log_entry_path
-from tracelake_sdk.measurements import StagedFile
+from tracelake_sdk.datasets.measurements import StagedFile
+from tracelake_sdk.datasets.scopes import FullScope, RangeScope, Scope, folder_of
 from tracelake_sdk.rules import RuleMeasurement, RuleScope
-from tracelake_sdk.scopes import FullScope, RangeScope, Scope, folder_of
 from tracelake_sdk.tasks import ClaimedTask
 
 # No lease ends and no loop interferes unless a step says so; what is queued again can be claimed at once.

@@ -5,8 +5,8 @@ from typing import Any
 from uuid import UUID
 
 from support.lakes import SILVER, Lake
-from tracelake_sdk.measurements import OutputMeasured, StagedFile
-from tracelake_sdk.scopes import FullScope, PartitionScope, Scope
+from tracelake_sdk.datasets.measurements import OutputMeasured, StagedFile
+from tracelake_sdk.datasets.scopes import FullScope, PartitionScope, Scope
 from tracelake_sdk.tasks import ClaimedTask, CompletionAnswer
 
 # `clean` hears of each version of `load`; without an order of its own, several of its tasks run at once.

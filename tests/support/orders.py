@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tracelake_sdk.operating import Order
+from tracelake_sdk.tasks.operator_files import Order
 
 
 def order_of(folder: Path, operator: str, config: dict[str, Any], **more: Any) -> Order:

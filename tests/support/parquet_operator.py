@@ -44,12 +44,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from tracelake_sdk.cursors import CursorType
 from tracelake_sdk.dags import PartitionSpec
-from tracelake_sdk.locations import LocationPath, local_folder
-from tracelake_sdk.operating import BatchReady, OperatorOutcome, Order, OrderInput, OrderOutput, OutputStaged
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, folder_of
+from tracelake_sdk.dags.locations import LocationPath, local_folder
+from tracelake_sdk.datasets.cursors import CursorType
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, folder_of
 from tracelake_sdk.tasks import OperatorError
+from tracelake_sdk.tasks.operator_files import BatchReady, OperatorOutcome, Order, OrderInput, OrderOutput, OutputStaged
 
 COMMAND = [sys.executable, str(Path(__file__).resolve())]
 LONGEST = 300.0

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tracelake_sdk.kinds import Kind
 from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, PathFilter, RecordFilters, StoredRecord, Window
+from tracelake_sdk.records.kinds import Kind
 
 TALLY_1 = Kind(
     name="tally", owner="tests", description="Something was counted.", identity=["payload.check", "payload.group"],

@@ -12,10 +12,10 @@ from pathlib import Path
 from random import Random
 from typing import NoReturn
 
-from tracelake_sdk.kinds import Kind
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters
-from tracelake_sdk.repository.embedded import EmbeddedRepository, segments
-from tracelake_sdk.repository.embedded.folders import write_all
+from tracelake_sdk.records.kinds import Kind
+from tracelake_sdk.records.repository.embedded import EmbeddedRepository, segments
+from tracelake_sdk.records.repository.embedded.folders import write_all
 
 AT_ONCE = 3
 ROOM = 1_000_000  # numbers of one life

@@ -22,9 +22,9 @@ from tracelake.control.records.service import Records, Tenant
 from tracelake.control.records_process import RecordsAlone, RecordsServer
 from tracelake_sdk.access import TokenKind
 from tracelake_sdk.records import MetadataContext, StoredRecord
-from tracelake_sdk.repository.contract import MetadataRepository
-from tracelake_sdk.repository.embedded import EmbeddedRepository
-from tracelake_sdk.repository.remote import RemoteRepository
+from tracelake_sdk.records.repository.contract import MetadataRepository
+from tracelake_sdk.records.repository.embedded import EmbeddedRepository
+from tracelake_sdk.records.repository.remote import RemoteRepository
 from tracelake_sdk.testing import MemoryRepository
 
 _numbers = itertools.count(1)

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from tracelake_sdk.emitter import Emitter, flush_folder
-from tracelake_sdk.record_builders import RecordBuilder
-from tracelake_sdk.record_errors import RepositoryUnavailable
+from tracelake_sdk.errors.records import RepositoryUnavailable
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, StoreResult
-from tracelake_sdk.repository.embedded import EmbeddedRepository
+from tracelake_sdk.records.builders import RecordBuilder
+from tracelake_sdk.records.emitter import Emitter, flush_folder
+from tracelake_sdk.records.repository.embedded import EmbeddedRepository
 
 BUILDER = RecordBuilder(MetadataTarget(source_id="erp", schema="sales", table="orders"), "ingest.v1")
 CONTEXT = MetadataContext(cluster="c", workspace="w", tenant="main", run_id="kills:1")

@@ -13,10 +13,10 @@ SCRIPT = """
 import json, sys
 from datetime import UTC, datetime
 from importlib.metadata import distributions
-from tracelake_sdk.emitter import Emitter
-from tracelake_sdk.record_builders import RecordBuilder, in_run
+from tracelake_sdk.records.emitter import Emitter
+from tracelake_sdk.records.builders import RecordBuilder, in_run
 from tracelake_sdk.records import MetadataContext, MetadataTarget
-from tracelake_sdk.repository.opening import open_repository
+from tracelake_sdk.records.repository.opening import open_repository
 
 repository = open_repository(sys.argv[1])
 orders = RecordBuilder(MetadataTarget(source_id="erp", schema="sales", table="orders"), "ingest.v1")

@@ -11,7 +11,7 @@ IMPORT_EVERYTHING = """
 import importlib, pkgutil, sys
 import tracelake_sdk
 # Modules of extras: the command line, and object stores.
-extras = ("tracelake_sdk.cli", "tracelake_sdk.repository.embedded.object_folders")
+extras = ("tracelake_sdk.cli", "tracelake_sdk.records.repository.embedded.object_folders")
 names = [found.name for found in pkgutil.walk_packages(tracelake_sdk.__path__, "tracelake_sdk.") if not found.name.startswith(extras)]
 for name in names:
     importlib.import_module(name)
@@ -40,8 +40,8 @@ import sys
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 import httpx2; httpx2.Client
 before = set(sys.modules)
-import tracelake_sdk.client, tracelake_sdk.emitter, tracelake_sdk.record_builders, tracelake_sdk.record_view
-import tracelake_sdk.repository.remote, tracelake_sdk.repository.embedded
+import tracelake_sdk.client, tracelake_sdk.records.emitter, tracelake_sdk.records.builders, tracelake_sdk.records.view
+import tracelake_sdk.records.repository.remote, tracelake_sdk.records.repository.embedded
 from tracelake_sdk.deferred import Deferred
 
 def models(kind):

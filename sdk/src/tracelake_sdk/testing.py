@@ -6,14 +6,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
-from tracelake_sdk.builtin_kinds import builtin_kinds
 from tracelake_sdk.errors import TracelakeError
-from tracelake_sdk.kind_governance import admit, upcast
-from tracelake_sdk.kinds import Kind
-from tracelake_sdk.record_errors import KindUnknown, OffsetUnknown, RecordConflict
-from tracelake_sdk.record_identity import canonical, content_hash, identity_of
-from tracelake_sdk.record_ids import RecordIds
-from tracelake_sdk.record_matching import aggregate, matches, newest_first
+from tracelake_sdk.errors.records import KindUnknown, OffsetUnknown, RecordConflict
 from tracelake_sdk.records import (
     Aggregate,
     Aggregation,
@@ -27,7 +21,13 @@ from tracelake_sdk.records import (
     TailPage,
     Window,
 )
-from tracelake_sdk.repository.admission import Admission, same_tenant, small_enough
+from tracelake_sdk.records.identity import canonical, content_hash, identity_of
+from tracelake_sdk.records.ids import RecordIds
+from tracelake_sdk.records.kinds import Kind
+from tracelake_sdk.records.kinds.builtin import builtin_kinds
+from tracelake_sdk.records.kinds.governance import admit, upcast
+from tracelake_sdk.records.matching import aggregate, matches, newest_first
+from tracelake_sdk.records.repository.admission import Admission, same_tenant, small_enough
 
 
 def _now() -> datetime:

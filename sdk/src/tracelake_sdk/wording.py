@@ -1,6 +1,6 @@
 """Words that every part of the system says alike: numbers with what they count, and scopes."""
 
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, spell_cursor
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope, spell_cursor
 
 
 def plural(number: int | None, one: str, many: str | None = None) -> str:

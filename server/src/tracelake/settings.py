@@ -9,9 +9,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from tracelake_sdk.dags.locations import absolute_root, check_name
 from tracelake_sdk.errors import SettingInvalid
 from tracelake_sdk.home import default_home
-from tracelake_sdk.locations import absolute_root, check_name
 from tracelake_sdk.spark_settings import MEMORY, SparkSettings, jars_folder
 
 

@@ -18,10 +18,10 @@ from support.controls import EMIT, NOOP, Desk, fresh_claim_id, scraped, succeede
 from tracelake.control.database.ids import first_id_of
 from tracelake.control.events import store as events
 from tracelake.control.events.accounting import Accounting
-from tracelake_sdk.events import EventDraft
+from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.home import HomeFiles
-from tracelake_sdk.scopes import CursorScope
 from tracelake_sdk.tasks import ClaimRequest, CompleteRequest, TaskPayload, Waits
+from tracelake_sdk.tasks.events import EventDraft
 
 
 @pytest.fixture

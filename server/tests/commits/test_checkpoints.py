@@ -23,7 +23,7 @@ from tracelake.storage.contract import Storage
 from tracelake.storage.delta_schemas import delta_schema
 from tracelake.storage.local import LocalStorage
 from tracelake.storage.paths import log_entry_path, log_folder, table_location
-from tracelake_sdk.measurements import FileStatistics
+from tracelake_sdk.datasets.measurements import FileStatistics
 
 LOCATION = table_location(UUID(int=1), UUID(int=2), UUID(int=3))
 START = datetime(2024, 1, 10, tzinfo=UTC)

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from tracelake.control.commits.log_entries import AddedFile, LogChange, LogPart, LogTable, RemovedFile, entry
-from tracelake_sdk.measurements import FileStatistics
+from tracelake_sdk.datasets.measurements import FileStatistics
 
 DECIDED = datetime(2024, 1, 10, 5, 0, 0, 123456, tzinfo=UTC)
 SCHEMA: dict[str, Any] = {"type": "struct", "fields": [

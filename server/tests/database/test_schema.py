@@ -8,12 +8,12 @@ from support.databases import StateDatabase
 
 from tracelake_sdk.access import DagRight, TokenKind
 from tracelake_sdk.dags import Layer
-from tracelake_sdk.events import EventKind, Told
-from tracelake_sdk.promotions import Enforcement, GateStage, GateVerdict
 from tracelake_sdk.queries import QueryStatus
 from tracelake_sdk.rules import RuleScope, Severity
-from tracelake_sdk.runs import RunStatus
+from tracelake_sdk.rules.promotions import Enforcement, GateStage, GateVerdict
 from tracelake_sdk.tasks import AttemptOutcome, TaskState, TriggerKind, Waits
+from tracelake_sdk.tasks.events import EventKind, Told
+from tracelake_sdk.tasks.runs import RunStatus
 
 ENUMS: dict[str, type[StrEnum]] = {
     "token_kind": TokenKind,

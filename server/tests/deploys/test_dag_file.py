@@ -12,8 +12,6 @@ import pytest
 from tracelake.control.deploys.dag_file import parse_dag
 from tracelake.control.deploys.dag_hashes import config_hash, lineage_hashes, spec_hash
 from tracelake.control.deploys.dag_rules import ReadableDataset
-from tracelake_sdk.cursors import EPOCH, CursorType
-from tracelake_sdk.dag_errors import DagInvalid
 from tracelake_sdk.dags import (
     Activation,
     DagSpec,
@@ -27,7 +25,9 @@ from tracelake_sdk.dags import (
     SourceKind,
     UpdateStrategy,
 )
-from tracelake_sdk.spark_operators import IngestFilesConfig
+from tracelake_sdk.dags.spark_operators import IngestFilesConfig
+from tracelake_sdk.datasets.cursors import EPOCH, CursorType
+from tracelake_sdk.errors.dags import DagInvalid
 
 EXAMPLE = (Path(__file__).parents[3] / "examples" / "ranges" / "dag.yaml").read_text()
 

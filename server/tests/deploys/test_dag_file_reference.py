@@ -12,12 +12,12 @@ from tracelake.control.deploys.dag_rules import ReadableDataset
 from tracelake.control.deploys.dag_shape import DAG, From, Keys, ListOf, NamedEntries, Output, PartitionBy
 from tracelake.control.deploys.dag_yaml import MAX_BYTES, MAX_DEPTH, MAX_VALUES
 from tracelake.control.versions.scope_mapping import MAX_SPANS, Wanted, wanted
-from tracelake_sdk import dag_errors
-from tracelake_sdk.cursors import EPOCH, CursorType
-from tracelake_sdk.dag_errors import DagInvalid
 from tracelake_sdk.dags import DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS, ExecutionStrategy, Layer, PartitionSpec, Runtime
-from tracelake_sdk.operators import OPERATORS
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope
+from tracelake_sdk.dags.operators import OPERATORS
+from tracelake_sdk.datasets.cursors import EPOCH, CursorType
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope
+from tracelake_sdk.errors import dags as dag_errors
+from tracelake_sdk.errors.dags import DagInvalid
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "dag-file.md").read_text()
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("| ")]

@@ -6,8 +6,8 @@ import pytest
 from support.controls import EMIT, NOOP, Desk
 from support.sizes import full
 
-from tracelake_sdk.dag_errors import OperatorInputsWrong
 from tracelake_sdk.errors import Forbidden, NameTaken, TracelakeError
+from tracelake_sdk.errors.dags import OperatorInputsWrong
 
 from .malformed_dags import by_hand, generated
 from .test_dag_file import WITH_ROWS

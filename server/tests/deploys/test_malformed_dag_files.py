@@ -7,9 +7,9 @@ import pytest
 
 from tracelake.control.deploys.dag_file import parse_dag
 from tracelake.control.deploys.dag_hashes import lineage_hashes, spec_hash
-from tracelake_sdk.dag_errors import DagInvalid
 from tracelake_sdk.dags import DagSpec
 from tracelake_sdk.errors import TracelakeError
+from tracelake_sdk.errors.dags import DagInvalid
 
 from .dag_drafts import Writer, draft
 from .malformed_dags import BARRED_LOCATIONS, DATASETS, LOCATIONS, PROOF, ROUNDS, SEED, Malformed, by_hand, generated

@@ -17,11 +17,11 @@ from tracelake.control.database.ids import new_id
 from tracelake.control.registry import store as registry
 from tracelake.control.tasks.accepting import Wanted, make_tasks
 from tracelake_sdk.access import DagRight
-from tracelake_sdk.dag_errors import InputNotReadable
+from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.errors import NameTaken, RebuildNeeded
-from tracelake_sdk.events import EventDraft
-from tracelake_sdk.scopes import CursorScope
+from tracelake_sdk.errors.dags import InputNotReadable
 from tracelake_sdk.tasks import ClaimRequest, TriggerKind
+from tracelake_sdk.tasks.events import EventDraft
 
 from .test_deploying import TABLES, counts
 

@@ -21,7 +21,7 @@ from tracelake.control.emission.storing import into_repositories
 from tracelake.control.records.keeping import RecordKeeping
 from tracelake.control.records.service import Records
 from tracelake_sdk.errors import TracelakeError, Unauthenticated
-from tracelake_sdk.record_errors import RepositoryUnavailable, TenantMismatch
+from tracelake_sdk.errors.records import RepositoryUnavailable, TenantMismatch
 from tracelake_sdk.records import MetadataContext, MetadataTarget, RecordFilters, StoredRecord, StoreResult
 from tracelake_sdk.rules import RuleMeasurement
 from tracelake_sdk.testing import MemoryRepository

@@ -18,7 +18,7 @@ from tracelake.control.emission.service import Emission
 from tracelake.control.emission.storing import into_repositories
 from tracelake.embedded.doctor import Check, examine
 from tracelake_sdk.errors import TracelakeError
-from tracelake_sdk.record_errors import RepositoryUnavailable
+from tracelake_sdk.errors.records import RepositoryUnavailable
 from tracelake_sdk.records import StoreResult
 
 pytestmark = pytest.mark.proves("M3.8")

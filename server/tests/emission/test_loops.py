@@ -16,11 +16,11 @@ from tracelake.control.emission.checking import check
 from tracelake.control.records.keeping import RecordKeeping
 from tracelake.control.records_process import RecordsAlone
 from tracelake.settings import BusSettings
-from tracelake_sdk.bus import EVENTS, STORED, Message
 from tracelake_sdk.errors import SettingInvalid
-from tracelake_sdk.record_errors import RepositoryUnavailable
+from tracelake_sdk.errors.records import RepositoryUnavailable
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters
-from tracelake_sdk.subscribers import told
+from tracelake_sdk.records.bus import EVENTS, STORED, Message
+from tracelake_sdk.records.subscribers import told
 
 CONTEXT = MetadataContext(cluster="embedded", workspace="main", tenant="main")
 

@@ -10,7 +10,7 @@ from tracelake.control.emission import service
 from tracelake.control.emission.facts import Emitted, Place
 from tracelake.control.emission.service import Emission, Unhurried
 from tracelake_sdk.errors import TracelakeError
-from tracelake_sdk.record_errors import RepositoryUnavailable
+from tracelake_sdk.errors.records import RepositoryUnavailable
 from tracelake_sdk.records import StoreResult
 
 

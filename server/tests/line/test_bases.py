@@ -27,7 +27,7 @@ from support.lines import (
 from support.sizes import size
 
 from tracelake.control.versions import store as versions
-from tracelake_sdk.scopes import CursorScope, RangeScope
+from tracelake_sdk.datasets.scopes import CursorScope, RangeScope
 from tracelake_sdk.tasks import ClaimedTask, Completion, CompletionAnswer, CompletionResult, Outcome, TaskState
 
 

@@ -10,7 +10,7 @@ from support.controls import failed
 from support.lakes import BRONZE, Lake
 from support.lines import REPLACING, load, tasks_of, versions_of
 
-from tracelake_sdk.measurements import StagedFile
+from tracelake_sdk.datasets.measurements import StagedFile
 from tracelake_sdk.tasks import Batch, BatchAnswer, ClaimedTask, CompletionResult, TaskState, TriggerKind
 
 

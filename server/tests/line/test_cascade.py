@@ -21,9 +21,9 @@ from support.lines import (
 )
 from support.sizes import size
 
-from tracelake_sdk.events import EventKind
-from tracelake_sdk.scopes import CursorScope, RangeScope
+from tracelake_sdk.datasets.scopes import CursorScope, RangeScope
 from tracelake_sdk.tasks import ClaimedTask
+from tracelake_sdk.tasks.events import EventKind
 
 REPLACED_SOURCE = BRONZE.replace("update_strategy: append\n    unique_key: [id]", "update_strategy: replace")
 SQL = """  - name: {name}

@@ -5,7 +5,7 @@ from support.lakes import Lake
 from support.lines import PARTITIONED, RANGED, REPLACING, load, load_parts, part, rewrite, tasks_of, wanted_scopes
 
 from tracelake_sdk.datasets import Reason
-from tracelake_sdk.scopes import RangeScope
+from tracelake_sdk.datasets.scopes import RangeScope
 
 PUBLISHED = "publish:\n  clean_rows: {{job: clean, output_index: 0}}\n"
 QUIET = PARTITIONED.replace("{{from: {{job: rates, output: 0}}}}", "{{from: {{job: rates, output: 0}}, trigger: false}}")

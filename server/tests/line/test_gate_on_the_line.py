@@ -11,11 +11,11 @@ from deltalake import DeltaTable
 from support.lakes import BRONZE, SCHEMA, Lake
 from support.lines import APPENDING, PARTITIONED, REPLACING, load, load_parts, part, rewrite, rewritten, tasks_of, versions_of
 
-from tracelake_sdk.events import EventDraft
-from tracelake_sdk.promotions import Enforcement, Rule
+from tracelake_sdk.datasets.scopes import FullScope
 from tracelake_sdk.rules import RuleMeasurement, RuleScope, Severity
-from tracelake_sdk.scopes import FullScope
+from tracelake_sdk.rules.promotions import Enforcement, Rule
 from tracelake_sdk.tasks import ClaimedTask, Completion, CompletionResult, Outcome, TaskState
+from tracelake_sdk.tasks.events import EventDraft
 
 
 def rule(lake: Lake, type: str, expression: str, *, dataset: str = "sample_raw", **parts: Any) -> Rule:

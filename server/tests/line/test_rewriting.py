@@ -5,9 +5,9 @@ from support.controls import succeeded
 from support.lakes import BRONZE, Lake
 from support.lines import PARTITIONED, REPLACING, load, load_parts, part, rewrite, tasks_of, versions_of, wanted_scopes
 
+from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.errors import JobNotRunnable
-from tracelake_sdk.events import EventDraft, EventKind
-from tracelake_sdk.scopes import CursorScope
+from tracelake_sdk.tasks.events import EventDraft, EventKind
 
 NUMBERS = """  - name: numbers
     activation: source

@@ -19,7 +19,7 @@ from support.lakes import Lake
 from support.lines import PARTITIONED, part
 from support.sizes import seed, size
 
-from tracelake_sdk.scopes import Scope
+from tracelake_sdk.datasets.scopes import Scope
 from tracelake_sdk.tasks import ClaimedTask, CompletionAnswer, CompletionResult
 
 # Beside the copy that is rewritten, one that is appended to.

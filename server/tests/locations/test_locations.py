@@ -12,8 +12,8 @@ from tracelake.control.access.callers import Caller
 from tracelake.control.locations import store
 from tracelake.control.locations.service import Locations
 from tracelake.control.locations.using import usable
+from tracelake_sdk.dags.locations import LocationPath, canonical_url
 from tracelake_sdk.errors import Forbidden, LocationConflict, LocationRefused, NotFound, SettingInvalid
-from tracelake_sdk.locations import LocationPath, canonical_url
 
 pytestmark = pytest.mark.proves("T3.12")
 

@@ -5,7 +5,7 @@ from support.lakes import BRONZE, Lake
 from support.people import user
 
 from tracelake.control.access.callers import Caller
-from tracelake_sdk.dag_errors import LocationNotAllowed, LocationUnknown
+from tracelake_sdk.errors.dags import LocationNotAllowed, LocationUnknown
 from tracelake_sdk.tasks import Batch
 
 pytestmark = pytest.mark.proves("T3.12")

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from tracelake.worker.measuring.contract import Limits, MeasureOrder, MeasureResult, OutputToMeasure
 from tracelake.worker.measuring.measure import measure
 from tracelake_sdk.dags import PartitionSpec
-from tracelake_sdk.measurements import OutputMeasured, StagedFile, TableFile
+from tracelake_sdk.datasets.measurements import OutputMeasured, StagedFile, TableFile
+from tracelake_sdk.datasets.scopes import FullScope, Scope, folder_of
 from tracelake_sdk.rules import RuleScope, RuleToMeasure, RuleTree, TableRuleState
-from tracelake_sdk.scopes import FullScope, Scope, folder_of
 from tracelake_sdk.tasks import MovedOutput, StagedOutput
 
 LOCATION = "org/o/dataset/d/version/v"

@@ -14,9 +14,9 @@ from support.sizes import seed, seeded, size
 
 from tracelake.worker.measuring import dedupe
 from tracelake.worker.measuring.keys import hash_keys, read_keys, read_sidecar
-from tracelake_sdk.measurements import OutputMeasured
-from tracelake_sdk.rule_trees import Column, Kind
+from tracelake_sdk.datasets.measurements import OutputMeasured
 from tracelake_sdk.rules import RuleScope, Unique
+from tracelake_sdk.rules.trees import Column, Kind
 
 from .benches import Bench, rule, table_files
 

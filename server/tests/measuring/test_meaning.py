@@ -21,8 +21,8 @@ from tracelake.worker.measuring.footers import facts_of, proved, read_footer, st
 from tracelake.worker.measuring.rule_measuring import Counter
 from tracelake.worker.measuring.uniqueness import count_repeated
 from tracelake.worker.measuring.workplace import Workplace
-from tracelake_sdk.rule_trees import check_of, columns_of
 from tracelake_sdk.rules import NotNull, Range, Regex, RuleTree
+from tracelake_sdk.rules.trees import check_of, columns_of
 
 LIMITS = Limits(threads=1, memory="500MB")
 trees = st.one_of(st.sampled_from(sorted(oracle.TYPES)).map(lambda column: NotNull(column=column)), oracle.ranges(), oracle.enums(), oracle.uniques)

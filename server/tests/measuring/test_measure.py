@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tracelake_sdk.cursors import CursorType
 from tracelake_sdk.dags import PartitionSpec
+from tracelake_sdk.datasets.cursors import CursorType
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope
 from tracelake_sdk.rules import Enumerated, MeasuringMethod, NotNull, Range, Regex, RowCount, RuleScope, Unique
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope
 
 from .benches import Bench, rule
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from support.sizes import seeded, size
 
-from tracelake_sdk.measurements import OutputMeasured
+from tracelake_sdk.datasets.measurements import OutputMeasured
 from tracelake_sdk.rules import Enumerated, NotNull, Range, Regex, RuleScope, RuleToMeasure, TableRuleState, Unique
 
 from .benches import Bench, rule, table_files

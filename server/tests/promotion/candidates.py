@@ -5,8 +5,8 @@ from uuid import UUID
 
 from tracelake.control.promotion.gate import NO_BREAKING_CHANGE, Candidate, JudgedDataset, JudgedPolicy, JudgedRule, Parent
 from tracelake_sdk.dags import Layer
-from tracelake_sdk.promotions import Enforcement
 from tracelake_sdk.rules import NotNull, RuleMeasurement, RuleScope, RuleTree, Severity
+from tracelake_sdk.rules.promotions import Enforcement
 
 
 def uuid(number: int) -> UUID:

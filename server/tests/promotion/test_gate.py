@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tracelake.control.promotion.gate import Candidate, JudgedDataset, JudgedRule, SchemaFacts, judge, judge_all, unmeasured
 from tracelake_sdk.dags import Layer
-from tracelake_sdk.promotions import Enforcement, GateStage, GateVerdict
 from tracelake_sdk.rules import Enumerated, NotNull, Range, Regex, RowCount, RuleScope, Severity, Unique
+from tracelake_sdk.rules.promotions import Enforcement, GateStage, GateVerdict
 
 from .candidates import candidate, parent, policy, rule, uuid
 

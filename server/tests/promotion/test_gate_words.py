@@ -4,8 +4,8 @@ import pytest
 
 from tracelake.control.promotion.gate import JudgedDataset, SchemaFacts, judge, judge_all
 from tracelake_sdk.dags import Layer
-from tracelake_sdk.promotions import Enforcement
 from tracelake_sdk.rules import Enumerated, NotNull, Range, Regex, RowCount, RuleScope, RuleTree, Severity, Unique
+from tracelake_sdk.rules.promotions import Enforcement
 
 from .candidates import candidate, parent, policy, rule, uuid
 

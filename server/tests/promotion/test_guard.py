@@ -13,8 +13,8 @@ from tracelake.control.promotion import store
 from tracelake.control.promotion.service import Guard, ensure_default_policies
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.errors import Forbidden, IdempotencyConflict, NotFound, PolicyInvalid, RuleInvalid
-from tracelake_sdk.promotions import Enforcement, PolicyType
 from tracelake_sdk.rules import RuleScope, Severity
+from tracelake_sdk.rules.promotions import Enforcement, PolicyType
 
 DATASET = "sample_raw"
 

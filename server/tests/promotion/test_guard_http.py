@@ -15,8 +15,8 @@ from tracelake_sdk.client import Client
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.errors import Forbidden, Malformed, NotFound, PolicyInvalid, RuleInvalid, TracelakeError
 from tracelake_sdk.home import HomeFiles
-from tracelake_sdk.promotions import Enforcement
 from tracelake_sdk.rules import RuleMeasurement, RuleScope, Severity
+from tracelake_sdk.rules.promotions import Enforcement
 
 DATASET = "sample_raw"
 

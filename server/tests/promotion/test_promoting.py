@@ -13,8 +13,8 @@ from tracelake.control.promotion.gate import JudgedDataset, judge_all
 from tracelake.control.promotion.store import Decided
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.errors import NotFound
-from tracelake_sdk.promotions import Enforcement, GateStage, GateVerdict, Rule
 from tracelake_sdk.rules import RuleMeasurement, RuleScope, Severity
+from tracelake_sdk.rules.promotions import Enforcement, GateStage, GateVerdict, Rule
 from tracelake_sdk.tasks import ClaimedTask, CompletionAnswer, CompletionResult, TaskState
 
 from .candidates import candidate

@@ -10,8 +10,8 @@ from pydantic import TypeAdapter
 from tracelake.control.promotion.policy_expressions import parse_policy
 from tracelake.control.promotion.rule_expressions import MOST_LETTERS, MOST_VALUES, parse, spell
 from tracelake_sdk.errors import PolicyInvalid, RuleInvalid
-from tracelake_sdk.promotions import PolicyType
 from tracelake_sdk.rules import Enumerated, NotNull, Range, Regex, RowCount, RuleTree, RuleType, Unique
+from tracelake_sdk.rules.promotions import PolicyType
 
 
 @pytest.mark.proves("G2.3")

@@ -16,7 +16,7 @@ from tracelake.query.engine_contract import EngineLimits, Ran, Run, TableToRead
 from tracelake.storage.delta_schemas import delta_schema, schema_hash
 from tracelake_sdk.errors import Purged, QueryOverLimit
 from tracelake_sdk.queries import QueryAnswer, Receipt, ResultFormat
-from tracelake_sdk.query_results import QueryResult
+from tracelake_sdk.queries.results import QueryResult
 
 LIMITS = EngineLimits(threads=2, memory_mib=128, spill_mib=16, max_seconds=10, max_bytes=2**20)
 OLD = pa.schema([("id", pa.int64()), ("amount", pa.decimal128(10, 2))])

@@ -11,11 +11,11 @@ from support.databases import StateDatabase
 from tracelake.control.records.keeping import RecordKeeping
 from tracelake.control.records.repository import RecordService
 from tracelake_sdk.errors import NotFound
+from tracelake_sdk.errors.records import RecordsElsewhere
 from tracelake_sdk.home import HomeFiles
-from tracelake_sdk.record_errors import RecordsElsewhere
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget
-from tracelake_sdk.repository.embedded import EmbeddedRepository
-from tracelake_sdk.repository.remote import RemoteRepository
+from tracelake_sdk.records.repository.embedded import EmbeddedRepository
+from tracelake_sdk.records.repository.remote import RemoteRepository
 
 CONTEXT = MetadataContext(run_id="run", cluster="c", workspace="w", tenant="main")
 TARGET = MetadataTarget(source_id="erp", schema="sales", table="orders")

@@ -15,7 +15,7 @@ from tracelake.control.records.judging import Judging
 from tracelake.control.records.repository import RecordService
 from tracelake.control.records.service import Records, Tenant
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget
-from tracelake_sdk.repository.admission import Admission
+from tracelake_sdk.records.repository.admission import Admission
 
 CONTEXT = MetadataContext(run_id="r", cluster="c", workspace="w", tenant="main")
 TARGET = MetadataTarget(source_id="s", schema="s", table="t")

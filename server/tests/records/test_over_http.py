@@ -20,11 +20,11 @@ from tracelake.control.access.administration import WantedToken
 from tracelake_sdk.access import TokenKind
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import Forbidden, OutcomeUnknown, Unauthenticated
+from tracelake_sdk.errors.records import RecordRefused, RepositoryUnavailable, TenantMismatch, TooManyTails
 from tracelake_sdk.home import HomeFiles
-from tracelake_sdk.kinds import Kind
-from tracelake_sdk.record_errors import RecordRefused, RepositoryUnavailable, TenantMismatch, TooManyTails
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters
-from tracelake_sdk.repository.remote import RemoteRepository
+from tracelake_sdk.records.kinds import Kind
+from tracelake_sdk.records.repository.remote import RemoteRepository
 
 NOTE = Kind(name="note", owner="tests", description="Something was noted.", schema={"type": "object", "required": ["n"]})
 TARGET = MetadataTarget(source_id="erp", schema="sales", table="orders")

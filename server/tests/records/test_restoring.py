@@ -27,10 +27,10 @@ from tracelake.control.records.repository import RecordService
 from tracelake.control.records.service import Records, Tenant
 from tracelake.embedded.binaries import find_binaries
 from tracelake.embedded.postgres import DATA_DATABASE, STATE_DATABASE, EmbeddedPostgres, prepare_databases
-from tracelake_sdk.bus import STORED, Message
-from tracelake_sdk.kinds import Kind
-from tracelake_sdk.record_errors import OffsetOfAnotherEpoch, OffsetUnknown
+from tracelake_sdk.errors.records import OffsetOfAnotherEpoch, OffsetUnknown
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget
+from tracelake_sdk.records.bus import STORED, Message
+from tracelake_sdk.records.kinds import Kind
 
 pytestmark = [pytest.mark.xdist_group("restoring"), pytest.mark.proves("M2.5")]
 ORG = UUID("00000000-0000-7000-8000-0000000000aa")

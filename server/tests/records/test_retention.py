@@ -32,11 +32,11 @@ from tracelake.control.records.service import Records, Tenant
 from tracelake.control.records_process import RecordsAlone
 from tracelake.storage.contract import Storage
 from tracelake.storage.local import LocalStorage
-from tracelake_sdk.compacting import CompactionOrder
-from tracelake_sdk.record_errors import ColdUnreadable, CompactionFailed
-from tracelake_sdk.record_ids import RecordIds
+from tracelake_sdk.errors.records import ColdUnreadable, CompactionFailed
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters
-from tracelake_sdk.repository.admission import Admission
+from tracelake_sdk.records.compaction_program import CompactionOrder
+from tracelake_sdk.records.ids import RecordIds
+from tracelake_sdk.records.repository.admission import Admission
 from tracelake_sdk.spark_settings import SparkSettings
 
 SIZE = "SELECT sum(pg_total_relation_size(relid))::bigint FROM pg_partition_tree('metadata_record')"
@@ -231,7 +231,7 @@ def test_files_that_a_killed_run_left_are_cleared_away(house: House) -> None:
 
 def test_without_spark_nothing_is_dropped_and_the_next_run_is_tried(house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     house.fill(5, days_ago=400, kinds=("tally",))
-    monkeypatch.setattr("tracelake_sdk.compacting.find_spec", lambda name: None)
+    monkeypatch.setattr("tracelake_sdk.records.compaction_program.find_spec", lambda name: None)
     without = house.compactor(compacting=compact_by_spark(tmp_path / "log", SparkSettings(), tmp_path))
     with pytest.raises(CompactionFailed, match="tracelake-spark"):
         without.compact()

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from support.sizes import size
 
 from tracelake.control.records.spelling import spelt
-from tracelake_sdk.record_identity import canonical
 from tracelake_sdk.records import Quality
+from tracelake_sdk.records.identity import canonical
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers() | st.integers(-20, 20).map(lambda power: 10.0**power)

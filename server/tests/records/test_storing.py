@@ -19,8 +19,8 @@ from tracelake.control.records.lines import retention_class, subjects_of
 from tracelake.control.records.repository import RecordService
 from tracelake.control.records.service import Records, Tenant
 from tracelake.control.records.store import sql
-from tracelake_sdk.kinds import Kind, Retention
 from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, MetadataTarget, PathFilter, Quality, RecordFilters, StoreResult
+from tracelake_sdk.records.kinds import Kind, Retention
 from tracelake_sdk.testing import MemoryRepository
 
 NOTE = Kind(name="note", owner="tests", description="Something was noted.", schema={"type": "object"})

@@ -8,10 +8,10 @@ from support.people import service, user
 from support.registries import REPORTS, deploy_sample, fill
 
 from tracelake.control.access.callers import Caller
-from tracelake_sdk.dag_errors import DagDatasetUnknown, InputNotReadable
+from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.errors import NotFound
-from tracelake_sdk.events import EventDraft
-from tracelake_sdk.scopes import CursorScope
+from tracelake_sdk.errors.dags import DagDatasetUnknown, InputNotReadable
+from tracelake_sdk.tasks.events import EventDraft
 
 pytestmark = [pytest.mark.proves("T5.2"), pytest.mark.proves("T5.3")]
 

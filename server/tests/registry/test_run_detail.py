@@ -11,13 +11,13 @@ from support.registries import deploy_reports, deploy_sample, fill
 
 from tracelake.control.access.callers import Caller
 from tracelake_sdk.client import Client
+from tracelake_sdk.datasets.scopes import FullScope
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.home import HomeFiles
-from tracelake_sdk.promotions import GateVerdict
 from tracelake_sdk.rules import RuleMeasurement
-from tracelake_sdk.runs import RunStatus
-from tracelake_sdk.scopes import FullScope
+from tracelake_sdk.rules.promotions import GateVerdict
 from tracelake_sdk.tasks import Completion, OperatorError, Outcome
+from tracelake_sdk.tasks.runs import RunStatus
 
 
 def run_of(lake: Lake, job: str) -> str:

@@ -7,9 +7,9 @@ from support.controls import EMIT, NOOP, Desk, succeeded
 
 from tracelake.control.database.transactions import Transaction
 from tracelake.control.events import store as events
+from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.errors import IdempotencyConflict, Invalid, JobNotRunnable, NotFound
-from tracelake_sdk.events import EventDraft
-from tracelake_sdk.scopes import CursorScope
+from tracelake_sdk.tasks.events import EventDraft
 
 FILTERED = NOOP.replace("inputs: [{{from: {{job: start, output: 0}}}}]", "inputs: [{{from: {{job: start, output: 0}}, where: {{cursor: {{min: 2, below: 4}}}}}}]")
 ACROSS = """

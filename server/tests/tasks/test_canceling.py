@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from support.controls import RANGES, Desk, failed, succeeded
 
+from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.errors import AlreadyFinal, Forbidden, NotFound
-from tracelake_sdk.events import EventDraft
-from tracelake_sdk.scopes import CursorScope
 from tracelake_sdk.tasks import Completion, CompletionResult, HeartbeatRequest, Outcome, TaskState
+from tracelake_sdk.tasks.events import EventDraft
 
 LONG = timedelta(days=1)
 pytestmark = pytest.mark.proves("T3.6")

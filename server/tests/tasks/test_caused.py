@@ -7,11 +7,11 @@ from support.controls import EMIT, EMIT_RANGES, Desk, failed, succeeded
 from support.people import user
 
 from tracelake_sdk.access import DagRight
-from tracelake_sdk.cascades import Cascade
+from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.errors import NotFound
-from tracelake_sdk.events import EventDraft
-from tracelake_sdk.scopes import CursorScope
 from tracelake_sdk.tasks import ClaimedTask, Completion
+from tracelake_sdk.tasks.cascades import Cascade
+from tracelake_sdk.tasks.events import EventDraft
 
 FOLLOWING = """
 name: {name}

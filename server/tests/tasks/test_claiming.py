@@ -14,10 +14,10 @@ from tracelake.control.database.transactions import Database
 from tracelake.control.tasks.claiming import Claims, Watermarks, next_low
 from tracelake.control.tasks.rows import Candidate
 from tracelake.control.tasks.waiting import WaitingRoom
+from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.errors import Forbidden, NotFound
-from tracelake_sdk.events import EventDraft
-from tracelake_sdk.scopes import CursorScope
 from tracelake_sdk.tasks import ClaimRequest, TaskPayload, TaskState
+from tracelake_sdk.tasks.events import EventDraft
 
 LONG = timedelta(days=1)
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from support.controls import RANGES, Desk, failed, succeeded
 
-from tracelake_sdk.events import EventDraft, EventKind
-from tracelake_sdk.scopes import CursorScope, RangeScope
+from tracelake_sdk.datasets.scopes import CursorScope, RangeScope
 from tracelake_sdk.tasks import ClaimedTask, Completion, CompletionResult, Outcome, TaskState
+from tracelake_sdk.tasks.events import EventDraft, EventKind
 
 LONG = timedelta(days=1)
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from support.controls import EMIT, NOOP, RANGES, Desk, failed, succeeded
 
+from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.errors import NotFound
-from tracelake_sdk.events import EventDraft
-from tracelake_sdk.scopes import CursorScope
+from tracelake_sdk.tasks.events import EventDraft
 
 LONG = timedelta(days=1)
 LIMITED = NOOP + "    scaling: {{max_concurrency: 2}}\n"

@@ -11,10 +11,10 @@ import pytest
 from support.controls import RANGES, Desk, failed, fresh_claim_id, running_control, settings_for, succeeded
 from support.sizes import seeded, size
 
+from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.errors import AlreadyFinal
-from tracelake_sdk.events import EventDraft
-from tracelake_sdk.scopes import CursorScope
 from tracelake_sdk.tasks import CompletionAnswer
+from tracelake_sdk.tasks.events import EventDraft
 
 LONG = timedelta(days=1)
 

@@ -3,9 +3,9 @@
 import pytest
 from support.controls import Desk, succeeded
 
-from tracelake_sdk.events import EventDraft
-from tracelake_sdk.scopes import CursorScope
+from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.tasks import CompletionResult, TaskState
+from tracelake_sdk.tasks.events import EventDraft
 
 
 @pytest.mark.proves("T2.1")

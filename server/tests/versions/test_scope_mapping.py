@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tracelake.control.versions.scope_mapping import EVERYTHING, MAX_SPANS, Wanted, wanted, widened
 from tracelake_sdk.dags import ExecutionStrategy, PartitionSpec
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, covers, overlap, span_of
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, covers, overlap, span_of
 
 UPDATE, PARTITION = ExecutionStrategy.PER_UPDATE, ExecutionStrategy.PER_PARTITION
 NOON = datetime(2024, 1, 10, 12, tzinfo=UTC)

@@ -14,9 +14,9 @@ from urllib.parse import unquote, urlsplit
 import pyarrow.parquet as pq
 
 from tracelake.worker.measuring.contract import MeasureOrder, MeasureResult, OutputToMeasure, Refusal
-from tracelake_sdk.measurements import OutputMeasured, StagedFile
+from tracelake_sdk.datasets.measurements import OutputMeasured, StagedFile
+from tracelake_sdk.datasets.scopes import FullScope
 from tracelake_sdk.rules import RuleMeasurement
-from tracelake_sdk.scopes import FullScope
 
 
 def measured(output: OutputToMeasure, root: Path) -> OutputMeasured:

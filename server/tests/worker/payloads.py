@@ -6,9 +6,9 @@ from uuid import UUID, uuid5
 
 from tracelake.worker.operators.contract import OperatorResult
 from tracelake.worker.operators.range_aggregator import range_aggregator
-from tracelake_sdk.events import EventDraft, EventKind
-from tracelake_sdk.scopes import CursorScope, Scope
+from tracelake_sdk.datasets.scopes import CursorScope, Scope
 from tracelake_sdk.tasks import TaskPayload
+from tracelake_sdk.tasks.events import EventDraft, EventKind
 
 _SPACE = UUID("0190a0a0-0000-7000-8000-000000000000")
 

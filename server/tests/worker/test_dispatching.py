@@ -9,10 +9,10 @@ from support.controls import EMIT, Desk, succeeded
 
 from tracelake.worker.dispatching import DispatcherWorker
 from tracelake.worker.operators.contract import OperatorFailed, OperatorResult
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope
 from tracelake_sdk.errors import Unauthenticated
-from tracelake_sdk.events import EventDraft
-from tracelake_sdk.scopes import CursorScope, FullScope
 from tracelake_sdk.tasks import TaskPayload, TaskState
+from tracelake_sdk.tasks.events import EventDraft
 
 from .answering import relaying
 from .hiring import Hire, run_until_idle

@@ -8,7 +8,7 @@ import pytest
 
 from tracelake.worker.operators.contract import OperatorFailed
 from tracelake.worker.orders import read_told
-from tracelake_sdk.operating import BatchReady, OperatorOutcome
+from tracelake_sdk.tasks.operator_files import BatchReady, OperatorOutcome
 
 from .workshop import Workshop
 

@@ -13,9 +13,9 @@ from support.s3_faults import faulty_s3
 from support.s3_servers import S3Server
 
 from tracelake.worker.operator_processes import OperatorProcesses
-from tracelake_sdk.measurements import TableFile
+from tracelake_sdk.datasets.measurements import TableFile
+from tracelake_sdk.datasets.scopes import FullScope
 from tracelake_sdk.rules import NotNull, RuleScope, RuleToMeasure
-from tracelake_sdk.scopes import FullScope
 from tracelake_sdk.tasks import Completion, CompletionResult, MissingRules, MovedOutput
 
 from .processes import until

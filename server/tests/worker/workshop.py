@@ -22,8 +22,8 @@ from tracelake.worker.measuring_process import MeasuringProcess
 from tracelake.worker.operator_processes import CommandProcess, OperatorProcess, OperatorProcesses
 from tracelake.worker.process_groups import BoundedLog, Chaos, Starter, clean_environment
 from tracelake.worker.wrapping import SparkWorker
-from tracelake_sdk.measurements import TableFile
-from tracelake_sdk.scopes import FullScope, Scope
+from tracelake_sdk.datasets.measurements import TableFile
+from tracelake_sdk.datasets.scopes import FullScope, Scope
 from tracelake_sdk.tasks import TaskPayload
 
 from .processes import until

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
-from tracelake_sdk.compacting import ColumnType, CompactionOrder, CompactionOutcome
+from tracelake_sdk.records.compaction_program import ColumnType, CompactionOrder, CompactionOutcome
 from tracelake_spark.session import local_session
 
 if TYPE_CHECKING:

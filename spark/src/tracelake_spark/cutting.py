@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from tracelake_sdk.cursors import CursorType
 from tracelake_sdk.dags import PartitionSpec
-from tracelake_sdk.operating import OrderOutput
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope
+from tracelake_sdk.datasets.cursors import CursorType
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope
+from tracelake_sdk.tasks.operator_files import OrderOutput
 from tracelake_spark.failures import OperatorFailed
 from tracelake_spark.scoping import (
     column,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
-from tracelake_sdk.operating import OperatorOutcome
 from tracelake_sdk.tasks import OperatorError
+from tracelake_sdk.tasks.operator_files import OperatorOutcome
 from tracelake_spark.jvm import java_class
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from pyspark.util import InheritableThread
 
 from tracelake_sdk.errors import JarsMissing, JavaMissing
 from tracelake_sdk.home import default_home
-from tracelake_sdk.operating import OperatorOutcome, Order
 from tracelake_sdk.spark_settings import S3Connection, jars_folder
 from tracelake_sdk.tasks import OperatorError
+from tracelake_sdk.tasks.operator_files import OperatorOutcome, Order
 from tracelake_spark.failures import operator_error, ran_out_of_memory, spark_died
 from tracelake_spark.jars import S3, Package, fetch_jars
 from tracelake_spark.java import find_java

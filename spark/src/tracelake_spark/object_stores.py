@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from tracelake_sdk.operating import CREDENTIALS_PROFILE, Order
 from tracelake_sdk.spark_settings import S3Connection
+from tracelake_sdk.tasks.operator_files import CREDENTIALS_PROFILE, Order
 from tracelake_spark.jvm import java_class, session_state
 
 if TYPE_CHECKING:

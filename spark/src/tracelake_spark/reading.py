@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from tracelake_sdk.operating import OrderInput
+from tracelake_sdk.tasks.operator_files import OrderInput
 from tracelake_spark.scoping import scope_condition
 
 if TYPE_CHECKING:

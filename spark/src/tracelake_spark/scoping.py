@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ByteType, DataType, DateType, IntegerType, LongType, ShortType, StructType, TimestampType
 
-from tracelake_sdk.cursors import CursorType
 from tracelake_sdk.dags import PartitionSpec
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope
+from tracelake_sdk.datasets.cursors import CursorType
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope
 from tracelake_spark.failures import OperatorFailed
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from uuid import uuid4
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812
 
-from tracelake_sdk.operating import OrderOutput, OutputStaged
-from tracelake_sdk.scopes import Scope, folder_of
+from tracelake_sdk.datasets.scopes import Scope, folder_of
+from tracelake_sdk.tasks.operator_files import OrderOutput, OutputStaged
 from tracelake_spark.cutting import NO_LABEL, Cut, cut_of
 from tracelake_spark.failures import OperatorFailed
 from tracelake_spark.jvm import estimated_bytes

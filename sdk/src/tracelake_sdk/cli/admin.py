@@ -14,7 +14,7 @@ from tracelake_sdk.access import AuditEntry, DagRight, Grant, Org, ReadRoles, Ro
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_table, say
 from tracelake_sdk.client import Client
-from tracelake_sdk.locations import Location, absolute_root
+from tracelake_sdk.dags.locations import Location, absolute_root
 from tracelake_sdk.pages import Page
 from tracelake_sdk.wording import plural
 

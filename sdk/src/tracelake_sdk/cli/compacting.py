@@ -6,11 +6,11 @@ from pathlib import Path
 
 from tracelake_sdk.cli.printing import print_json, say
 from tracelake_sdk.cli.repositories import opened
-from tracelake_sdk.compacting import CompactionOrder
-from tracelake_sdk.compacting import compact as compact_by_spark
 from tracelake_sdk.errors import SettingInvalid
 from tracelake_sdk.home import default_home
-from tracelake_sdk.repository.embedded import EmbeddedRepository
+from tracelake_sdk.records.compaction_program import CompactionOrder
+from tracelake_sdk.records.compaction_program import compact as compact_by_spark
+from tracelake_sdk.records.repository.embedded import EmbeddedRepository
 from tracelake_sdk.wording import counted
 
 

@@ -10,8 +10,8 @@ from tracelake_sdk.cli.picture import print_dag
 from tracelake_sdk.cli.printing import Column, print_json, print_table, say
 from tracelake_sdk.cli.targets import Target
 from tracelake_sdk.client import Client
+from tracelake_sdk.dags.status import DagStatus, Deployed, JobStatus
 from tracelake_sdk.errors import NotFound
-from tracelake_sdk.status import DagStatus, Deployed, JobStatus
 from tracelake_sdk.suggestions import did_you_mean
 from tracelake_sdk.wording import counted
 

@@ -7,8 +7,8 @@ from tracelake_sdk.cli.options import MOST_LISTED
 from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_table, say
 from tracelake_sdk.client import Client
 from tracelake_sdk.dags import Layer
+from tracelake_sdk.dags.status import WhoAmI
 from tracelake_sdk.datasets import Dataset, Reason, Version
-from tracelake_sdk.status import WhoAmI
 from tracelake_sdk.wording import counted, plural, scope_words
 
 _STYLES = {"fresh": "green", "working": "cyan", "waiting": "yellow", "behind": "yellow", "retrying": "yellow", "canceled": "yellow", "paused": "magenta", "empty": "yellow"}

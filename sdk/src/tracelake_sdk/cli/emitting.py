@@ -15,13 +15,13 @@ from tracelake_sdk.cli.invocation import again, pasteable
 from tracelake_sdk.cli.printing import clean, print_json, say
 from tracelake_sdk.cli.repositories import CLUSTER, WORKSPACE, asks_service, opened, read_text, spool_of, spool_words, tenant_of
 from tracelake_sdk.cli.wording import fault
-from tracelake_sdk.emitter import Emitter, set_aside
 from tracelake_sdk.errors import NotRunning, TracelakeError, Unauthenticated
-from tracelake_sdk.record_errors import RepositoryUnavailable
-from tracelake_sdk.record_identity import canonical
+from tracelake_sdk.errors.records import RepositoryUnavailable
 from tracelake_sdk.records import MetadataContext, MetadataRecord, StoreResult
-from tracelake_sdk.repository.admission import Admission, same_tenant, small_enough
-from tracelake_sdk.repository.opening import open_repository
+from tracelake_sdk.records.emitter import Emitter, set_aside
+from tracelake_sdk.records.identity import canonical
+from tracelake_sdk.records.repository.admission import Admission, same_tenant, small_enough
+from tracelake_sdk.records.repository.opening import open_repository
 from tracelake_sdk.wording import counted
 
 _CUT_OFF = 130  # of whom Ctrl-C ends

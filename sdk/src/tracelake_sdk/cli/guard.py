@@ -11,8 +11,8 @@ from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_
 from tracelake_sdk.client import Client
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.pages import Page
-from tracelake_sdk.promotions import Enforcement, GateVerdict, Policy, Promotion, Rule
 from tracelake_sdk.rules import RuleScope, Severity
+from tracelake_sdk.rules.promotions import Enforcement, GateVerdict, Policy, Promotion, Rule
 
 Item = TypeVar("Item")
 

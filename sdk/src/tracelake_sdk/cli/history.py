@@ -7,8 +7,8 @@ from rich.text import Text
 from tracelake_sdk.cli.paging import Asked, print_page, print_rows
 from tracelake_sdk.cli.printing import Cell, Column, duration, instant, print_json, print_table, say, state
 from tracelake_sdk.client import Client
-from tracelake_sdk.events import DatasetEvent, EventKind
-from tracelake_sdk.runs import Run, RunStatus
+from tracelake_sdk.tasks.events import DatasetEvent, EventKind
+from tracelake_sdk.tasks.runs import Run, RunStatus
 from tracelake_sdk.wording import counted, scope_words
 
 

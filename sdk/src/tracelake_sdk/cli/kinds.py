@@ -12,11 +12,11 @@ from tracelake_sdk.cli.printing import Cell, Column, clean, print_json, print_ta
 from tracelake_sdk.cli.repositories import opened, read_text
 from tracelake_sdk.cli.wording import fault
 from tracelake_sdk.errors import TracelakeError
-from tracelake_sdk.kind_governance import same_but_for_version
-from tracelake_sdk.kind_schemas import properties_of
-from tracelake_sdk.kinds import Kind, Retention
-from tracelake_sdk.record_errors import KindUnknown
-from tracelake_sdk.repository.contract import KindCatalog
+from tracelake_sdk.errors.records import KindUnknown
+from tracelake_sdk.records.kinds import Kind, Retention
+from tracelake_sdk.records.kinds.governance import same_but_for_version
+from tracelake_sdk.records.kinds.schemas import properties_of
+from tracelake_sdk.records.repository.contract import KindCatalog
 
 
 def list_kinds(*, url: str | None, tenant: str | None, as_json: bool) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from tracelake_sdk.cli.printing import Cell, Column, print_table, say
-from tracelake_sdk.status import DagStatus, JobStatus
+from tracelake_sdk.dags.status import DagStatus, JobStatus
 
 
 @dataclass(frozen=True)

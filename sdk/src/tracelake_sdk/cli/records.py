@@ -13,7 +13,7 @@ from tracelake_sdk.cli.printing import Cell, Column, clean, instant, print_json,
 from tracelake_sdk.cli.repositories import known, opened, target_of, target_words
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.records import Aggregation, MetadataTarget, RecordFilters, RecordPage, StoredRecord, TailPage, Window
-from tracelake_sdk.repository import following
+from tracelake_sdk.records.repository import following
 
 _COLUMNS = [Column("produced"), Column("kind"), Column("target"), Column("producer"), Column("run"), Column("payload", folds=True)]
 

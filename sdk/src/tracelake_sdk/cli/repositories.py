@@ -13,17 +13,17 @@ from urllib.parse import quote, unquote, urlsplit
 
 import typer
 
-from tracelake_sdk.addresses import find_system
 from tracelake_sdk.cli.wording import fault
 from tracelake_sdk.client import Client
+from tracelake_sdk.client.addresses import find_system
 from tracelake_sdk.datasets import Dataset
 from tracelake_sdk.errors import NotFound, NotRunning
+from tracelake_sdk.errors.records import RepositoryUnavailable
 from tracelake_sdk.home import default_home
-from tracelake_sdk.record_builders import dataset_target
-from tracelake_sdk.record_errors import RepositoryUnavailable
 from tracelake_sdk.records import Comparison, MetadataContext, MetadataTarget, PathFilter, Window
-from tracelake_sdk.repository.contract import MetadataRepository
-from tracelake_sdk.repository.opening import DEFAULT_TENANT, TOKEN_SETTING, URL_SETTING, is_service, open_repository
+from tracelake_sdk.records.builders import dataset_target
+from tracelake_sdk.records.repository.contract import MetadataRepository
+from tracelake_sdk.records.repository.opening import DEFAULT_TENANT, TOKEN_SETTING, URL_SETTING, is_service, open_repository
 
 CLUSTER, WORKSPACE = "embedded", "main"  # what a system says of itself unless it is set
 _OPERATIONS = {

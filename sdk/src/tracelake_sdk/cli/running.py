@@ -11,19 +11,19 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from tracelake_sdk.cascades import Cascade, CausedJob
 from tracelake_sdk.cli.dags import job_of
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import STATE_STYLES, print_json, say
 from tracelake_sdk.cli.tasks import WAITS, state_words
 from tracelake_sdk.client import FINAL, Client
 from tracelake_sdk.dags import UpdateStrategy
+from tracelake_sdk.dags.operators import OPERATORS, EmitRequest
+from tracelake_sdk.dags.run_requests import check_request
+from tracelake_sdk.dags.status import TaskCounts
 from tracelake_sdk.errors import NotFound
-from tracelake_sdk.operators import OPERATORS, EmitRequest
-from tracelake_sdk.promotions import GateVerdict, Promotion
-from tracelake_sdk.run_requests import check_request
-from tracelake_sdk.status import TaskCounts
+from tracelake_sdk.rules.promotions import GateVerdict, Promotion
 from tracelake_sdk.tasks import Task, TaskState, Waits
+from tracelake_sdk.tasks.cascades import Cascade, CausedJob
 from tracelake_sdk.wording import counted
 
 _FAILED = 1

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import Cell, Column, clean, instant, print_json, print_table, say
 from tracelake_sdk.cli.repositories import opened, spool_of, spool_words, target_words
-from tracelake_sdk.emitter import FlushReport, SetAside, flush_folder, send_again, set_aside
-from tracelake_sdk.emitter.setting_aside import REFUSED, damaged_parts
 from tracelake_sdk.records import MetadataTarget
+from tracelake_sdk.records.emitter import FlushReport, SetAside, flush_folder, send_again, set_aside
+from tracelake_sdk.records.emitter.setting_aside import REFUSED, damaged_parts
 from tracelake_sdk.wording import counted
 
 _COLUMNS = [Column("refused"), Column("kind"), Column("target"), Column("run"), Column("code"), Column("reason", folds=True)]

@@ -8,7 +8,7 @@ from typing import Any, cast
 import typer
 from pydantic import ValidationError
 
-from tracelake_sdk.operators import EmitRequest
+from tracelake_sdk.dags.operators import EmitRequest
 from tracelake_sdk.tasks import MAX_EVENTS
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -73,8 +73,8 @@ from tracelake.storage.opening import open_storage
 from tracelake.storage.paths import table_location
 from tracelake.storage.private_places import PrivatePlaces, private_places
 from tracelake_sdk.dags import DEFAULT_POOL
+from tracelake_sdk.dags.operators import OPERATORS
 from tracelake_sdk.errors import SettingInvalid
-from tracelake_sdk.operators import OPERATORS
 
 _log = structlog.get_logger()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from tracelake.settings import Settings, settings_file
-from tracelake_sdk.locations import local_folder
+from tracelake_sdk.dags.locations import local_folder
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from tracelake.storage.sts import Credentials, Prefixes
 from tracelake.worker.operators.contract import OperatorFailed
 from tracelake.worker.orders import staging_path
 from tracelake_sdk.errors import OperatorCredentialsRefused
-from tracelake_sdk.operating import CREDENTIALS_PROFILE
 from tracelake_sdk.tasks import TaskPayload
+from tracelake_sdk.tasks.operator_files import CREDENTIALS_PROFILE
 
 _log = structlog.get_logger()
 

@@ -27,10 +27,10 @@ from tracelake.worker.operator_processes import OperatorProcesses
 from tracelake.worker.operators.contract import OperatorFailed
 from tracelake.worker.orders import check_locations, check_outcome, make_order, read_told, staging_path, write_order
 from tracelake.worker.persistence import REFUSED, Persistence, is_broken
+from tracelake_sdk.datasets.measurements import OutputMeasured
 from tracelake_sdk.errors import BatchesDiffer, StorageUnavailable, TracelakeError
-from tracelake_sdk.measurements import OutputMeasured
-from tracelake_sdk.operating import OperatorOutcome
 from tracelake_sdk.tasks import ClaimedTask, CompleteRequest, Completion, CompletionAnswer, CompletionResult, Fence, OperatorError, Outcome
+from tracelake_sdk.tasks.operator_files import OperatorOutcome
 
 _log = structlog.get_logger()
 

@@ -18,8 +18,8 @@ from tracelake.worker.operators.contract import OperatorFailed
 from tracelake.worker.orders import below_table, check_files, read_told
 from tracelake.worker.persistence import passes
 from tracelake_sdk.errors import StorageUnavailable, TracelakeError, Unavailable
-from tracelake_sdk.operating import BatchReady
 from tracelake_sdk.tasks import Batch, BatchAnswer, ClaimedTask, PostRequest, StagedOutput
+from tracelake_sdk.tasks.operator_files import BatchReady
 
 _log = structlog.get_logger()
 

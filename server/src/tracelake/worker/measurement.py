@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from tracelake.worker.measuring.contract import OutputToMeasure
 from tracelake.worker.operators.contract import OperatorFailed
 from tracelake.worker.orders import staging_path
-from tracelake_sdk.measurements import OutputMeasured
-from tracelake_sdk.operating import OperatorOutcome
+from tracelake_sdk.datasets.measurements import OutputMeasured
 from tracelake_sdk.rules import RuleToMeasure
 from tracelake_sdk.tasks import MissingRules, MovedOutput, StagedOutput, TaskPayload
+from tracelake_sdk.tasks.operator_files import OperatorOutcome
 from tracelake_sdk.wording import counted
 
 

@@ -13,7 +13,7 @@ from tracelake.loops import log_failure
 from tracelake.worker.measuring.contract import Limits, MeasureOrder, MeasureResult, OutputToMeasure
 from tracelake.worker.operators.contract import OperatorFailed
 from tracelake.worker.process_groups import BoundedLog, Chaos, ProcessGroup, Starter
-from tracelake_sdk.measurements import OutputMeasured
+from tracelake_sdk.datasets.measurements import OutputMeasured
 
 _log = structlog.get_logger()
 

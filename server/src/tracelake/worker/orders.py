@@ -12,9 +12,9 @@ from tracelake.storage.contract import Storage
 from tracelake.storage.paths import UnsafePath, plain
 from tracelake.storage.private_places import PrivatePlaces
 from tracelake.worker.operators.contract import OperatorFailed
-from tracelake_sdk.measurements import MAX_FILES
-from tracelake_sdk.operating import OperatorOutcome, Order, OrderInput, OrderOutput
+from tracelake_sdk.datasets.measurements import MAX_FILES
 from tracelake_sdk.tasks import InputOfTask, PinnedInput, StagedOutput, TaskPayload
+from tracelake_sdk.tasks.operator_files import OperatorOutcome, Order, OrderInput, OrderOutput
 
 _LONGEST_FILE = 64_000_000
 

@@ -9,9 +9,9 @@ from tracelake.worker.operators.emit import emit
 from tracelake.worker.operators.noop import noop
 from tracelake.worker.operators.registry import OPERATOR_FUNCTIONS, operator_for
 from tracelake_sdk.dags import Runtime
-from tracelake_sdk.events import EventDraft, EventKind
-from tracelake_sdk.operators import OPERATORS
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope
+from tracelake_sdk.dags.operators import OPERATORS
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope
+from tracelake_sdk.tasks.events import EventDraft, EventKind
 
 from ..payloads import id_of, payload
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tracelake.worker.operators.contract import OperatorFailed, OperatorResult
 from tracelake.worker.operators.range_splitter import range_splitter
-from tracelake_sdk.events import EventDraft, EventKind
-from tracelake_sdk.scopes import CursorScope, FullScope, RangeScope
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, RangeScope
+from tracelake_sdk.tasks.events import EventDraft, EventKind
 
 from ..payloads import Line, id_of, payload
 

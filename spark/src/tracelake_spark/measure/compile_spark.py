@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from tracelake_sdk.rule_trees import Column as ColumnType
-from tracelake_sdk.rule_trees import IsNull, Kind, NotAmong, NotMatching, OutsideFloats, OutsideUnits, RowCheck
+from tracelake_sdk.rules.trees import Column as ColumnType
+from tracelake_sdk.rules.trees import IsNull, Kind, NotAmong, NotMatching, OutsideFloats, OutsideUnits, RowCheck
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -4,8 +4,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tracelake_sdk.rule_trees import Repeated, RuleUnmeasurable, check_of, columns_of
 from tracelake_sdk.rules import RowCount, RuleMeasurement, RuleToMeasure
+from tracelake_sdk.rules.trees import Repeated, RuleUnmeasurable, check_of, columns_of
 from tracelake_spark.measure.compile_spark import broken, key
 
 if TYPE_CHECKING:

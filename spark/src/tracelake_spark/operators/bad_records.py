@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType, StructField, StructType
 
-from tracelake_sdk.spark_operators import FileFormat, IngestFilesConfig
+from tracelake_sdk.dags.spark_operators import FileFormat, IngestFilesConfig
 from tracelake_sdk.wording import counted
 from tracelake_spark.reading import exact_files
 

@@ -17,11 +17,11 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
-from tracelake_sdk.cursors import CursorType
 from tracelake_sdk.dags import UpdateStrategy
-from tracelake_sdk.operating import BatchReady, OperatorOutcome, Order, OutputStaged
-from tracelake_sdk.scopes import Cursor, spell_cursor
-from tracelake_sdk.spark_operators import BadRecords, IngestFilesConfig
+from tracelake_sdk.dags.spark_operators import BadRecords, IngestFilesConfig
+from tracelake_sdk.datasets.cursors import CursorType
+from tracelake_sdk.datasets.scopes import Cursor, spell_cursor
+from tracelake_sdk.tasks.operator_files import BatchReady, OperatorOutcome, Order, OutputStaged
 from tracelake_sdk.wording import counted, plural
 from tracelake_spark.failures import OperatorFailed
 from tracelake_spark.operators.bad_records import BadRecord, Finding, explain

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tracelake_sdk.operating import OperatorOutcome, Order
+from tracelake_sdk.tasks.operator_files import OperatorOutcome, Order
 from tracelake_spark.operators import ingest_files, sql
 from tracelake_spark.telling import Tell
 

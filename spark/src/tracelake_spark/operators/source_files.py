@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from tracelake_sdk.locations import LocationPath, local_folder
+from tracelake_sdk.dags.locations import LocationPath, local_folder
 from tracelake_spark.failures import OperatorFailed
 from tracelake_spark.storage import FoundFile, Storage, storage_of
 

@@ -29,8 +29,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from tracelake_sdk.operating import OrderOutput
-from tracelake_sdk.spark_operators import FileFormat, IngestFilesConfig
+from tracelake_sdk.dags.spark_operators import FileFormat, IngestFilesConfig
+from tracelake_sdk.tasks.operator_files import OrderOutput
 from tracelake_spark.failures import OperatorFailed
 from tracelake_spark.jvm import infer_csv, schema_json
 from tracelake_spark.operators.bad_records import type_name

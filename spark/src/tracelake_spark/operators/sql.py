@@ -6,8 +6,8 @@ from py4j.protocol import Py4JJavaError
 from pydantic import ValidationError
 from pyspark.errors import PySparkException
 
-from tracelake_sdk.operating import OperatorOutcome, Order
-from tracelake_sdk.spark_operators import SqlConfig
+from tracelake_sdk.dags.spark_operators import SqlConfig
+from tracelake_sdk.tasks.operator_files import OperatorOutcome, Order
 from tracelake_spark.failures import OperatorFailed, ran_out_of_memory, spark_condition
 from tracelake_spark.operators.sql_gate import select
 from tracelake_spark.reading import input_frame

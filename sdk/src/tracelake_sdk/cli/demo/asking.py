@@ -6,7 +6,7 @@ from typing import Any
 from tracelake_sdk.cli.demo.telling import Teller
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.client import Client
-from tracelake_sdk.query_results import QueryResult
+from tracelake_sdk.queries.results import QueryResult
 from tracelake_sdk.wording import counted
 
 _DAYS = "SELECT day, sum(orders) AS orders, sum(revenue) AS revenue FROM revenue GROUP BY day ORDER BY day DESC LIMIT 5"

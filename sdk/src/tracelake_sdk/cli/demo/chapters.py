@@ -12,10 +12,10 @@ from tracelake_sdk.cli.demo.telling import Teller
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.picture import branches
 from tracelake_sdk.client import Client
+from tracelake_sdk.dags.status import DagStatus
 from tracelake_sdk.datasets import Version
 from tracelake_sdk.errors import NameTaken, RebuildNeeded, TracelakeError, Unavailable
-from tracelake_sdk.promotions import GateVerdict, Promotion
-from tracelake_sdk.status import DagStatus
+from tracelake_sdk.rules.promotions import GateVerdict, Promotion
 from tracelake_sdk.tasks import Task, TaskState
 from tracelake_sdk.wording import counted
 

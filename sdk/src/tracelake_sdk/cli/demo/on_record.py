@@ -7,7 +7,7 @@ from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.repositories import opened
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import Unavailable
-from tracelake_sdk.record_errors import RecordsElsewhere
+from tracelake_sdk.errors.records import RecordsElsewhere
 from tracelake_sdk.records import RecordFilters, StoredRecord
 from tracelake_sdk.wording import counted
 

@@ -13,7 +13,7 @@ from tracelake.control.api.names import USER_NAME
 from tracelake.control.api.paging import Key, Limit, Token, id_of
 from tracelake.control.dags.granting import Holder
 from tracelake_sdk import access
-from tracelake_sdk.locations import NAME_PATTERN, Location
+from tracelake_sdk.dags.locations import NAME_PATTERN, Location
 from tracelake_sdk.pages import Page
 
 router = APIRouter(prefix="/v1/admin", tags=["admin"], route_class=UserRoute)        # what every service has

@@ -11,8 +11,8 @@ from tracelake.control.api.guarded_routes import UserRoute
 from tracelake.control.api.paging import Key, Limit, Token, id_of, number_of
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.pages import Page
-from tracelake_sdk.promotions import Enforcement, Policy, Promotion, Rule
 from tracelake_sdk.rules import RuleScope, Severity
+from tracelake_sdk.rules.promotions import Enforcement, Policy, Promotion, Rule
 
 router = APIRouter(prefix="/v1", tags=["guard"], route_class=UserRoute)
 

@@ -22,8 +22,7 @@ from tracelake.control.api.context import record_services_of, user_of
 from tracelake.control.api.guarded_routes import UserRoute
 from tracelake.control.api.problems import first_fault
 from tracelake.control.records.desk import RecordDesk
-from tracelake_sdk.kinds import Kind
-from tracelake_sdk.record_errors import RecordRefused
+from tracelake_sdk.errors.records import RecordRefused
 from tracelake_sdk.records import (
     Aggregate,
     Aggregation,
@@ -40,6 +39,7 @@ from tracelake_sdk.records import (
     TailPage,
     Window,
 )
+from tracelake_sdk.records.kinds import Kind
 
 router = APIRouter(prefix="/v1", tags=["records"], route_class=UserRoute)
 

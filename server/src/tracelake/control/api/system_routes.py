@@ -21,8 +21,8 @@ from tracelake.control.tasks.rows import UnfinishedCount
 from tracelake.control.worker_loops import store as worker_loops
 from tracelake.loop_metrics import add_loop_metrics
 from tracelake.request_bodies import BodyMemory
+from tracelake_sdk.dags.status import WhoAmI
 from tracelake_sdk.errors import Unavailable
-from tracelake_sdk.status import WhoAmI
 from tracelake_sdk.tasks import TaskState, Waits
 
 router = APIRouter(tags=["system"])  # of every service; answered to everybody

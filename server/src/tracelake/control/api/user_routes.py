@@ -10,13 +10,13 @@ from tracelake.control.api.bodies import parsed, takes
 from tracelake.control.api.context import Serving, User
 from tracelake.control.api.guarded_routes import UserRoute
 from tracelake.control.api.paging import Key, Limit, Token, id_of, number_of
-from tracelake_sdk.cascades import Cascade
-from tracelake_sdk.events import DatasetEvent
+from tracelake_sdk.dags.status import DagStatus, Deployed
 from tracelake_sdk.json_values import Json
 from tracelake_sdk.pages import Page
-from tracelake_sdk.runs import Run, RunDetail, RunStatus
-from tracelake_sdk.status import DagStatus, Deployed
 from tracelake_sdk.tasks import Task, TaskState
+from tracelake_sdk.tasks.cascades import Cascade
+from tracelake_sdk.tasks.events import DatasetEvent
+from tracelake_sdk.tasks.runs import Run, RunDetail, RunStatus
 
 router = APIRouter(prefix="/v1", tags=["user"], route_class=UserRoute)
 

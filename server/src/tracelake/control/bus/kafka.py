@@ -9,8 +9,8 @@ from typing import Any
 import confluent_kafka as driver
 
 from tracelake import wire_json
-from tracelake_sdk.bus import Message, Received, Subscription
-from tracelake_sdk.record_errors import BusUnavailable
+from tracelake_sdk.errors.records import BusUnavailable
+from tracelake_sdk.records.bus import Message, Received, Subscription
 
 _LONGEST_UNREADABLE = 1000
 # A topic that is not there yet is an empty one.

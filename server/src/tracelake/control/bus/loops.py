@@ -6,9 +6,9 @@ from tracelake.control.bus.relaying import Relaying
 from tracelake.control.database.transactions import Database
 from tracelake.loops import Loop
 from tracelake.settings import Settings
-from tracelake_sdk.bus import EVENTS, Bus
 from tracelake_sdk.records import MetadataContext
-from tracelake_sdk.subscribers import RecordCounts, RepositoryOf, Subscriber, storing
+from tracelake_sdk.records.bus import EVENTS, Bus
+from tracelake_sdk.records.subscribers import RecordCounts, RepositoryOf, Subscriber, storing
 
 _TIDY_SECONDS = 60.0
 

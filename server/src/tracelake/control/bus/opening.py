@@ -7,8 +7,8 @@ from tracelake.control.bus import store
 from tracelake.control.bus.postgres import PostgresBus
 from tracelake.control.database.transactions import Database
 from tracelake.settings import BusSettings
-from tracelake_sdk.bus import Bus
 from tracelake_sdk.errors import SettingInvalid
+from tracelake_sdk.records.bus import Bus
 
 
 def bus_name(settings: BusSettings, database: Database) -> str:

@@ -10,9 +10,9 @@ from tracelake.control.bus import store
 from tracelake.control.bus.store import Place
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.transactions import Database
-from tracelake_sdk.bus import Message, Received, Subscription
 from tracelake_sdk.errors import Unavailable
-from tracelake_sdk.record_errors import BusUnavailable
+from tracelake_sdk.errors.records import BusUnavailable
+from tracelake_sdk.records.bus import Message, Received, Subscription
 
 _MOST_DROPPED = 5000
 

@@ -9,10 +9,10 @@ from tracelake.control.bus import store
 from tracelake.control.bus.postgres import PostgresOffsets
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.transactions import Database
-from tracelake_sdk.bus import STORED, Bus
 from tracelake_sdk.records import MetadataContext
-from tracelake_sdk.repository.contract import MetadataRepository
-from tracelake_sdk.subscribers import StoredRelay
+from tracelake_sdk.records.bus import STORED, Bus
+from tracelake_sdk.records.repository.contract import MetadataRepository
+from tracelake_sdk.records.subscribers import StoredRelay
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from tracelake.control.cold.rows import COLUMNS
 from tracelake.storage.contract import Storage
 from tracelake.storage.paths import UnsafePath
-from tracelake_sdk.compacting import RowSum
 from tracelake_sdk.errors import StorageUnavailable
-from tracelake_sdk.record_errors import ColdUnreadable
+from tracelake_sdk.errors.records import ColdUnreadable
+from tracelake_sdk.records.compaction_program import RowSum
 
 _AT_ONCE = 2000               # rows that are spelt out together
 _MOST_KEPT = 256 * 1024 * 1024  # bytes of files of an object store

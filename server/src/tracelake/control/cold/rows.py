@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tracelake.control.cold.store import LeavingRow
-from tracelake_sdk.compacting import ColumnType
-from tracelake_sdk.kinds import Kind
-from tracelake_sdk.record_identity import content_hash, identity_of
 from tracelake_sdk.records import MetadataContext, MetadataRecord
+from tracelake_sdk.records.compaction_program import ColumnType
+from tracelake_sdk.records.identity import content_hash, identity_of
+from tracelake_sdk.records.kinds import Kind
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

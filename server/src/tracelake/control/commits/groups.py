@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from tracelake_sdk.scopes import Scope, overlap
+from tracelake_sdk.datasets.scopes import Scope, overlap
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
-from tracelake_sdk.measurements import FileStatistics
+from tracelake_sdk.datasets.measurements import FileStatistics
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -20,7 +20,7 @@ from tracelake.control.commits.store import AddedByPlace, FrozenEntry, OutputOfP
 from tracelake.control.database.transactions import Asked, Database, Role, Transaction
 from tracelake.storage.contract import PutResult, Storage
 from tracelake.storage.paths import log_entry_path, table_location
-from tracelake_sdk.scopes import Scope
+from tracelake_sdk.datasets.scopes import Scope
 
 _log = structlog.get_logger()
 

@@ -8,8 +8,8 @@ from uuid import UUID
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Asked, Transaction
 from tracelake.control.versions.spans import scope_of
-from tracelake_sdk.measurements import FileStatistics
-from tracelake_sdk.scopes import Scope
+from tracelake_sdk.datasets.measurements import FileStatistics
+from tracelake_sdk.datasets.scopes import Scope
 
 sql = load(__name__, "commits.sql")
 

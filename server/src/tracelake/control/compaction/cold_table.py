@@ -8,7 +8,7 @@ from typing import Any
 from tracelake.control.cold.rows import TABLE_SCHEMA, moment_of
 from tracelake.control.cold.store import ColdTable
 from tracelake.control.commits.log_entries import AddedFile, LogChange, LogPart, LogTable, entry
-from tracelake_sdk.measurements import FileStatistics
+from tracelake_sdk.datasets.measurements import FileStatistics
 
 LOCATION = "records/cold"  # below the root of the storage
 

@@ -31,9 +31,9 @@ from tracelake.control.database.transactions import Database, Role, Watch, nobod
 from tracelake.control.records.catalogs import Catalogs
 from tracelake.storage.contract import PutResult, Storage
 from tracelake.storage.paths import log_entry_path
-from tracelake_sdk.compacting import CompactionOrder, RowSum
 from tracelake_sdk.errors import TracelakeError, Unavailable
-from tracelake_sdk.record_errors import CompactionFailed
+from tracelake_sdk.errors.records import CompactionFailed
+from tracelake_sdk.records.compaction_program import CompactionOrder, RowSum
 
 _HOLD = timedelta(hours=1)   # before a run that was killed is taken up again
 _AT_ONCE = 2000              # rows of one look

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tracelake.launch import command_that_dies_with_us
-from tracelake_sdk.compacting import CompactionOrder, compact
+from tracelake_sdk.records.compaction_program import CompactionOrder, compact
 from tracelake_sdk.spark_settings import LocalSpark
 
 # What a program may know of the machine. Nothing that could be a secret is among it.

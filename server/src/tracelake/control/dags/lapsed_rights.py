@@ -18,7 +18,7 @@ from tracelake.control.database.transactions import Transaction
 from tracelake.control.locations.store import LocationRow
 from tracelake.control.locations.using import usable
 from tracelake.control.registry.reading import readable
-from tracelake_sdk.dag_errors import InputNotReadable, LocationNotAllowed, LocationUnknown
+from tracelake_sdk.errors.dags import InputNotReadable, LocationNotAllowed, LocationUnknown
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from tracelake.control.dags.store import Job
 from tracelake.control.database.transactions import Transaction
 from tracelake.control.locations import store as locations
 from tracelake.control.locations.store import LocationRow
-from tracelake_sdk.locations import named_location
-from tracelake_sdk.operators import OPERATORS
+from tracelake_sdk.dags.locations import named_location
+from tracelake_sdk.dags.operators import OPERATORS
 
 
 def location_names(job: Job) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Transaction
-from tracelake_sdk.record_errors import OffsetOfAnotherEpoch, OffsetUnknown
+from tracelake_sdk.errors.records import OffsetOfAnotherEpoch, OffsetUnknown
 
 Place = tuple[str, int]  # epoch and transaction in one number, as text; and the row
 

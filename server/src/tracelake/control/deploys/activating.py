@@ -17,8 +17,8 @@ from tracelake.control.pools import store as pools
 from tracelake.control.registry import store as registry
 from tracelake.control.registry.store import NamedDataset
 from tracelake_sdk.dags import DagSpec, JobOutput, JobSpec
+from tracelake_sdk.dags.operators import OPERATORS
 from tracelake_sdk.errors import DatasetCycle, Unavailable
-from tracelake_sdk.operators import OPERATORS
 
 
 @dataclass(frozen=True)

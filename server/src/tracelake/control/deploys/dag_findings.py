@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from tracelake_sdk.dag_errors import DagInvalid
+from tracelake_sdk.errors.dags import DagInvalid
 from tracelake_sdk.suggestions import nearest
 
 _LONGEST_WORD = 80

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from tracelake_sdk.dags import DagSpec, JobOutput, JobSpec, NamedDataset
-from tracelake_sdk.operators import OPERATORS
+from tracelake_sdk.dags.operators import OPERATORS
 
 # What decides a job's rows. Attempts, timeouts, scaling and publishing only decide how it is run and shown.
 _MATERIALIZATION = {"runtime", "operator", "config", "inputs", "execution_strategy", "update_strategy", "unique_key", "null_keys"}

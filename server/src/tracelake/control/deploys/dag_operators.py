@@ -6,8 +6,12 @@ from pydantic import ValidationError
 
 from tracelake.control.deploys.dag_findings import Suggestion, one_of, path_below, quoted
 from tracelake.control.deploys.dag_rules import Deploying, read_by
-from tracelake_sdk.cursors import CursorType
-from tracelake_sdk.dag_errors import (
+from tracelake_sdk.dags import JobOutput, JobSpec, UpdateStrategy
+from tracelake_sdk.dags.locations import LocationPath
+from tracelake_sdk.dags.operators import OPERATORS, OperatorSpec
+from tracelake_sdk.dags.spark_schemas import check_types
+from tracelake_sdk.datasets.cursors import CursorType
+from tracelake_sdk.errors.dags import (
     DagKeyMissing,
     DagKeyUnknown,
     DagValueUnknown,
@@ -23,10 +27,6 @@ from tracelake_sdk.dag_errors import (
     OperatorUnknown,
     RuntimeNotAvailable,
 )
-from tracelake_sdk.dags import JobOutput, JobSpec, UpdateStrategy
-from tracelake_sdk.locations import LocationPath
-from tracelake_sdk.operators import OPERATORS, OperatorSpec
-from tracelake_sdk.spark_schemas import check_types
 from tracelake_sdk.wording import plural
 
 _MOST_NAMED = 10

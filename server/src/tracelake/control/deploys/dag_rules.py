@@ -7,7 +7,9 @@ from functools import cached_property
 
 from tracelake.control.deploys.dag_findings import Findings, Place, Suggestion, one_of, quoted
 from tracelake.control.deploys.dag_yaml import Node
-from tracelake_sdk.dag_errors import (
+from tracelake_sdk.dags import Activation, DagSpec, ExecutionStrategy, JobOutput, JobSpec, Layer, NamedDataset, NullKeys, Runtime, UpdateStrategy
+from tracelake_sdk.dags.operators import OPERATORS
+from tracelake_sdk.errors.dags import (
     DagAppendWithoutUniqueKey,
     DagCycle,
     DagDatasetOwn,
@@ -37,8 +39,6 @@ from tracelake_sdk.dag_errors import (
     DagUpdateStrategyMissing,
     InputNotReadable,
 )
-from tracelake_sdk.dags import Activation, DagSpec, ExecutionStrategy, JobOutput, JobSpec, Layer, NamedDataset, NullKeys, Runtime, UpdateStrategy
-from tracelake_sdk.operators import OPERATORS
 
 _HEIGHT = {Layer.BRONZE: 0, Layer.SILVER: 1, Layer.GOLD: 2}
 

@@ -11,8 +11,21 @@ from pydantic import ValidationError
 
 from tracelake.control.deploys.dag_findings import Findings, Suggestion, one_of, quoted
 from tracelake.control.deploys.dag_yaml import Broken, Node, plain
-from tracelake_sdk.cursors import CursorType
-from tracelake_sdk.dag_errors import (
+from tracelake_sdk.dags import (
+    COLUMN,
+    NAME,
+    Activation,
+    CursorBounds,
+    ExecutionStrategy,
+    Layer,
+    NullKeys,
+    PartitionSpec,
+    Runtime,
+    SourceKind,
+    UpdateStrategy,
+)
+from tracelake_sdk.datasets.cursors import CursorType
+from tracelake_sdk.errors.dags import (
     DagBulkRefused,
     DagColumnInvalid,
     DagDomainMissing,
@@ -32,19 +45,6 @@ from tracelake_sdk.dag_errors import (
     DagValueUnknown,
     DagVarRefused,
     DagWhereInvalid,
-)
-from tracelake_sdk.dags import (
-    COLUMN,
-    NAME,
-    Activation,
-    CursorBounds,
-    ExecutionStrategy,
-    Layer,
-    NullKeys,
-    PartitionSpec,
-    Runtime,
-    SourceKind,
-    UpdateStrategy,
 )
 
 

@@ -15,7 +15,7 @@ import yaml
 from yaml.resolver import Resolver
 
 from tracelake.control.deploys.dag_findings import Findings, Place, path_below, quoted
-from tracelake_sdk.dag_errors import (
+from tracelake_sdk.errors.dags import (
     DagAliasRefused,
     DagEmpty,
     DagInvalid,

@@ -17,8 +17,8 @@ from tracelake.control.registry import store as registry
 from tracelake.control.registry.store import Said
 from tracelake.control.tasks import store as tasks
 from tracelake_sdk.dags import JobOutput, JobSpec
+from tracelake_sdk.dags.status import Deployed
 from tracelake_sdk.errors import RebuildNeeded
-from tracelake_sdk.status import Deployed
 
 
 class Redeploy:

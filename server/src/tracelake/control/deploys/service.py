@@ -24,8 +24,8 @@ from tracelake.control.registry import store as registry
 from tracelake.control.registry.reading import readable
 from tracelake_sdk.access import DagRight
 from tracelake_sdk.dags import Layer
+from tracelake_sdk.dags.status import Deployed
 from tracelake_sdk.errors import Forbidden, NameTaken
-from tracelake_sdk.status import Deployed
 
 
 def _nobody_waits(pools: Iterable[UUID]) -> None:

@@ -9,7 +9,7 @@ from tracelake.control.emission.service import Emission, Unhurried
 from tracelake.control.emission.storing import into_repositories, onto_bus
 from tracelake.loops import Loop
 from tracelake.settings import Settings
-from tracelake_sdk.subscribers import RecordCounts, RepositoryOf
+from tracelake_sdk.records.subscribers import RecordCounts, RepositoryOf
 
 
 class RecordLoops:

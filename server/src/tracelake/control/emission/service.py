@@ -20,8 +20,8 @@ from tracelake.control.emission.facts import Emitted, Place, ResultFact, of_deci
 from tracelake.control.emission.store import Offset
 from tracelake.control.emission.storing import Storing
 from tracelake_sdk.errors import TracelakeError
-from tracelake_sdk.record_errors import RepositoryUnavailable
-from tracelake_sdk.subscribers import NOT_NOW
+from tracelake_sdk.errors.records import RepositoryUnavailable
+from tracelake_sdk.records.subscribers import NOT_NOW
 
 _log = structlog.get_logger()
 _REST = 9            # times as long as a batch took

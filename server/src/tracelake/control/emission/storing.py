@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from tracelake.control.emission.facts import Emitted
-from tracelake_sdk.bus import EVENTS, Bus
 from tracelake_sdk.records import StoreResult
-from tracelake_sdk.repository.contract import MetadataRepository
-from tracelake_sdk.repository.each import store_each
-from tracelake_sdk.subscribers import told
+from tracelake_sdk.records.bus import EVENTS, Bus
+from tracelake_sdk.records.repository.contract import MetadataRepository
+from tracelake_sdk.records.repository.each import store_each
+from tracelake_sdk.records.subscribers import told
 
 RepositoryOf = Callable[[str], MetadataRepository]               # by tenant
 Storing = Callable[[Sequence[Emitted]], list[StoreResult]]       # one answer a record, in their order

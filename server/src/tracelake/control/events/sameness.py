@@ -4,8 +4,8 @@ import hashlib
 from uuid import UUID
 
 from tracelake import wire_json
-from tracelake_sdk.events import EventDraft
-from tracelake_sdk.scopes import Scope
+from tracelake_sdk.datasets.scopes import Scope
+from tracelake_sdk.tasks.events import EventDraft
 
 
 def event_key(producer_task_id: UUID, dataset_id: UUID, scope: Scope, revision: str) -> bytes:

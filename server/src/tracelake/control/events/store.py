@@ -8,7 +8,7 @@ from uuid import UUID
 from tracelake import wire_json
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Transaction
-from tracelake_sdk.events import EventKind, Told
+from tracelake_sdk.tasks.events import EventKind, Told
 
 sql = load(__name__, "events.sql")
 

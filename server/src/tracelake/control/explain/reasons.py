@@ -8,8 +8,8 @@ from tracelake.control.explain.store import BehindRow, CandidateRow, DatasetRow,
 from tracelake.control.versions.spans import scope_of
 from tracelake_sdk.dags import Activation, UpdateStrategy
 from tracelake_sdk.datasets import PinnedVersion, Reason
-from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.tasks import TaskState, Waits
+from tracelake_sdk.tasks.runs import RunStatus
 from tracelake_sdk.wording import counted, plural, scope_words
 
 _WAITS = {

@@ -13,7 +13,7 @@ from tracelake.control.registry import reading
 from tracelake.control.versions.spans import scope_of
 from tracelake_sdk.datasets import PinnedVersion
 from tracelake_sdk.errors import NotFound
-from tracelake_sdk.runs import RunDetail
+from tracelake_sdk.tasks.runs import RunDetail
 
 _LONGEST_ID = 100
 

@@ -21,7 +21,7 @@ from tracelake_sdk.dags import Layer, PartitionSpec
 from tracelake_sdk.datasets import Column, Dataset, Explanation, PinnedVersion, Snapshot, Version, VersionPart
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.pages import Page
-from tracelake_sdk.runs import RunDetail
+from tracelake_sdk.tasks.runs import RunDetail
 
 _EXAMINED = 10_000  # scopes of a table, the oldest first, that may be behind an input
 _LISTED = 5         # of those that are

@@ -17,8 +17,8 @@ from tracelake.control.database.transactions import Database, Role, Transaction
 from tracelake.control.locations import store
 from tracelake.control.locations.store import LocationRow
 from tracelake.storage.private_places import PrivatePlaces
+from tracelake_sdk.dags.locations import Location, canonical_url, check_name
 from tracelake_sdk.errors import Forbidden, Invalid, LocationConflict, LocationRefused, NotFound
-from tracelake_sdk.locations import Location, canonical_url, check_name
 from tracelake_sdk.suggestions import did_you_mean
 
 

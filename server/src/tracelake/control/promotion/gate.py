@@ -10,8 +10,8 @@ from uuid import UUID
 
 from tracelake.control.promotion import gate_words as words
 from tracelake_sdk.dags import Layer
-from tracelake_sdk.promotions import Enforcement, GateStage, GateVerdict, PolicyResult, PolicyType, QualityResult
 from tracelake_sdk.rules import MeasuringMethod, RowCount, RuleMeasurement, RuleScope, RuleTree, Severity
+from tracelake_sdk.rules.promotions import Enforcement, GateStage, GateVerdict, PolicyResult, PolicyType, QualityResult
 
 SOURCE = "source"  # the layer below bronze
 NO_BREAKING_CHANGE = "no breaking change"

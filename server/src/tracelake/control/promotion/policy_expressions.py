@@ -2,7 +2,7 @@
 
 from tracelake.control.promotion.gate import NO_BREAKING_CHANGE
 from tracelake_sdk.errors import PolicyInvalid
-from tracelake_sdk.promotions import PolicyType
+from tracelake_sdk.rules.promotions import PolicyType
 
 _SAYS: dict[PolicyType, str] = {PolicyType.SCHEMA: NO_BREAKING_CHANGE}
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tracelake_sdk.errors import RuleInvalid
-from tracelake_sdk.patterns import PatternRefused, re2_subset
 from tracelake_sdk.rules import Enumerated, NotNull, Range, Regex, RowCount, RuleTree, RuleType, Unique
+from tracelake_sdk.rules.patterns import PatternRefused, re2_subset
 
 MOST_LETTERS = 10_000  # of an expression
 MOST_VALUES = 1_000    # of an ENUM

@@ -20,8 +20,8 @@ from tracelake.control.registry import reading
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.errors import IdempotencyConflict, NotFound, PolicyInvalid, RuleInvalid
 from tracelake_sdk.pages import Page
-from tracelake_sdk.promotions import Enforcement, Policy, PolicyType, Promotion, Rule
 from tracelake_sdk.rules import RuleScope, Severity
+from tracelake_sdk.rules.promotions import Enforcement, Policy, PolicyType, Promotion, Rule
 
 _DEFINITION = "definition"
 _EVERY = 100_000  # definitions of one dataset or org; far more than anybody writes

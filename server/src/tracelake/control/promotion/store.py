@@ -14,8 +14,8 @@ from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Asked, Transaction
 from tracelake.control.promotion.gate import Decision, JudgedPolicy, JudgedRule
 from tracelake_sdk.dags import Layer
-from tracelake_sdk.promotions import Enforcement
 from tracelake_sdk.rules import RuleMeasurement, RuleScope, RuleToMeasure, RuleTree, Severity
+from tracelake_sdk.rules.promotions import Enforcement
 
 sql = load(__name__, "promotion.sql")
 _TREE: TypeAdapter[RuleTree] = TypeAdapter(RuleTree)

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from tracelake.control.database.transactions import Transaction
 from tracelake.control.records import store
-from tracelake_sdk.builtin_kinds import builtin_kinds
-from tracelake_sdk.kinds import Kind
-from tracelake_sdk.record_errors import KindUnknown
+from tracelake_sdk.errors.records import KindUnknown
+from tracelake_sdk.records.kinds import Kind
+from tracelake_sdk.records.kinds.builtin import builtin_kinds
 from tracelake_sdk.suggestions import did_you_mean
 
 

@@ -10,8 +10,7 @@ from tracelake.control.database.transactions import Transaction
 from tracelake.control.records.lines import LAKE
 from tracelake.control.records.searches import Sight
 from tracelake.control.records.service import Records, Refusing, Seeing, Tenant, sees_all
-from tracelake_sdk.kinds import Kind
-from tracelake_sdk.record_errors import RecordRefused, RecordsElsewhere, TenantMismatch
+from tracelake_sdk.errors.records import RecordRefused, RecordsElsewhere, TenantMismatch
 from tracelake_sdk.records import (
     Aggregate,
     Aggregation,
@@ -25,7 +24,8 @@ from tracelake_sdk.records import (
     TailPage,
     Window,
 )
-from tracelake_sdk.repository.admission import SYSTEM
+from tracelake_sdk.records.kinds import Kind
+from tracelake_sdk.records.repository.admission import SYSTEM
 
 
 class DatasetSight(Protocol):

@@ -10,11 +10,11 @@ from tracelake.control.records.catalogs import Catalog
 from tracelake.control.records.lines import Lines, Sameness, array_literal, retention_class, subjects_of
 from tracelake.control.records.spelling import spelt
 from tracelake_sdk.errors import TracelakeError
-from tracelake_sdk.kinds import Kind
-from tracelake_sdk.record_identity import Fingerprints, canonical
-from tracelake_sdk.record_ids import RecordIds
 from tracelake_sdk.records import LARGEST_RECORD, MetadataContext, MetadataRecord, StoreResult
-from tracelake_sdk.repository.admission import Admission, small_enough
+from tracelake_sdk.records.identity import Fingerprints, canonical
+from tracelake_sdk.records.ids import RecordIds
+from tracelake_sdk.records.kinds import Kind
+from tracelake_sdk.records.repository.admission import Admission, small_enough
 
 _SURELY_SMALL = LARGEST_RECORD // 2  # bytes of what it says: below, nobody has to count all of it
 

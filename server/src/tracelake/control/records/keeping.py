@@ -10,8 +10,8 @@ from tracelake.control.records import store
 from tracelake.control.records.repository import RecordService
 from tracelake.control.records.service import Records, Tenant
 from tracelake_sdk.errors import NotFound
-from tracelake_sdk.repository.contract import MetadataRepository
-from tracelake_sdk.repository.opening import open_repository
+from tracelake_sdk.records.repository.contract import MetadataRepository
+from tracelake_sdk.records.repository.opening import open_repository
 
 
 @dataclass

@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tracelake_sdk.kinds import Kind
-from tracelake_sdk.record_identity import canonical
-from tracelake_sdk.record_matching import own_window
 from tracelake_sdk.records import MetadataContext, MetadataRecord
+from tracelake_sdk.records.identity import canonical
+from tracelake_sdk.records.kinds import Kind
+from tracelake_sdk.records.matching import own_window
 
 LAKE = "lake"  # the source of targets that are datasets
 # The cells of a line, in their order.

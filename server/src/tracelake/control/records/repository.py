@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracelake.control.records.service import Records, Tenant
-from tracelake_sdk.kinds import Kind
 from tracelake_sdk.records import (
     Aggregate,
     Aggregation,
@@ -18,7 +17,8 @@ from tracelake_sdk.records import (
     TailPage,
     Window,
 )
-from tracelake_sdk.repository.admission import same_tenant
+from tracelake_sdk.records.kinds import Kind
+from tracelake_sdk.records.repository.admission import same_tenant
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any
 from uuid import UUID
 
 from tracelake.control.records.lines import target_key
-from tracelake_sdk.kinds import Kind
-from tracelake_sdk.record_errors import OffsetUnknown
+from tracelake_sdk.errors.records import OffsetUnknown
 from tracelake_sdk.records import Comparison, PathFilter, RecordFilters, StoredRecord, Window
+from tracelake_sdk.records.kinds import Kind
 
 START: tuple[str, UUID] = ("infinity", UUID(int=2**128 - 1))  # newer than every record
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -17,11 +17,7 @@ from tracelake.control.records.partitions import Partitions
 from tracelake.control.records.searches import START, Search, Sight, page_after, place_of
 from tracelake.control.records.store import LoggedRow, RecordRow
 from tracelake_sdk.errors import TracelakeError
-from tracelake_sdk.kind_governance import admit, upcast
-from tracelake_sdk.kinds import Kind
-from tracelake_sdk.record_errors import OffsetUnknown, RecordConflict
-from tracelake_sdk.record_ids import RecordIds
-from tracelake_sdk.record_matching import aggregate, in_window, matches, newest_first
+from tracelake_sdk.errors.records import OffsetUnknown, RecordConflict
 from tracelake_sdk.records import (
     Aggregate,
     Aggregation,
@@ -35,7 +31,11 @@ from tracelake_sdk.records import (
     TailPage,
     Window,
 )
-from tracelake_sdk.repository.admission import Admission, same_tenant
+from tracelake_sdk.records.ids import RecordIds
+from tracelake_sdk.records.kinds import Kind
+from tracelake_sdk.records.kinds.governance import admit, upcast
+from tracelake_sdk.records.matching import aggregate, in_window, matches, newest_first
+from tracelake_sdk.records.repository.admission import Admission, same_tenant
 
 _MOST_AT_ONCE = 2_000  # rows of one look
 

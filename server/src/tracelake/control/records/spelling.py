@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from tracelake_sdk.record_identity import canonical
+from tracelake_sdk.records.identity import canonical
 
 # The two differ where a number is very large or small: 1e16 and 1e+16, 0.00001 and 1e-05. Such a number ends in an exponent of up to
 # three digits; with all digits alike and all ends alike, three searches find it. A text that looks like one costs time and nothing else.

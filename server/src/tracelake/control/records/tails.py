@@ -12,7 +12,7 @@ from uuid import UUID
 from tracelake.control.database.transactions import Database
 from tracelake.control.records import store
 from tracelake.loops import LONGEST_WAIT, Loop
-from tracelake_sdk.record_errors import TooManyTails
+from tracelake_sdk.errors.records import TooManyTails
 
 RECORDS_STORED = "records"  # the topic of the wake-up
 _LOOK_SECONDS = 1.0

@@ -7,7 +7,7 @@ from uuid import UUID
 from tracelake.control.dags.store import Output
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Transaction
-from tracelake_sdk.runs import RunStatus
+from tracelake_sdk.tasks.runs import RunStatus
 
 sql = load(__name__, "run_history.sql")
 

@@ -19,8 +19,8 @@ from tracelake.control.tasks.routing import Routing
 from tracelake.control.tasks.rows import NewTask
 from tracelake_sdk.dags import WhereSpec, passes
 from tracelake_sdk.errors import EventConflict, EventInvalid
-from tracelake_sdk.events import EventDraft, EventKind, Told
 from tracelake_sdk.tasks import TriggerKind, Waits
+from tracelake_sdk.tasks.events import EventDraft, EventKind, Told
 
 EVENT = "event"  # the kind under which sameness of events is remembered
 

@@ -19,12 +19,12 @@ from tracelake.control.run_history import store as run_history
 from tracelake.control.tasks import store
 from tracelake.control.tasks.rows import CausedRow
 from tracelake.control.tasks.task_state import FINAL
-from tracelake_sdk.cascades import Cascade, CausedJob
-from tracelake_sdk.events import DatasetEvent
+from tracelake_sdk.dags.status import DagStatus, JobStatus, TaskCounts
 from tracelake_sdk.pages import Page
-from tracelake_sdk.runs import Run, RunStatus
-from tracelake_sdk.status import DagStatus, JobStatus, TaskCounts
 from tracelake_sdk.tasks import Task, TaskState, Waits
+from tracelake_sdk.tasks.cascades import Cascade, CausedJob
+from tracelake_sdk.tasks.events import DatasetEvent
+from tracelake_sdk.tasks.runs import Run, RunStatus
 
 Item = TypeVar("Item")
 _NEWEST = 10_000      # tasks a job that a status counts

@@ -16,8 +16,8 @@ from tracelake.control.tasks.rows import EndedAttempt
 from tracelake.control.tasks.task_state import Move, after
 from tracelake_sdk.access import DagRight
 from tracelake_sdk.errors import AlreadyDecided, AlreadyFinal, NotFound
-from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.tasks import AttemptOutcome, TaskState
+from tracelake_sdk.tasks.runs import RunStatus
 
 
 @dataclass(frozen=True)

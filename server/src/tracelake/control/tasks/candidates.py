@@ -17,7 +17,7 @@ from tracelake.control.tasks.fingerprints import Pin
 from tracelake.control.tasks.rows import PinnedParent
 from tracelake.control.tasks.tables import Plan
 from tracelake_sdk.dags import Layer
-from tracelake_sdk.measurements import OutputMeasured
+from tracelake_sdk.datasets.measurements import OutputMeasured
 from tracelake_sdk.rules import RuleScope, RuleToMeasure, RuleType
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from tracelake.control.tasks.rows import Candidate, ClosedAttempt, NewAttempt, T
 from tracelake.control.tasks.waiting import Poll, WaitingRoom
 from tracelake_sdk.dags import Runtime
 from tracelake_sdk.errors import NotFound
-from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.tasks import MAX_BATCH, ClaimRequest
+from tracelake_sdk.tasks.runs import RunStatus
 
 TIMED_OUT = "The lease ran out and no report came."
 _WITHOUT_HINT_SECONDS = 5.0

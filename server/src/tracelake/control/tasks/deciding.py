@@ -28,9 +28,9 @@ from tracelake.control.versions.bases import BaseVerdict, Since, judge_base
 from tracelake.control.versions.store import Line, NewChange, NewChangeOutput
 from tracelake.storage.paths import UnsafePath, plain, staging_folder
 from tracelake_sdk.dags import NullKeys, UpdateStrategy
+from tracelake_sdk.datasets.measurements import OutputMeasured
+from tracelake_sdk.datasets.scopes import FullScope, Scope, covers
 from tracelake_sdk.errors import Invalid
-from tracelake_sdk.measurements import OutputMeasured
-from tracelake_sdk.scopes import FullScope, Scope, covers
 from tracelake_sdk.tasks import Completion, MissingRules, MovedOutput
 
 REBASES_BEFORE_A_TURN = 2

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tracelake import wire_json
 from tracelake.control.versions.spans import stored
-from tracelake_sdk.scopes import Scope
+from tracelake_sdk.datasets.scopes import Scope
 
 
 @dataclass(frozen=True, slots=True)

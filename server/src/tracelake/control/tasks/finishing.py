@@ -20,8 +20,8 @@ from tracelake.control.tasks.judgement import LockedTask
 from tracelake.control.tasks.routing import Routing
 from tracelake.control.tasks.rows import EndedAttempt
 from tracelake.control.tasks.task_state import FINAL
-from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.tasks import TaskState
+from tracelake_sdk.tasks.runs import RunStatus
 
 TASK_FINAL = "task_final"  # the outbox kind
 

@@ -25,10 +25,10 @@ from tracelake.control.versions.spans import scope_of, stored
 from tracelake.control.versions.store import CurrentVersion, TableState
 from tracelake.storage.paths import staging_folder, table_location
 from tracelake_sdk.dags import ExecutionStrategy, PartitionSpec, UpdateStrategy
-from tracelake_sdk.measurements import TableFile
-from tracelake_sdk.operators import OPERATORS
+from tracelake_sdk.dags.operators import OPERATORS
+from tracelake_sdk.datasets.measurements import TableFile
+from tracelake_sdk.datasets.scopes import FullScope, Scope, overlap
 from tracelake_sdk.rules import TableRuleState
-from tracelake_sdk.scopes import FullScope, Scope, overlap
 from tracelake_sdk.tasks import TriggerKind
 
 Wire = dict[str, Any]

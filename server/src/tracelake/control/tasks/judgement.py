@@ -11,10 +11,10 @@ from uuid import UUID
 from tracelake import wire_json
 from tracelake.control.tasks.task_state import Move, after
 from tracelake.control.versions.spans import scope_of
+from tracelake_sdk.datasets.scopes import Scope
 from tracelake_sdk.errors import AttemptFinal, CompletionConflict, IllegalTransition, StaleAttempt, TaskCanceled, TracelakeError
-from tracelake_sdk.runs import RunStatus
-from tracelake_sdk.scopes import Scope
 from tracelake_sdk.tasks import AttemptOutcome, Completion, CompletionAnswer, CompletionResult, Outcome, TaskState, Waits
+from tracelake_sdk.tasks.runs import RunStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from tracelake.control.operator_state.store import StateRow
 from tracelake.control.tasks import store
 from tracelake.control.tasks.handing_out import Handing, HandingOut, unpinned, unstaged
 from tracelake.control.tasks.rows import TaskFacts, TriggerEvent
-from tracelake_sdk.events import EventKind
-from tracelake_sdk.operators import OPERATORS
+from tracelake_sdk.dags.operators import OPERATORS
 from tracelake_sdk.tasks import MAX_EVENTS, PAYLOAD_VERSION, TaskState, TriggerKind
+from tracelake_sdk.tasks.events import EventKind
 
 Wire = dict[str, Any]
 

@@ -16,8 +16,8 @@ from tracelake.control.tasks.judgement import AttemptRow, Backoff, Ending, Locke
 from tracelake.control.tasks.routing import Routing, look_and_lock, until_routing_holds
 from tracelake.control.tasks.rows import EndedAttempt
 from tracelake.control.tasks.task_state import Move, after
-from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.tasks import AttemptOutcome, TaskState
+from tracelake_sdk.tasks.runs import RunStatus
 
 BATCH = 200
 

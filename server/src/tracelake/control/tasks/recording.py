@@ -23,9 +23,9 @@ from tracelake.control.tasks.task_state import Move, after
 from tracelake.control.versions import store as versions
 from tracelake.control.versions.spans import scope_of
 from tracelake.control.versions.store import NewMaterialization, NewVersion
-from tracelake_sdk.events import EventDraft, EventKind
-from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.tasks import TaskState
+from tracelake_sdk.tasks.events import EventDraft, EventKind
+from tracelake_sdk.tasks.runs import RunStatus
 
 
 @dataclass(frozen=True)

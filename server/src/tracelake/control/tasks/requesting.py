@@ -18,9 +18,9 @@ from tracelake.control.tasks import store
 from tracelake.control.tasks.accepting import Wanted, make_tasks
 from tracelake_sdk.access import DagRight
 from tracelake_sdk.dags import Activation, UpdateStrategy
+from tracelake_sdk.dags.operators import OPERATORS, EmitConfig, EmitRequest
+from tracelake_sdk.dags.run_requests import check_request
 from tracelake_sdk.errors import IdempotencyConflict, Invalid
-from tracelake_sdk.operators import OPERATORS, EmitConfig, EmitRequest
-from tracelake_sdk.run_requests import check_request
 from tracelake_sdk.tasks import TriggerKind
 
 REQUEST = "request"

@@ -13,9 +13,9 @@ from tracelake.control.versions.scope_mapping import widened
 from tracelake.control.versions.store import FileAdded, FileRemoved, FileToRemove, Line, ScopeMoved, ScopeNow, TableState
 from tracelake.storage.delta_schemas import Carried, carries, schema_hash
 from tracelake_sdk.dags import UpdateStrategy
-from tracelake_sdk.events import EventKind
-from tracelake_sdk.measurements import OutputMeasured, TableFile
-from tracelake_sdk.scopes import FullScope, Scope, covers, overlap
+from tracelake_sdk.datasets.measurements import OutputMeasured, TableFile
+from tracelake_sdk.datasets.scopes import FullScope, Scope, covers, overlap
+from tracelake_sdk.tasks.events import EventKind
 
 if TYPE_CHECKING:
     from tracelake.control.tasks.deciding import Reported

@@ -11,8 +11,8 @@ from tracelake.control.tasks.judgement import Ending
 from tracelake.control.tasks.routing import look_and_lock, until_routing_holds
 from tracelake.control.tasks.rows import EndedAttempt, TaskFacts
 from tracelake.control.tasks.task_state import Move, after
-from tracelake_sdk.runs import RunStatus
 from tracelake_sdk.tasks import AttemptOutcome, TaskState
+from tracelake_sdk.tasks.runs import RunStatus
 
 UNCHANGED = "Unchanged: the same config, scope and input versions made what is there."
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tracelake_sdk.dags import UpdateStrategy
-from tracelake_sdk.measurements import TableFile
-from tracelake_sdk.scopes import Scope, overlap
+from tracelake_sdk.datasets.measurements import TableFile
+from tracelake_sdk.datasets.scopes import Scope, overlap
 
 
 class BaseVerdict(StrEnum):

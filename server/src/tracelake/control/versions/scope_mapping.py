@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tracelake_sdk.cursors import find_cursor, number_of, number_of_size
 from tracelake_sdk.dags import ExecutionStrategy, PartitionSpec
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, Span, span_of
+from tracelake_sdk.datasets.cursors import find_cursor, number_of, number_of_size
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, Span, span_of
 
 MAX_SPANS = 1000  # that one event asks for by name; one that touches more asks for everything
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SCOPE: TypeAdapter[Scope] = TypeAdapter(Scope)

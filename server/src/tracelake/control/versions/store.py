@@ -10,9 +10,9 @@ from tracelake import wire_json
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Asked, Transaction
 from tracelake.control.versions.spans import scope_of, span_of, stored
-from tracelake_sdk.events import EventKind
-from tracelake_sdk.measurements import StagedFile, TableFile
-from tracelake_sdk.scopes import Scope
+from tracelake_sdk.datasets.measurements import StagedFile, TableFile
+from tracelake_sdk.datasets.scopes import Scope
+from tracelake_sdk.tasks.events import EventKind
 
 sql = load(__name__, "versions.sql")
 

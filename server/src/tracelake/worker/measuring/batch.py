@@ -20,9 +20,9 @@ from tracelake.worker.measuring.rule_measuring import Rows
 from tracelake.worker.measuring.scoping import announced, count_outside, first_key, scope_of
 from tracelake.worker.measuring.sealing import seal
 from tracelake.worker.measuring.workplace import Workplace
-from tracelake_sdk.measurements import StagedFile, TableFile
-from tracelake_sdk.rule_trees import Column, Kind, columns_of
-from tracelake_sdk.scopes import Scope
+from tracelake_sdk.datasets.measurements import StagedFile, TableFile
+from tracelake_sdk.datasets.scopes import Scope
+from tracelake_sdk.rules.trees import Column, Kind, columns_of
 
 _AGAIN = re.compile(r"-u[0-9a-f]{16}$")  # the end of a name that was given here
 

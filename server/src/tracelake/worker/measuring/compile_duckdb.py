@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tracelake_sdk.rule_trees import Column, IsNull, Kind, NotAmong, NotMatching, OutsideFloats, OutsideUnits, RowCheck
+from tracelake_sdk.rules.trees import Column, IsNull, Kind, NotAmong, NotMatching, OutsideFloats, OutsideUnits, RowCheck
 
 
 def name(column: str) -> str:

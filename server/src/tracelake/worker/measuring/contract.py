@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tracelake_sdk.measurements import MAX_FILES, OutputMeasured
+from tracelake_sdk.datasets.measurements import MAX_FILES, OutputMeasured
+from tracelake_sdk.datasets.scopes import Scope
 from tracelake_sdk.rules import RuleToMeasure
-from tracelake_sdk.scopes import Scope
 from tracelake_sdk.tasks import MovedOutput, StagedOutput
 
 CHAOS_VARIABLE = "TRACELAKE__CHAOS__KILL_AT"  # passed through: the moments here are `measuring:sealed` and `measuring:measured`

@@ -30,8 +30,8 @@ from tracelake.worker.measuring.keys import (
     shared,
 )
 from tracelake.worker.measuring.workplace import Workplace
-from tracelake_sdk.measurements import TableFile
-from tracelake_sdk.rule_trees import Column
+from tracelake_sdk.datasets.measurements import TableFile
+from tracelake_sdk.rules.trees import Column
 
 _ROW, _FILE = "tracelake row", "tracelake file"  # names that no column of a table can have
 

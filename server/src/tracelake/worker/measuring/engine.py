@@ -9,7 +9,7 @@ import duckdb
 
 from tracelake.worker.measuring.compile_duckdb import broken, files, name, text
 from tracelake.worker.measuring.contract import Limits
-from tracelake_sdk.rule_trees import RowCheck
+from tracelake_sdk.rules.trees import RowCheck
 
 _ROWS = '"tracelake rows"'  # a name that no column of a table can have
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracelake.worker.measuring.contract import Refused
-from tracelake_sdk.measurements import FileStatistics
-from tracelake_sdk.rule_trees import Column, IsNull, Kind, OutsideUnits, RowCheck
+from tracelake_sdk.datasets.measurements import FileStatistics
+from tracelake_sdk.rules.trees import Column, IsNull, Kind, OutsideUnits, RowCheck
 
 _KNOWN_WRITERS = ("parquet-mr ", "parquet-cpp-arrow ", "DuckDB ", "Polars", "parquet-rs ")
 _WRITERS_OF_WHOLE_TEXTS = ("parquet-mr ", "parquet-cpp-arrow ")

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tracelake_sdk.measurements import TableFile
-from tracelake_sdk.rule_trees import Column, Kind
+from tracelake_sdk.datasets.measurements import TableFile
+from tracelake_sdk.rules.trees import Column, Kind
 
 Hashes = NDArray[np.uint64]
 Mask = NDArray[np.bool_]

@@ -16,10 +16,10 @@ from tracelake.worker.measuring.rule_measuring import Counter
 from tracelake.worker.measuring.sealing import check_seals
 from tracelake.worker.measuring.table_rules import current_files, measure_table_rules, rebase_table_rules
 from tracelake.worker.measuring.workplace import Workplace
+from tracelake_sdk.datasets.measurements import OutputMeasured, StagedFile
+from tracelake_sdk.datasets.scopes import Scope
 from tracelake_sdk.errors import StorageOutcomeUnknown, StorageUnavailable
-from tracelake_sdk.measurements import OutputMeasured, StagedFile
 from tracelake_sdk.rules import RuleMeasurement, RuleScope, RuleToMeasure, Unique
-from tracelake_sdk.scopes import Scope
 
 Watch = Callable[[str], None]
 

@@ -15,8 +15,8 @@ from tracelake.worker.measuring.compile_duckdb import broken, files, names
 from tracelake.worker.measuring.engine import Engine, count_broken
 from tracelake.worker.measuring.footers import ColumnFacts, proved
 from tracelake.worker.measuring.uniqueness import count_repeated, sample_repeated
-from tracelake_sdk.rule_trees import Column, IsNull, Kind, Repeated, RowCheck, RuleUnmeasurable, check_of
 from tracelake_sdk.rules import MeasuringMethod, RowCount, RuleMeasurement, RuleToMeasure
+from tracelake_sdk.rules.trees import Column, IsNull, Kind, Repeated, RowCheck, RuleUnmeasurable, check_of
 
 _log = structlog.get_logger()
 SAMPLES = 5

@@ -11,10 +11,10 @@ from tracelake.worker.measuring.compile_duckdb import files, name, text, units
 from tracelake.worker.measuring.contract import OutputToMeasure, Refused
 from tracelake.worker.measuring.engine import Engine
 from tracelake.worker.measuring.footers import ColumnFacts
-from tracelake_sdk.cursors import CursorType
 from tracelake_sdk.dags import PartitionSpec
-from tracelake_sdk.rule_trees import Column, Kind
-from tracelake_sdk.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, covers, folder_of
+from tracelake_sdk.datasets.cursors import CursorType
+from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, covers, folder_of
+from tracelake_sdk.rules.trees import Column, Kind
 
 _TIME = re.compile(r"([0-9]{8}T[0-9]{6})([0-9]{6})?Z")
 _WHOLE = re.compile(r"-?[0-9]{1,19}")

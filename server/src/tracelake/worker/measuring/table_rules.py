@@ -21,9 +21,9 @@ from tracelake.worker.measuring.keys import Mask, key_columns, read_keys
 from tracelake.worker.measuring.rule_measuring import SAMPLES, Counter, spell_samples, unmeasured
 from tracelake.worker.measuring.workplace import Workplace
 from tracelake_sdk.dags import UpdateStrategy
-from tracelake_sdk.measurements import TableFile
-from tracelake_sdk.rule_trees import Column, RuleUnmeasurable, check_of, columns_of
+from tracelake_sdk.datasets.measurements import TableFile
 from tracelake_sdk.rules import RuleMeasurement, RuleToMeasure, Unique
+from tracelake_sdk.rules.trees import Column, RuleUnmeasurable, check_of, columns_of
 
 Known = Mapping[tuple[UUID, int], RuleMeasurement]
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from tracelake_sdk.events import EventDraft, EventKind
 from tracelake_sdk.tasks import TaskPayload
+from tracelake_sdk.tasks.events import EventDraft, EventKind
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from tracelake.worker.operators.contract import OperatorResult, read
 from tracelake.worker.operators.ranges import check_kind
-from tracelake_sdk.events import EventDraft, EventKind
-from tracelake_sdk.operators import EmitConfig, EmitRequest
-from tracelake_sdk.scopes import CursorScope
+from tracelake_sdk.dags.operators import EmitConfig, EmitRequest
+from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.tasks import TaskPayload
+from tracelake_sdk.tasks.events import EventDraft, EventKind
 
 
 def emit(payload: TaskPayload) -> OperatorResult:

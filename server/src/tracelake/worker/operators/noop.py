@@ -1,9 +1,9 @@
 """`noop`: does nothing, durably; with an output it passes its trigger's scope on."""
 
 from tracelake.worker.operators.contract import OperatorResult, rewriting
-from tracelake_sdk.events import EventDraft
-from tracelake_sdk.scopes import FullScope
+from tracelake_sdk.datasets.scopes import FullScope
 from tracelake_sdk.tasks import TaskPayload
+from tracelake_sdk.tasks.events import EventDraft
 
 
 def noop(payload: TaskPayload) -> OperatorResult:

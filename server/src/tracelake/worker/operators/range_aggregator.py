@@ -8,11 +8,11 @@ from pydantic import BaseModel, ConfigDict
 
 from tracelake.worker.operators.contract import OperatorFailed, OperatorResult, read
 from tracelake.worker.operators.ranges import check_kind, cursor_of, manifest
-from tracelake_sdk.cursors import number_of, number_of_size
-from tracelake_sdk.events import EventDraft, EventKind
-from tracelake_sdk.operators import RangeAggregatorConfig
-from tracelake_sdk.scopes import Cursor, CursorScope, spell_cursor
+from tracelake_sdk.dags.operators import RangeAggregatorConfig
+from tracelake_sdk.datasets.cursors import number_of, number_of_size
+from tracelake_sdk.datasets.scopes import Cursor, CursorScope, spell_cursor
 from tracelake_sdk.tasks import TaskPayload
+from tracelake_sdk.tasks.events import EventDraft, EventKind
 
 
 class AggregatorState(BaseModel):

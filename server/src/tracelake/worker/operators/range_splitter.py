@@ -4,9 +4,9 @@ from itertools import pairwise
 
 from tracelake.worker.operators.contract import OperatorFailed, OperatorResult, read, rewriting
 from tracelake.worker.operators.ranges import check_kind, cursor_of, manifest
-from tracelake_sdk.cursors import number_of, number_of_size
-from tracelake_sdk.operators import RangeSplitterConfig
-from tracelake_sdk.scopes import RangeScope
+from tracelake_sdk.dags.operators import RangeSplitterConfig
+from tracelake_sdk.datasets.cursors import number_of, number_of_size
+from tracelake_sdk.datasets.scopes import RangeScope
 from tracelake_sdk.tasks import TaskPayload
 
 

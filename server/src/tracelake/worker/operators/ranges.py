@@ -3,9 +3,9 @@
 from datetime import datetime
 
 from tracelake.worker.operators.contract import OperatorFailed
-from tracelake_sdk.cursors import CursorType, find_cursor
-from tracelake_sdk.events import EventDraft, EventKind
-from tracelake_sdk.scopes import RangeScope, spell_cursor
+from tracelake_sdk.datasets.cursors import CursorType, find_cursor
+from tracelake_sdk.datasets.scopes import RangeScope, spell_cursor
+from tracelake_sdk.tasks.events import EventDraft, EventKind
 
 
 def cursor_of(number: int, kind: CursorType) -> int | datetime:

@@ -1,0 +1,66 @@
+"""Requests to a Tracelake service: how it is reached, when a request is sent again, and which error an answer carries.
+
+Every call has its effect once however often it is sent, so one whose connection broke is sent again here; who calls says in its own
+words what it means that nothing answers, or that an answer never came.
+"""
+
+import time
+from typing import Any, cast
+
+import httpx2
+
+from tracelake_sdk.client.addresses import is_this_machine
+from tracelake_sdk.errors import TracelakeError
+
+CONNECT_SECONDS = 5.0
+
+_TRIES = 3
+_FIRST_PAUSE = 0.1
+
+
+class Unreached(Exception):
+    """Nothing answers at the address, and nothing was sent; private to the SDK."""
+
+
+class Unanswered(Exception):
+    """The request was sent and no answer came: it may or may not have had its effect; private to the SDK."""
+
+
+def connect(api_url: str, token: str, *, timeout: float) -> httpx2.Client:
+    """Opens no connection yet."""
+    return httpx2.Client(
+        base_url=api_url,
+        headers={"Authorization": f"Bearer {token}"},
+        timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
+        trust_env=not is_this_machine(api_url),  # a proxy is for other machines
+        verify=httpx2.URL(api_url).scheme != "http",  # plain http has nothing to verify, and reading certificates takes its time
+    )
+
+
+def send(http: httpx2.Client, method: str, path: str, **parts: Any) -> httpx2.Response:
+    """The answer, whatever it says; raises Unreached or Unanswered, with what the connection said as their cause."""
+    broken: httpx2.TransportError | None = None
+    for attempt in range(_TRIES):
+        if attempt:
+            time.sleep(_FIRST_PAUSE * 4 ** (attempt - 1))
+        try:
+            return http.request(method, path, **parts)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            if broken is None:
+                raise Unreached from error
+        except httpx2.TransportError as error:
+            broken = error
+            if isinstance(error, httpx2.TimeoutException):
+                break  # who did not answer in all that time will not answer the next try
+    raise Unanswered from broken
+
+
+def error_in(response: httpx2.Response) -> TracelakeError | None:
+    """The error of a service, as the class that it raised; None where something else answers, or half an answer came."""
+    if not response.headers.get("content-type", "").startswith("application/problem+json"):
+        return None
+    try:
+        problem = response.json()
+    except ValueError:
+        return None
+    return TracelakeError.of(cast("dict[str, Any]", problem)) if isinstance(problem, dict) else None

@@ -1,0 +1,41 @@
+"""Requests for a run: whether a job takes one, and what it may say."""
+
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from tracelake_sdk.dags.operators import EmitRequest, OperatorSpec, RewriteRequest
+from tracelake_sdk.errors import Invalid, JobNotRunnable
+
+_OR_REWRITE = " To make its whole table again from the current inputs, add --rewrite."
+
+
+def check_request(job: str, operator: OperatorSpec | None, request: dict[str, Any], *, is_source: bool, replaces: bool = False) -> BaseModel:
+    """The request in the form that the operator of `job`, DAG/JOB, takes; raises what is wrong with it."""
+    if request == {"rewrite": True} and (operator is None or operator.request is not EmitRequest):
+        return _rewrite(job, replaces=replaces)
+    if operator is None or operator.request is None or not is_source:
+        raise JobNotRunnable(f"Job {job} is started by the events of its inputs; run a source job of the DAG instead.{_OR_REWRITE if replaces else ''}")
+    try:
+        return operator.request.model_validate(request)
+    except ValidationError as error:
+        problem = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        raise Invalid(f"The request for {job} is wrong at {place or 'its top'}: {_sentence(operator, operator.request, problem)}.") from None
+
+
+def _rewrite(job: str, *, replaces: bool) -> RewriteRequest:
+    if not replaces:
+        raise JobNotRunnable(f"Job {job} does not replace its table (`update_strategy: replace`), so nothing of it can be rewritten; run it without --rewrite.")
+    return RewriteRequest()
+
+
+def _sentence(operator: OperatorSpec, model: type[BaseModel], problem: Any) -> str:
+    match problem["type"]:
+        case "extra_forbidden":
+            known = ", ".join(f"`{name}`" for name in model.model_fields)
+            return f"the operator `{operator.name}` takes {f'only {known}' if known else 'no words with a run'}; leave it out"
+        case "missing":
+            return f"the operator `{operator.name}` needs it"
+        case _:
+            return str(problem["msg"])

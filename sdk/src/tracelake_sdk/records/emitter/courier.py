@@ -1,0 +1,119 @@
+"""Delivers the spool of one process in a thread of its own, and waits longer each time that the repository takes nothing."""
+
+import random
+import threading
+import time
+from typing import Any
+
+from tracelake_sdk.errors import TracelakeError
+from tracelake_sdk.records.emitter.delivery import Delivered, Delivery, Waits
+from tracelake_sdk.records.emitter.draining import flush_folder
+from tracelake_sdk.records.emitter.setting_aside import RefusedFile
+from tracelake_sdk.records.emitter.spool import Spool
+from tracelake_sdk.records.repository.contract import MetadataRepository
+
+_FIRST_WAIT = 0.2
+_LONGEST_WAIT = 30.0
+_LOOKS_UP = 1.0  # how long it stays unaware of a stop
+
+
+class Courier:
+    """One spool, its thread, and what became of its entries."""
+
+    def __init__(self, repository: MetadataRepository, spool: Spool) -> None:
+        self.spool: Spool = spool
+        self.total: Delivered = Delivered()
+        self.problem: dict[str, Any] | None = None
+        self._repository: MetadataRepository = repository
+        self._delivery: Delivery = Delivery(repository, RefusedFile(spool.folder, spool.owner))
+        self._adopted: bool = False  # what dead processes left is delivered
+        self._tried: dict[str, Delivery] = {}
+        self._waits: int = 0         # in a row
+        self._flushing: int = 0      # how many wait for it
+        self._progress: threading.Condition = threading.Condition()
+        self._work: threading.Event = threading.Event()
+        self._stopping: threading.Event = threading.Event()
+        self._thread: threading.Thread = threading.Thread(target=self._run, name="tracelake-emitter", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._work.set()
+
+    def run_once(self) -> bool:
+        """One batch; whether there was one. What dead processes left in the folder comes first."""
+        try:
+            if not self._adopted:
+                self._adopt()
+            segment = self.spool.next()
+            done = self._delivery.run_once(segment) if segment is not None else Delivered()
+        except Waits as waits:
+            return self._waits_for_better(waits.problem)
+        except Exception as error:  # a disk that is full, say: the thread must live to see it mended
+            return self._waits_for_better(TracelakeError(f"The spool cannot be delivered: {type(error).__name__}.").problem())
+        with self._progress:
+            self.problem, self._waits = None, 0
+            self.total += done
+            self.spool.settle(done.entries)
+            self._progress.notify_all()
+        return bool(done.entries)
+
+    def _waits_for_better(self, problem: dict[str, Any]) -> bool:
+        with self._progress:
+            self.problem = problem
+            self._waits += 1
+            self._progress.notify_all()
+        return False
+
+    def wait_for(self, number: int, timeout: float, *, until_problem: bool = False) -> bool:
+        """Whether so many entries are done with; it is tried at once and until the time is over, or until it does not work."""
+        until = time.monotonic() + timeout
+        with self._progress:
+            self._flushing += 1
+            waits = self._waits
+            self._progress.notify_all()
+            self._work.set()
+            try:
+                while self.spool.done < number and (left := until - time.monotonic()) > 0 and not (until_problem and self._waits > waits):
+                    self._progress.wait(left)
+            finally:
+                self._flushing -= 1
+        return self.spool.done >= number
+
+    def stop(self, timeout: float) -> None:
+        """What is not delivered stays on disk."""
+        self._stopping.set()
+        self._work.set()
+        with self._progress:
+            self._progress.notify_all()
+        self._thread.join(timeout)
+        if not self._thread.is_alive():
+            self.spool.close()  # else it is inside a call, and the kernel closes when the process ends
+
+    def _adopt(self) -> None:
+        report = flush_folder(self.spool.folder, self._repository, stopping=self._stopping.is_set, tried=self._tried)
+        if report.problem is not None:
+            raise Waits(report.problem)
+        self._adopted = True
+
+    def _run(self) -> None:
+        while True:
+            self._work.clear()
+            if self._stopping.is_set():  # after the clearing: else it could take away what a stop has just set
+                return
+            if not self.run_once():
+                self._pause()
+
+    def _pause(self) -> None:
+        """Until there is work; where nothing is taken, longer each time, and often where somebody waits for it."""
+        if self.problem is None:
+            self._work.wait(_LONGEST_WAIT)
+            return
+        longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(self._waits - 1, 20))
+        until = time.monotonic() + longest * random.uniform(0.5, 1.0)  # noqa: S311 spreads load, keeps no secret
+        with self._progress:
+            while not self._stopping.is_set() and not self._flushing and (left := until - time.monotonic()) > 0:
+                self._progress.wait(min(left, _LOOKS_UP))
+        if self._flushing:
+            self._stopping.wait(_FIRST_WAIT)

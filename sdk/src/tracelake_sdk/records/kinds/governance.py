@@ -1,0 +1,96 @@
+"""Which kinds and versions may be registered, and how what is stored is read in a newer version.
+
+A definition says its version: the first is 1, a change is the newest plus one, and the same definition again is the
+one that is registered. The mode of a kind stays what it was, so that what holds from each version to the next holds
+from the first to the last.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tracelake_sdk.errors import TracelakeError
+from tracelake_sdk.errors.records import KindConflict, KindIncompatible, KindInvalid
+from tracelake_sdk.records.identity import canonical
+from tracelake_sdk.records.kinds.compatibility import Comparison
+from tracelake_sdk.records.kinds.kind import Compatibility, Kind
+from tracelake_sdk.records.kinds.schemas import Finding, schema_findings
+from tracelake_sdk.records.kinds.upcasting import Renames, next_payload, rename_findings
+from tracelake_sdk.records.record import StoredRecord
+
+_MOST_FINDINGS = 5  # in a sentence; the error carries all
+
+
+def admit(kind: Kind, versions: Sequence[Kind]) -> Kind:
+    """The kind as it may be registered behind `versions` (1, 2, …), or the same one that is registered already.
+
+    Raises KindInvalid, KindIncompatible or KindConflict; the first two carry `findings` with code, path and sentence.
+    """
+    for registered in versions:
+        if registered.version == kind.version and _content(registered) == _content(kind):
+            return registered
+    if versions and versions[-1].built_in:
+        raise KindConflict(f"{kind.name} is built in and nobody's to change; choose another name.")
+    if kind.version <= len(versions):
+        raise KindConflict(f"{kind.name} version {kind.version} is registered with other content; `tracelake kind evolve` registers version {len(versions) + 1}.")
+    _raise(KindInvalid, f"{kind.name} cannot be registered", [*_numbering(kind, len(versions)), *schema_findings(kind)])
+    before = versions[-1] if versions else None
+    _raise(KindInvalid, f"{kind.name} cannot be registered", [*rename_findings(kind, before)])
+    if before is not None:
+        _raise(KindIncompatible, f"{kind.name} version {kind.version} breaks what mode `{before.mode}` promises", differences(kind, before))
+    return kind
+
+
+def differences(kind: Kind, before: Kind) -> list[Finding]:
+    """What a version breaks of what the mode promises; empty when nothing."""
+    old, new = f"Version {before.version}", f"version {kind.version}"
+    backward = Comparison(old, new, forward=False, filled=True)
+    forward = Comparison(new.capitalize(), old.lower(), forward=True, filled=False)
+    renames = Renames.of({f"payload.{path}": name for path, name in kind.renames.items()})
+    fixed: list[Finding] = []
+    if kind.mode is not before.mode:
+        fixed.append(Finding("mode_changed", "", f"The mode of a kind stays `{before.mode}`; for another, register a new kind."))
+    if kind.identity != [renames.path(path) for path in before.identity]:
+        fixed.append(Finding("identity_changed", "", "What tells records apart stays as it is; records told again would be stored twice."))
+    if before.mode is not Compatibility.FORWARD:
+        backward.compare(Renames.of(kind.renames).schema(before.json_schema), kind.json_schema)
+    if before.mode is not Compatibility.BACKWARD:
+        forward.compare(kind.json_schema, before.json_schema)
+    return [*fixed, *backward.findings, *forward.findings]
+
+
+def upcast(stored: StoredRecord, versions: Sequence[Kind], version: int | None = None) -> StoredRecord:
+    """The record with its payload in a newer version, the newest unless said; asked for an older one, it is left as it is."""
+    steps = versions[stored.kind_version : version]
+    if not steps:
+        return stored
+    payload = stored.record.payload
+    for kind in steps:
+        payload = next_payload(payload, kind)
+    reached = steps[-1].version
+    return stored.model_copy(update={"record": stored.record.model_copy(update={"payload": payload, "version": reached}), "kind_version": reached})
+
+
+def same_but_for_version(one: Kind, other: Kind) -> bool:
+    """Whether registering the one behind the other would say nothing new."""
+    return _content(one.model_copy(update={"version": other.version})) == _content(other)
+
+
+def _content(kind: Kind) -> bytes:
+    return canonical(kind.model_dump(mode="json", exclude={"built_in"}))
+
+
+def _numbering(kind: Kind, registered: int) -> list[Finding]:
+    found: list[Finding] = []
+    if kind.version != registered + 1:
+        found.append(Finding("version_not_next", "", f"The next version of {kind.name} is {registered + 1}."))
+    if kind.built_in:
+        found.append(Finding("built_in_reserved", "", "Built-in kinds come with Tracelake; leave `built_in` out."))
+    return found
+
+
+def _raise(error: type[TracelakeError], what: str, findings: list[Finding]) -> None:
+    if not findings:
+        return
+    said = [f"{finding.path + ': ' if finding.path else ''}{finding.sentence} [{finding.code}]" for finding in findings[:_MOST_FINDINGS]]
+    more: dict[str, Any] = {"findings": [finding.as_json() for finding in findings]}
+    raise error(f"{what}. {' '.join(said)}", **more)

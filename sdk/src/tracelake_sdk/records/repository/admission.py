@@ -1,0 +1,65 @@
+"""Whether a record may be stored: its tenant, its clock, its kind and its payload. Every repository asks here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+import jsonschema_rs
+
+from tracelake_sdk.errors.records import ClockAhead, RecordRefused, TenantMismatch
+from tracelake_sdk.records.kinds import Kind
+from tracelake_sdk.records.record import LARGEST_RECORD, MetadataContext, MetadataRecord
+
+AHEAD = timedelta(minutes=5)  # what clocks may differ by
+SYSTEM = "tracelake."          # how producers of the system's own facts begin
+_MOST_FINDINGS = 3
+_MOST_KEPT = 1000  # schemas
+_MASK = "the value"  # what stands in a payload reaches no error
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass
+class Admission:
+    """Judges records by the kinds that it is given; compiled schemas are kept."""
+
+    now: Callable[[], datetime] = _now
+    _validators: dict[int, tuple[Kind, jsonschema_rs.Draft202012Validator]] = field(default_factory=dict)
+
+    def judge(self, record: MetadataRecord, kind: Kind) -> None:
+        """Raises ClockAhead or RecordRefused."""
+        # The system's own facts carry the times of its database's clock. They have happened, whatever another clock says.
+        if record.produced_at > self.now() + AHEAD and not record.producer_id.startswith(SYSTEM):
+            raise ClockAhead
+        validator = self._validator(kind)
+        if not validator.is_valid(record.payload):
+            found = [f"{_place(error.instance_path)}: {error.message}" for error in islice(validator.iter_errors(record.payload), _MOST_FINDINGS)]
+            raise RecordRefused(f"The payload does not fit {kind.name} version {kind.version}: {'; '.join(found)}.", kind=kind.name, kind_version=kind.version)
+
+    def _validator(self, kind: Kind) -> jsonschema_rs.Draft202012Validator:
+        # By the object: repositories keep their kinds, and comparing schemas would cost more than validating. It is kept along, so that its id stays its own.
+        known = self._validators.get(id(kind))
+        if known is None:
+            if len(self._validators) >= _MOST_KEPT:
+                self._validators.clear()
+            known = self._validators[id(kind)] = kind, jsonschema_rs.Draft202012Validator(kind.json_schema, validate_formats=True, mask=_MASK)
+        return known[1]
+
+
+def small_enough(spelt: bytes) -> None:
+    """Raises RecordRefused for a record whose JSON is too large."""
+    if len(spelt) > LARGEST_RECORD:
+        raise RecordRefused(f"The record is larger than {LARGEST_RECORD // 1024} KiB; say less, or keep it as a dataset.")
+
+
+def same_tenant(context: MetadataContext, tenant: str) -> None:
+    """Raises TenantMismatch."""
+    if context.tenant != tenant:
+        raise TenantMismatch
+
+
+def _place(path: list[str | int]) -> str:
+    return ".".join(["payload", *(str(step) for step in path)])

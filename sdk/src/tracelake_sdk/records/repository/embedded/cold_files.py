@@ -1,0 +1,206 @@
+"""Cold records of a folder: bodies of record files that were compacted into the Parquet files of a Delta table beside them.
+
+The index knows every record, hot or cold; only its body is looked for here, by its id, when its file is gone.
+"""
+
+import json
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+from uuid import UUID
+
+from tracelake_sdk.errors.records import ColdUnreadable
+from tracelake_sdk.records.compaction_program import ColumnType
+from tracelake_sdk.records.record import DroppedSpan, RecordFilters
+from tracelake_sdk.records.repository.embedded.folders import Folder
+
+COLD = "cold"                    # the Delta table
+DROPPED = "cold/dropped.json"    # what is gone for good, by kind
+COLUMNS: dict[str, ColumnType] = {
+    "kind": "string",
+    "source_id": "string",
+    "schema_name": "string",
+    "table_name": "string",
+    "produced_at": "timestamp",
+    "id": "string",
+    "path": "string",            # that its file had
+    "body": "string",            # of its file, as it was
+}
+SORT = ["kind", "source_id", "schema_name", "table_name", "produced_at", "id"]
+_FILES_KEPT, _GROUPS_KEPT = 4, 16
+
+
+@dataclass(frozen=True)
+class AddedFile:
+    """A file that the log names."""
+
+    path: str
+    first_id: str
+    last_id: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Records of some kinds that were made before a moment are gone for good."""
+
+    below: dict[str, str]   # kind → id in hexadecimal digits
+    before: dict[str, str]  # kind → what was produced earlier is gone
+
+    @staticmethod
+    def read(folder: Folder) -> "Dropped":
+        found = json.loads(folder.read(DROPPED) or b"{}")
+        return Dropped(found.get("below", {}), found.get("before", {}))
+
+    def spell(self) -> bytes:
+        return json.dumps({"below": self.below, "before": self.before}).encode()
+
+    def gone(self, kind: str, id: str) -> bool:
+        return id < self.below.get(kind, "")
+
+    def spans(self, filters: RecordFilters) -> list[DroppedSpan]:
+        """Those that filters would have chosen from."""
+        start = filters.produced.start if filters.produced else None
+        named = [DroppedSpan.model_validate({"kind": kind, "before": before}) for kind, before in sorted(self.before.items())]
+        return [span for span in named if (not filters.kinds or span.kind in filters.kinds) and (start is None or start < span.before)]
+
+
+class ColdFiles:
+    """Raises ColdUnreadable where a body lies in a file that cannot be read here."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder: Folder = folder
+        self.version: int = -1  # of the log, as far as it is known
+        self._added: list[AddedFile] = []
+        self._opened: OrderedDict[str, _Opened] = OrderedDict()
+
+    def poll(self) -> None:
+        """Takes in what was committed since."""
+        while (body := self._folder.read(log_entry_path(self.version + 1))) is not None:
+            self._added += added_files(body)
+            self.version += 1
+
+    def bodies(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """Of those that are here, by id."""
+        self.poll()
+        found: dict[str, bytes] = {}
+        for added in self._added:
+            wanted = [id for id in ids if id not in found and added.first_id <= id <= added.last_id]
+            if wanted:
+                found |= self._open(added).bodies(wanted)
+        return found
+
+    def holds(self, ids: Sequence[str]) -> set[str]:
+        """Which of these are here."""
+        self.poll()
+        found: set[str] = set()
+        for added in self._added:
+            wanted = [id for id in ids if added.first_id <= id <= added.last_id]
+            if wanted:
+                found |= self._open(added).places.keys() & set(wanted)
+        return found
+
+    def rows(self, paths: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Every row of some files; times as microseconds."""
+        for path in paths:
+            yield from _Opened(self._folder, path).rows()
+
+    def every_row(self) -> Iterator[dict[str, Any]]:
+        self.poll()
+        yield from self.rows([added.path for added in self._added])
+
+    def _open(self, added: AddedFile) -> "_Opened":
+        opened = self._opened.pop(added.path, None) or _Opened(self._folder, added.path)
+        self._opened[added.path] = opened
+        while len(self._opened) > _FILES_KEPT:
+            self._opened.popitem(last=False)
+        return opened
+
+
+class _Opened:
+    """One Parquet file; row groups that were read are kept for a while."""
+
+    def __init__(self, folder: Folder, path: str) -> None:
+        body = folder.read(path)
+        if body is None:
+            raise ColdUnreadable(f"`{path}`, a file of older records, is gone from the repository; restore it.")
+        try:
+            import pyarrow.parquet as pq  # noqa: PLC0415  # an extra; folders without cold records do without
+        except ModuleNotFoundError:
+            raise ColdUnreadable("Older records of this repository lie in Parquet files, which need the package pyarrow; install `tracelake-sdk[cold]`.") from None
+        self._path: str = path
+        try:
+            self._file: Any = pq.ParquetFile(BytesIO(body))
+            ids: list[str] = self._file.read(columns=["id"]).column(0).to_pylist()
+        except (OSError, ValueError):  # Arrow's own errors are among these
+            raise _unreadable(path) from None
+        self.places: dict[str, int] = {UUID(id).hex: place for place, id in enumerate(ids)}
+        self._starts: list[int] = [0]
+        for group in range(self._file.num_row_groups):
+            self._starts.append(self._starts[-1] + self._file.metadata.row_group(group).num_rows)
+        self._groups: OrderedDict[int, list[str]] = OrderedDict()
+
+    def bodies(self, ids: Sequence[str]) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        for id in ids:
+            if (place := self.places.get(id)) is not None:
+                group = bisect_right(self._starts, place) - 1
+                found[id] = self._group(group)[place - self._starts[group]].encode()
+        return found
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        import pyarrow as pa  # noqa: PLC0415
+
+        try:
+            for batch in self._file.iter_batches(1000, columns=list(COLUMNS)):
+                table: Any = pa.Table.from_batches([batch])
+                produced = table["produced_at"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+                yield from table.set_column(table.schema.get_field_index("produced_at"), "produced_at", produced).to_pylist()
+        except (OSError, ValueError):
+            raise _unreadable(self._path) from None
+
+    def _group(self, group: int) -> list[str]:
+        texts = self._groups.pop(group, None)
+        if texts is None:
+            try:
+                texts = self._file.read_row_group(group, columns=["body"]).column(0).to_pylist()
+            except (OSError, ValueError):
+                raise _unreadable(self._path) from None
+        self._groups[group] = texts
+        while len(self._groups) > _GROUPS_KEPT:
+            self._groups.popitem(last=False)
+        return texts
+
+
+def read_bodies(folder: Folder, cold: ColdFiles, found: Sequence[tuple[str, str]]) -> list[bytes | None]:
+    """Of records by id and path, wherever they are. A path that a compacted record has left may be another's by now."""
+    bodies = folder.read_many([path for _, path in found])
+    gone = [id for (id, _), body in zip(found, bodies, strict=True) if not is_of(body, id)]
+    if not gone:
+        return bodies
+    elsewhere = cold.bodies(gone)
+    return [body if is_of(body, id) else elsewhere.get(id) for (id, _), body in zip(found, bodies, strict=True)]
+
+
+def is_of(body: bytes | None, id: str) -> bool:
+    """Whether a record's file is that of this id, by how it begins; a file that is damaged still counts as its own."""
+    if body is None:
+        return False
+    return not body.startswith(b'{"id":"') or body.startswith(f'{{"id":"{UUID(id)}"'.encode())
+
+
+def log_entry_path(version: int) -> str:
+    return f"{COLD}/_delta_log/{version:020}.json"
+
+
+def added_files(entry: bytes) -> list[AddedFile]:
+    adds = [action["add"] for action in map(json.loads, entry.splitlines()) if "add" in action]
+    told = [(add["path"], json.loads(add["stats"])) for add in adds]
+    return [AddedFile(f"{COLD}/{path}", UUID(stats["minValues"]["id"]).hex, UUID(stats["maxValues"]["id"]).hex, stats["numRecords"]) for path, stats in told]
+
+
+def _unreadable(path: str) -> ColdUnreadable:
+    return ColdUnreadable(f"`{path}`, a file of older records, cannot be read; restore it.")

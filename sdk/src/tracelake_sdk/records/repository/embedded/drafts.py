@@ -1,0 +1,82 @@
+"""A record on its way from the caller to its file and its line."""
+
+from datetime import datetime
+from uuid import UUID
+
+from tracelake_sdk.errors.records import RecordConflict, RepositoryDamaged
+from tracelake_sdk.records.record import MetadataContext, MetadataRecord, StoredRecord, StoreResult
+from tracelake_sdk.records.repository.embedded.folders import RecordFile
+from tracelake_sdk.records.repository.embedded.index import Entry
+from tracelake_sdk.records.repository.embedded.layout import moment, record_path
+
+
+class FiledRecord(StoredRecord):
+    """A record as its file has it: also what it is known by, so that the log can be made again."""
+
+    identity: str
+    content: str
+
+
+class Draft:
+    """Admitted, and not yet stored."""
+
+    def __init__(self, record: MetadataRecord, context: MetadataContext, kind_version: int, identity: str, content: str) -> None:
+        self.record: MetadataRecord = record
+        self.context: MetadataContext = context
+        self.kind_version: int = kind_version
+        self.identity: str = identity
+        self.content: str = content
+        self.file: RecordFile | None = None  # where it is the first of its identity
+
+    def write(self, id: UUID, stored_at: datetime) -> RecordFile:
+        stored = StoredRecord(id=id, record=self.record, context=self.context, stored_at=stored_at, kind_version=self.kind_version)
+        body = f'{stored.model_dump_json()[:-1]},"identity":"{self.identity}","content":"{self.content}"}}\n'.encode()
+        produced = moment(self.record.produced_at)
+        self.file = RecordFile(id.hex, record_path(self.record.kind, self.record.target.key, produced, self.context.run_id), body)
+        return self.file
+
+    def entry(self) -> Entry:
+        """Once its file has its place."""
+        if self.file is None:
+            raise AssertionError("a draft without a file has no line")
+        return _entry(self.record, self.context, self.file.id, self.identity, self.content, self.file.path)
+
+    def outcome(self, known: tuple[str, str] | None) -> StoreResult:
+        """By what its identity is known for, once all is said."""
+        if known is None:
+            raise AssertionError("what was logged is known")
+        content, id = known
+        if self.file is not None and self.file.id == id:
+            return StoreResult(result="stored", id=UUID(id))
+        if content == self.content:
+            return StoreResult(result="same", id=UUID(id))
+        return StoreResult(result="conflict", id=UUID(id), problem=RecordConflict(stored_id=str(UUID(id))).problem())
+
+
+def read_stored(body: bytes | None, id: str) -> StoredRecord:
+    """A file as a record."""
+    if body is None:
+        raise RepositoryDamaged(f"The file of record {UUID(id)} is gone.")
+    try:
+        filed = FiledRecord.model_validate_json(body)
+    except ValueError:
+        raise RepositoryDamaged(f"The file of record {UUID(id)} cannot be read.") from None
+    return StoredRecord.model_construct(
+        id=filed.id, record=filed.record, context=filed.context, stored_at=filed.stored_at, kind_version=filed.kind_version
+    )
+
+
+def read_entry(body: bytes, path: str) -> Entry | None:
+    """What the log would say of a file; None where it is not a record's."""
+    try:
+        filed = FiledRecord.model_validate_json(body)
+    except ValueError:
+        return None
+    return _entry(filed.record, filed.context, filed.id.hex, filed.identity, filed.content, path)
+
+
+def _entry(record: MetadataRecord, context: MetadataContext, id: str, identity: str, content: str, path: str) -> Entry:
+    return Entry(
+        id, identity, content, record.kind, record.target.key, record.target.extras, moment(record.produced_at), record.producer_id,
+        context.job_id, context.run_id, path,
+    )  # fmt: skip

@@ -1,0 +1,176 @@
+"""The index in memory: what a process has taken in of the log. Each part is loaded when it is first asked for, from a snapshot if there is one."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from heapq import merge
+from typing import Any, NamedTuple, Protocol
+
+from tracelake_sdk.records.repository.embedded.layout import FIRST, Place
+from tracelake_sdk.records.repository.embedded.segments import RecordLog
+
+Pair = tuple[str, tuple[str, str, str]]  # kind, and key of the target
+
+_HASH, _ID = 32, 16
+_ROW = _HASH + _HASH + _ID
+
+
+class Entry(NamedTuple):
+    """What a line of the log says about one record; ids and hashes in hexadecimal digits."""
+
+    id: str
+    identity: str
+    content: str
+    kind: str
+    target: tuple[str, str, str]
+    target_extras: dict[str, Any]
+    produced: str  # as `layout.moment` spells it
+    producer_id: str
+    job_id: str | None
+    run_id: str | None
+    path: str
+
+    def says(self) -> dict[str, Any]:
+        """As a line."""
+        return self._asdict()
+
+    @classmethod
+    def of(cls, says: dict[str, Any]) -> "Entry | None":
+        """None for a line that is about something else."""
+        if "identity" not in says:
+            return None
+        return cls(
+            says["id"], says["identity"], says["content"], says["kind"], tuple(says["target"]), says["target_extras"],
+            says["produced"], says["producer_id"], says["job_id"], says["run_id"], says["path"],
+        )  # fmt: skip
+
+
+class Listed(NamedTuple):
+    """A record as the catalog has it; the greatest is the newest."""
+
+    produced: str
+    id: str
+    path: str
+    producer_id: str
+    job_id: str | None
+    run_id: str | None
+
+
+class Latest(NamedTuple):
+    """The newest record of a pair."""
+
+    produced: str
+    id: str
+    path: str
+    target_extras: dict[str, Any]
+
+
+class View(Protocol):
+    """Something that follows the log."""
+
+    def take_in(self, entry: Entry) -> None: ...
+
+
+@dataclass
+class Newest:
+    """The newest record of each kind and target."""
+
+    pairs: dict[Pair, Latest] = field(default_factory=dict)
+    since: int = 0  # records taken in since the snapshot
+
+    def take_in(self, entry: Entry) -> None:
+        self.since += 1
+        pair = (entry.kind, entry.target)
+        known = self.pairs.get(pair)
+        if known is None or (known.produced, known.id) < (entry.produced, entry.id):
+            self.pairs[pair] = Latest(entry.produced, entry.id, entry.path, entry.target_extras)
+
+
+@dataclass
+class Identities:
+    """Which records are known, also those whose files were compacted: a sorted table, and what came since."""
+
+    table: bytes = b""  # rows of identity, content hash and id
+    fresh: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def take_in(self, entry: Entry) -> None:
+        self.fresh.setdefault(entry.identity, (entry.content, entry.id))
+
+    def find(self, identity: str) -> tuple[str, str] | None:
+        """Content hash and id of the record that has this identity."""
+        if (known := self.fresh.get(identity)) is not None or not self.table:
+            return known
+        wanted = bytes.fromhex(identity)
+        at = bisect_left(range(len(self.table) // _ROW), wanted, key=lambda row: self.table[row * _ROW : row * _ROW + _HASH]) * _ROW
+        row = self.table[at : at + _ROW]
+        return (row[_HASH:-_ID].hex(), row[-_ID:].hex()) if row[:_HASH] == wanted else None
+
+    def __len__(self) -> int:
+        return len(self.table) // _ROW + len(self.fresh)
+
+    def merged(self) -> bytes:
+        """All of them as one table."""
+        rows = [self.table[at : at + _ROW] for at in range(0, len(self.table), _ROW)]
+        rows += [bytes.fromhex(identity + content + id) for identity, (content, id) in self.fresh.items()]
+        rows.sort()
+        return b"".join(rows)
+
+
+@dataclass
+class Catalog:
+    """Every record, by kind and target, oldest first."""
+
+    pairs: dict[Pair, list[Listed]] = field(default_factory=dict)
+
+    def take_in(self, entry: Entry) -> None:
+        listed = Listed(entry.produced, entry.id, entry.path, entry.producer_id, entry.job_id, entry.run_id)
+        found = self.pairs.setdefault((entry.kind, entry.target), [])
+        if not found or found[-1] < listed:
+            found.append(listed)
+        else:
+            insort(found, listed)
+
+    def newest_first(self, pairs: Iterable[Pair], before: tuple[str, str] | None) -> Iterator[tuple[Pair, Listed]]:
+        """Of some pairs, from behind a page on."""
+        return merge(*(self._of(pair, before) for pair in pairs), key=lambda found: found[1][:2], reverse=True)
+
+    def _of(self, pair: Pair, before: tuple[str, str] | None) -> Iterator[tuple[Pair, Listed]]:
+        found = self.pairs[pair]
+        end = len(found) if before is None else bisect_left(found, before, key=lambda listed: listed[:2])
+        return ((pair, found[at]) for at in range(end - 1, -1, -1))
+
+
+class Follower:
+    """Reads the log on, and tells all views; one look serves all of them."""
+
+    def __init__(self, log: RecordLog) -> None:
+        self._log: RecordLog = log
+        self._views: list[View] = []
+        self.place: Place = FIRST  # up to which all views have taken in
+
+    def poll(self) -> None:
+        """Everything that was logged until now, by whomever."""
+        while (chunk := self._log.read(self.place)).end != self.place:
+            self.advance([entry for line in chunk.lines if (entry := Entry.of(line.says)) is not None], chunk.end)
+
+    def advance(self, entries: Iterable[Entry], end: Place) -> None:
+        """What this process has logged itself need not be read back."""
+        for entry in entries:
+            for view in self._views:
+                view.take_in(entry)
+        self.place = end
+
+    def add(self, view: View, place: Place) -> None:
+        """Brings a view that has taken in up to a place to where the others are."""
+        if not self._views:
+            self._views, self.place = [view], place
+            self.poll()
+            return
+        self.poll()  # a snapshot may be ahead of what this process has read
+        while place < self.place:
+            chunk = self._log.read(place)
+            for line in chunk.lines:
+                if line.behind <= self.place and (entry := Entry.of(line.says)) is not None:
+                    view.take_in(entry)
+            place = chunk.end
+        self._views.append(view)

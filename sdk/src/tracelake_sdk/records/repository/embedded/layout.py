@@ -1,0 +1,100 @@
+"""The layout of a repository's folder: how everything in it is named. The truth about a record stands inside its file, never in its name."""
+
+import hashlib
+import re
+from datetime import datetime
+from typing import NamedTuple
+
+from tracelake_sdk.errors.records import OffsetUnknown
+
+RECORDS, KINDS, LOG = "records", "kinds", "log"
+INDEX = "index.json"                # a snapshot: the newest record of each kind and target
+IDENTITIES = "index/identities"     # a snapshot: which records are known
+TURN = "log/turn.lock"              # whose turn it is to write, on a local disk
+STAGED = ".staged"                  # ends the name of a record's file while no line of the log names it
+
+_SAFE = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_SAFE_PREFIX = re.compile(r"[A-Za-z0-9_-]{0,60}")
+_HASH_DIGITS = 12
+_SEGMENT = re.compile(r"log/([0-9]{12})\.jsonl")
+_OFFSET = re.compile(r"([0-9a-f]{16})\.([0-9]{1,12})\.([0-9]{1,15})")
+_PAGE = re.compile(r"([0-9]{8}T[0-9]{12}Z)\.([0-9a-f]{32})")
+_BEGINNING = "0"  # the offset of a repository that has no log yet
+
+
+class Place(NamedTuple):
+    """Between two lines of the log; places compare as they lie."""
+
+    segment: int
+    byte: int
+
+
+FIRST = Place(1, 0)
+
+
+def part(name: str) -> str:
+    """A name as part of a path: itself where every file system takes it, else a safe beginning and a hash."""
+    if _SAFE.fullmatch(name):
+        return name
+    digits = hashlib.sha256(name.encode()).hexdigest()[:_HASH_DIGITS]
+    prefix = _SAFE_PREFIX.match(name)
+    return f"{prefix[0]}-{digits}" if prefix and prefix[0] else digits
+
+
+def moment(at: datetime) -> str:
+    """UTC with microseconds and no colons; texts compare as the moments do."""
+    text = at.isoformat(timespec="microseconds")
+    return f"{text[:19].replace('-', '').replace(':', '')}{text[20:26]}Z"
+
+
+def record_path(kind: str, target: tuple[str, str, str], produced: str, run_id: str | None) -> str:
+    folder = ".".join(part(name) for name in target)
+    return f"{RECORDS}/{kind}/{folder}/{produced}_{'no-run' if run_id is None else part(run_id)}.json"
+
+
+def second_path(path: str, id: str) -> str:
+    """For a record whose path is taken by another one of the same run and moment."""
+    return f"{path.removesuffix('.json')}_{id}.json"
+
+
+def staged_path(path: str, id: str) -> str:
+    """In the record's own folder; a name with a dot, which readers of folders pass over."""
+    return f"{path.rpartition('/')[0]}/.{id}{STAGED}"
+
+
+def kind_path(name: str, version: int) -> str:
+    return f"{KINDS}/{name}/{version}.json"
+
+
+def segment_path(number: int) -> str:
+    return f"{LOG}/{number:012}.jsonl"
+
+
+def segment_number(path: str) -> int | None:
+    found = _SEGMENT.fullmatch(path)
+    return int(found[1]) if found else None
+
+
+def spell_offset(log: str | None, place: Place) -> str:
+    return _BEGINNING if log is None else f"{log}.{place.segment}.{place.byte}"
+
+
+def read_offset(log: str | None, offset: str | None) -> Place:
+    """Raises OffsetUnknown for one of another log."""
+    if offset is None or offset == _BEGINNING:
+        return FIRST
+    found = _OFFSET.fullmatch(offset)
+    if found is None or found[1] != log:
+        raise OffsetUnknown
+    return Place(int(found[2]), int(found[3]))
+
+
+def spell_page(produced: str, id: str) -> str:
+    return f"{produced}.{id}"
+
+
+def read_page(page: str) -> tuple[str, str]:
+    found = _PAGE.fullmatch(page)
+    if found is None:
+        raise OffsetUnknown
+    return found[1], found[2]

@@ -1,0 +1,101 @@
+"""Makes the index of a folder again, from the log and the record files, and mends what a crash left behind."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from tracelake_sdk.records.repository.embedded import snapshots
+from tracelake_sdk.records.repository.embedded.cold_files import ColdFiles
+from tracelake_sdk.records.repository.embedded.drafts import read_entry
+from tracelake_sdk.records.repository.embedded.folders import Folder, is_staged
+from tracelake_sdk.records.repository.embedded.index import Catalog, Entry, Follower, Identities, Newest
+from tracelake_sdk.records.repository.embedded.layout import FIRST, RECORDS, record_path, second_path
+from tracelake_sdk.records.repository.embedded.segments import RecordLog, spell
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What a rebuild found."""
+
+    records: int
+    as_indexed: bool  # the index that was there said the same
+    removed: int      # files of records that were never logged or acknowledged
+    logged: int       # files that no line named, which have one now
+    mended: int       # lines that could not be read
+
+
+def rebuild(folder: Folder, log: RecordLog, tenant: str) -> Rebuilt:
+    """In the writer's turn."""
+    mended = log.mend()
+    before = _as_indexed(folder, log)
+    follower, newest, identities, catalog = Follower(log), Newest(), Identities(), Catalog()
+    for view in (newest, identities, catalog):
+        follower.add(view, FIRST)
+    as_indexed = before == (newest.pairs, identities.merged())
+    named = {listed.id: listed.path for pair in catalog.pairs.values() for listed in pair}
+    there = folder.paths("")
+    removed = _clear_away(folder, [path for path in there if is_staged(path)], named)
+    paths = {*named.values(), *removed}
+    unnamed = [path for path in there if path.startswith(f"{RECORDS}/") and path.endswith(".json") and path not in paths]
+    cold = _cold_entries(folder, named) if mended or not named else []  # a log that was never damaged names them
+    logged, spare = _log_files(folder, log, tenant, follower, identities, unnamed, cold)
+    snapshots.write(folder, log, newest, identities, follower.place)
+    return Rebuilt(len(identities), as_indexed, len(removed) + spare, logged, mended)
+
+
+def _as_indexed(folder: Folder, log: RecordLog) -> tuple[object, bytes]:
+    """What a process that goes by the snapshots would know."""
+    follower = Follower(log)
+    newest, newest_place = snapshots.read_newest(folder, log)
+    identities, identities_place = snapshots.read_identities(folder, log)
+    follower.add(newest, newest_place)
+    follower.add(identities, identities_place)
+    return newest.pairs, identities.merged()
+
+
+def _clear_away(folder: Folder, staged: list[str], named: dict[str, str]) -> list[str]:
+    """What a writer staged that died before its line, and what is left of a write beside another file; a living writer looks in its turn."""
+    removed: list[str] = []
+    for path in staged:
+        entry = read_entry(folder.read(path) or b"", path)
+        if entry is not None and entry.id not in named:
+            wanted = record_path(entry.kind, entry.target, entry.produced, entry.run_id)
+            for name in (wanted, second_path(wanted, entry.id)):
+                found = read_entry(folder.read(name) or b"", name)
+                if found is not None and found.id == entry.id:
+                    removed.append(name)
+    folder.delete([*removed, *staged])  # the staged names last: without them the others would be taken for records
+    return removed
+
+
+def _cold_entries(folder: Folder, named: dict[str, str]) -> list[Entry]:
+    """Of compacted records that the log does not name."""
+    rows = ColdFiles(folder).every_row()
+    found = [read_entry(row["body"].encode(), row["path"]) for row in rows if UUID(row["id"]).hex not in named]
+    return [entry for entry in found if entry is not None]
+
+
+def _log_files(
+    folder: Folder, log: RecordLog, tenant: str, follower: Follower, identities: Identities, paths: list[str], cold: list[Entry]
+) -> tuple[int, int]:
+    """Whole records that the log does not name: it was damaged, or their writer died in an object store. In the order of their ids."""
+    bodies = folder.read_many(paths)
+    files = [entry for path, body in zip(paths, bodies, strict=True) if body is not None and (entry := read_entry(body, path)) is not None]
+    here = {entry.path for entry in files}
+    logged = spare = 0
+    for entry in sorted({entry.id: entry for entry in [*cold, *files]}.values()):
+        while (known := identities.find(entry.identity)) is None:
+            logged += _append(log, tenant, follower, entry)
+        if entry.path in here and known[0] == entry.content and known[1] != entry.id:
+            folder.delete([entry.path])
+            spare += 1
+    return logged, spare
+
+
+def _append(log: RecordLog, tenant: str, follower: Follower, entry: Entry) -> int:
+    """How many were appended: none where another process was quicker, of an object store."""
+    end = log.append(follower.place, [spell(entry.says())], tenant)
+    if end is None:
+        follower.poll()
+        return 0
+    follower.advance([entry], end)
+    return 1

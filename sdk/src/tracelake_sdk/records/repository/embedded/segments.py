@@ -1,0 +1,319 @@
+"""The log: what was accepted, one line each, in the one order that all processes agree on. It is only ever appended to.
+
+A segment is a file of lines, or one object of an object store. It begins with a line that names the log, its tenant and
+the segment; in a file a last line names the next segment. Lines of a kind that a reader does not know are passed over.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from tracelake_sdk.errors.records import RepositoryDamaged
+from tracelake_sdk.records.repository.embedded.folders import Folder, LocalFolder, reached, write_all
+from tracelake_sdk.records.repository.embedded.layout import FIRST, LOG, Place, segment_number, segment_path
+
+SEGMENT_BYTES = 8 * 1024 * 1024
+READ_AT_ONCE = 4 * 1024 * 1024
+_MOST_AHEAD = 32  # objects
+_HEADER_BYTES = 8 * 1024
+NEXT = "next"  # names the segment behind this one
+
+
+class Line(NamedTuple):
+    says: dict[str, Any]
+    behind: Place  # where the next one begins
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some lines, and where they end; no progress means that there is no more."""
+
+    lines: list[Line]
+    end: Place
+
+
+@dataclass(frozen=True)
+class LogName:
+    log: str
+    tenant: str
+
+
+class RecordLog(Protocol):
+    def name(self) -> LogName | None:
+        """None while nothing was ever stored."""
+        ...
+
+    def read(self, place: Place, most: int = READ_AT_ONCE) -> Chunk:
+        """What begins at a place; raises RepositoryDamaged where a line cannot be read."""
+        ...
+
+    def between_lines(self, place: Place) -> bool:
+        """Whether it is a place of this log."""
+        ...
+
+    def turn(self) -> AbstractContextManager[None]:
+        """A context in which no other writer appends, or one in which `append` tells that somebody did."""
+        ...
+
+    def append(self, place: Place, lines: Sequence[bytes], tenant: str) -> Place | None:
+        """Behind the last line, which must be read before; None: somebody was quicker, read and try again."""
+        ...
+
+    def secure(self, place: Place) -> None:
+        """Makes durable what was appended up to a place, before a snapshot speaks of it."""
+        ...
+
+    def mend(self) -> int:
+        """Blanks out lines that cannot be read, so that all other places stay as they are; how many."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def spell(says: dict[str, Any]) -> bytes:
+    return json.dumps(says, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+def lines_of(data: bytes, segment: int, start: int) -> Chunk:
+    """All whole lines of some bytes; the rest belongs to a writer that is not done, or died."""
+    whole = data[: data.rfind(b"\n") + 1]
+    texts = [text + b"\n" for text in whole.split(b"\n")[:-1]]
+    told = [text for text in texts if not text.isspace()]
+    try:
+        said: list[Any] = json.loads(b"[" + b",".join(told) + b"]")
+    except ValueError:
+        said = []
+    if len(said) != len(told):
+        raise RepositoryDamaged(f"A line of the log in `{segment_path(segment)}` cannot be read.")
+    found: list[Line] = []
+    place, following = start, iter(said)
+    for text in texts:
+        place += len(text)
+        if text.isspace():
+            continue
+        says = next(following)
+        if NEXT in says:
+            return Chunk(found, Place(says[NEXT], 0))
+        found.append(Line(says, Place(segment, place)))
+    return Chunk(found, Place(segment, place))
+
+
+def unreadable(data: bytes) -> list[tuple[int, int]]:
+    """Where lines lie that are not JSON objects: start and length, without the line's end."""
+    found: list[tuple[int, int]] = []
+    place = 0
+    for text in data.split(b"\n")[:-1]:
+        try:
+            good = text.isspace() or not text or isinstance(json.loads(text), dict)
+        except ValueError:
+            good = False
+        if not good:
+            found.append((place, len(text)))
+        place += len(text) + 1
+    return found
+
+
+def _header(log: str, tenant: str, segment: int) -> bytes:
+    return spell({"log": log, "tenant": tenant, "segment": segment})
+
+
+def _name(header: bytes | None) -> LogName | None:
+    if header is None or b"\n" not in header:
+        return None
+    try:
+        says = json.loads(header[: header.index(b"\n")])
+        return LogName(says["log"], says["tenant"])
+    except (ValueError, KeyError, TypeError):
+        raise RepositoryDamaged(f"`{segment_path(1)}` does not begin as a log does.") from None
+
+
+class FileLog:
+    """Files that all writers append to, one at a time; full ones are followed by the next."""
+
+    def __init__(self, folder: LocalFolder, *, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self._folder: LocalFolder = folder
+        self._segment_bytes: int = segment_bytes
+        self._known: LogName | None = None
+        self._reading: tuple[int, int] | None = None  # a segment and its handle
+        self._writing: tuple[int, int] | None = None  # of its own: a folder that may only be read is read
+
+    def name(self) -> LogName | None:
+        if self._known is None:
+            with reached():
+                handle = self._to_read(1)
+                self._known = _name(os.pread(handle, _HEADER_BYTES, 0)) if handle is not None else None
+        return self._known
+
+    def read(self, place: Place, most: int = READ_AT_ONCE) -> Chunk:
+        with reached():
+            handle = self._to_read(place.segment)
+            if handle is None:
+                return Chunk([], place)
+            data = os.pread(handle, most, place.byte)
+        if len(data) == most and b"\n" not in data:
+            return self.read(place, most * 2)
+        return lines_of(data, place.segment, place.byte) if data else Chunk([], place)
+
+    def between_lines(self, place: Place) -> bool:
+        with reached():
+            handle = self._to_read(place.segment)
+            if handle is None:
+                return place.byte == 0 and (place == FIRST or self._to_read(place.segment - 1) is not None)
+            return place.byte == 0 or os.pread(handle, 1, place.byte - 1) == b"\n"
+
+    @contextmanager
+    def turn(self) -> Generator[None]:
+        with self._folder.turn():
+            yield
+
+    def append(self, place: Place, lines: Sequence[bytes], tenant: str) -> Place | None:
+        self._folder.watch("store:turn")
+        if place.byte >= self._segment_bytes:
+            place = self._rotate(place)
+        elif place.byte == 0:
+            name = self.name()
+            place = self._begin(place.segment, name.log if name else secrets.token_hex(8), tenant)
+        return self._write(place, b"".join(lines))
+
+    def secure(self, place: Place) -> None:
+        with reached():
+            os.fsync(self._to_write(place.segment))
+
+    def mend(self) -> int:
+        found = 0
+        for path in self._folder.paths(LOG):
+            if segment_number(path) is None:
+                continue
+            damaged = unreadable(self._folder.read(path) or b"")
+            with reached(), (self._folder.root / path).open("r+b") as file:
+                for start, length in damaged:
+                    os.pwrite(file.fileno(), b" " * length, start)
+                os.fsync(file.fileno())
+            found += len(damaged)
+        return found
+
+    def close(self) -> None:
+        for opened in (self._reading, self._writing):
+            if opened is not None:
+                os.close(opened[1])
+        self._reading = self._writing = None
+
+    def __del__(self) -> None:
+        """A repository that nobody closed leaves no handle open."""
+        self.close()
+
+    def _begin(self, segment: int, log: str, tenant: str) -> Place:
+        header = _header(log, tenant, segment)
+        if not self._folder.put_new(segment_path(segment), header):
+            header = self._folder.read(segment_path(segment)) or header  # by a writer that died right behind it
+        return Place(segment, len(header))
+
+    def _rotate(self, place: Place) -> Place:
+        name = self.name()
+        if name is None:
+            raise RepositoryDamaged(f"`{segment_path(1)}` is gone.")
+        self._folder.watch("rotate:before")
+        following = self._begin(place.segment + 1, name.log, name.tenant)
+        self._folder.watch("rotate:made")
+        self._write(place, spell({NEXT: place.segment + 1}))
+        self.secure(place)  # full segments are durable, whatever the writers ask for
+        self._folder.watch("rotate:named")
+        return following
+
+    def _write(self, place: Place, body: bytes) -> Place | None:
+        with reached():
+            handle = self._to_write(place.segment)
+            if (size := os.fstat(handle).st_size) > place.byte:
+                if b"\n" in os.pread(handle, size - place.byte, place.byte):
+                    return None
+                os.ftruncate(handle, place.byte)  # half a line of a writer that died
+            self._folder.watch("append:before")
+            write_all(handle, body)
+            if self._folder.fsync:
+                os.fsync(handle)
+        self._folder.watch("append:done")
+        return Place(place.segment, place.byte + len(body))
+
+    def _to_read(self, segment: int) -> int | None:
+        if self._reading is not None and self._reading[0] == segment:
+            return self._reading[1]
+        try:
+            handle = os.open(f"{self._folder.root}/{segment_path(segment)}", os.O_RDONLY)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if self._reading is not None:
+            os.close(self._reading[1])
+        self._reading = (segment, handle)
+        return handle
+
+    def _to_write(self, segment: int) -> int:
+        if self._writing is None or self._writing[0] != segment:
+            handle = os.open(f"{self._folder.root}/{segment_path(segment)}", os.O_RDWR | os.O_APPEND)
+            if self._writing is not None:
+                os.close(self._writing[1])
+            self._writing = (segment, handle)
+        return self._writing[1]
+
+
+class ObjectLog:
+    """Numbered objects, one for each append; who puts a number first has it."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder: Folder = folder
+        self._known: LogName | None = None
+
+    def name(self) -> LogName | None:
+        if self._known is None:
+            self._known = _name(self._folder.read(segment_path(1)))
+        return self._known
+
+    def read(self, place: Place, most: int = READ_AT_ONCE) -> Chunk:
+        lines: list[Line] = []
+        ahead, taken = 1, 0
+        while taken < most:
+            wanted = range(place.segment, place.segment + ahead)
+            for number, body in zip(wanted, self._folder.read_many([segment_path(number) for number in wanted]), strict=True):
+                if body is None:
+                    return Chunk(lines, place)
+                lines += lines_of(body[place.byte :], number, place.byte).lines
+                place = Place(number + 1, 0)
+                taken += len(body)
+            ahead = min(2 * ahead, _MOST_AHEAD)
+        return Chunk(lines, place)
+
+    def between_lines(self, place: Place) -> bool:
+        if place.byte == 0:
+            return place == FIRST or self._folder.read(segment_path(place.segment - 1)) is not None
+        body = self._folder.read(segment_path(place.segment)) or b""
+        return len(body) >= place.byte and body[place.byte - 1 : place.byte] == b"\n"
+
+    @contextmanager
+    def turn(self) -> Generator[None]:
+        """Nobody waits: `append` tells."""
+        yield
+
+    def append(self, place: Place, lines: Sequence[bytes], tenant: str) -> Place | None:
+        name = self.name()
+        header = _header(name.log if name else secrets.token_hex(8), tenant, place.segment)
+        return Place(place.segment + 1, 0) if self._folder.put_new(segment_path(place.segment), header + b"".join(lines)) else None
+
+    def secure(self, place: Place) -> None:
+        """What is put is durable."""
+
+    def mend(self) -> int:
+        found = 0
+        for path in self._folder.paths(LOG):
+            body = bytearray(self._folder.read(path) or b"")
+            for start, length in (damaged := unreadable(bytes(body))):
+                body[start : start + length] = b" " * length
+            if damaged:
+                self._folder.replace(path, bytes(body))
+            found += len(damaged)
+        return found
+
+    def close(self) -> None:
+        """Nothing is open."""

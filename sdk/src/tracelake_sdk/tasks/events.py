@@ -1,0 +1,63 @@
+"""Events: the facts that dataset scopes were materialized or rewritten, and how each subscriber accounts for them."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from pydantic import ConfigDict, Field
+
+from tracelake_sdk.datasets.scopes import Scope
+from tracelake_sdk.deferred import Deferred
+from tracelake_sdk.json_values import Json
+
+
+class EventKind(StrEnum):
+    MATERIALIZED = "materialized"  # the scope exists for the first time
+    REWRITTEN = "rewritten"        # the scope exists anew: the invalidation of every consumer
+
+
+class Told(StrEnum):
+    """What became of one event at one subscriber."""
+
+    TASK = "task"          # one task was made
+    FILTERED = "filtered"  # the edge's own `where` passes it by
+
+
+class EventDraft(Deferred):
+    """An event as its producer tells it; the platform adds who and when."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    output: int = Field(ge=0, description="Index of the output, in the job's own list.")
+    scope: Scope
+    kind: EventKind = EventKind.MATERIALIZED
+    # Empty for a first emission, else the id of the invalidation or request behind the rewrite: a retry repeats it.
+    revision: str = Field(default="", max_length=64)
+    event_time: datetime | None = None
+    payload: Json = Field(default_factory=dict)
+
+
+class LedgerLine(Deferred):
+    """How one subscriber, a generation of a consuming job, accounts for one event."""
+
+    job: str
+    outcome: Told
+    task_id: UUID | None
+
+
+class DatasetEvent(Deferred):
+    """An event as it was recorded."""
+
+    id: UUID
+    dataset_uuid: UUID
+    dataset_name: str | None
+    job: str
+    kind: EventKind
+    scope: Scope
+    revision: str
+    producer_task_id: UUID
+    event_time: datetime | None
+    told_at: datetime
+    payload: dict[str, Any]
+    ledger: list[LedgerLine] = Field(default_factory=list)
