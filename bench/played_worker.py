@@ -30,7 +30,7 @@ class PlayedWorker:
 
     def tell(self, dag: str, cursors: range) -> None:
         """One task of the job behind the source for each cursor."""
-        self._system.client.run(dag, "start", {"cursors": [cursors.start]})
+        self._system.client.dags.run(dag, "start", {"cursors": [cursors.start]})
         [source] = self.take(1, runtime="dispatcher")
         events = [EventDraft(output=0, scope=CursorScope(value=cursor)) for cursor in cursors]
         self._expect([Completion(fence=source.fence, outcome=Outcome.SUCCEEDED, events=events)], CompletionResult.DONE)

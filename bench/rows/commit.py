@@ -140,9 +140,9 @@ class _Ours:
         """A DAG whose table is empty, with n tasks that wait; whoever hears of a change gets a task that nobody runs."""
         self._tables += 1
         dag = f"bench_{self._tables}"
-        self._system.client.deploy(_DAG.format(name=dag))
-        self._system.client.pause(dag, "hear")
-        self._system.client.run(dag, "products")
+        self._system.client.dags.deploy(_DAG.format(name=dag))
+        self._system.client.dags.pause(dag, "hear")
+        self._system.client.dags.run(dag, "products")
         tail = stamps.Tail(self._stamped, "control")
         self._worker.complete([self._worker.report(task) for task in self._worker.take(1)])
         self._until(tail, recorded=1)
@@ -177,7 +177,7 @@ class _Ours:
 
     def _check(self, dag: str, n: int, *, entries: int) -> None:
         """What was timed was done: everything is there, in as many versions as there were log entries, and was told."""
-        found = self._system.client.dataset(dag)
+        found = self._system.client.datasets.get(dag)
         told = self._system.value(
             "SELECT count(*) FROM task JOIN dag ON dag.id = task.dag_id WHERE dag.name = %s AND task.waits = 'paused'", dag
         )

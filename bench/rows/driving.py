@@ -50,7 +50,7 @@ def drive(system: System, cursors: int, *, tasks_a_cursor: int = 1, at_once: int
     before = system.finished()
     start = time.perf_counter()
     for portion in portions:
-        system.client.run("bench", "start", {"cursors": portion})
+        system.client.dags.run("bench", "start", {"cursors": portion})
     system.wait_for_finished(len(portions) + cursors * tasks_a_cursor, since=before)
     seconds = time.perf_counter() - start
     system.check_all_completed()
@@ -62,7 +62,7 @@ def ours(stage: Stage, *, steps: int = 1) -> Generator[tuple[System, Contender]]
     """A warm system with the DAG of `steps`; the contender tells n cursors."""
     database = stage.database("tracelake")
     with running_system(stage.postgres, stage.folder, database) as system:
-        system.client.deploy(dag_of(steps))
+        system.client.dags.deploy(dag_of(steps))
         drive(system, 100 if steps == 1 else 1, tasks_a_cursor=steps)
 
         def run(n: int) -> Measured:

@@ -29,7 +29,7 @@ def contenders(stage: Stage, n: int) -> Generator[list[Contender]]:
     folder.mkdir()
     commands = Commands(STAMPED_CONTROL, STAMPED_WORKER)
     with running_system(stage.postgres, stage.folder, database, commands=commands, extra={stamps.FOLDER: str(folder)}) as system:
-        system.client.deploy(dag_of(1))
+        system.client.dags.deploy(dag_of(1))
         drive(system, 100)
         own = Contender(OURS, our_version(), lambda n: measure(system, folder, n), database)
         yield [own, *peers(stage, "latency"), *([limits.notify(stage)] if stage.limits else [])]
@@ -42,7 +42,7 @@ def measure(system: System, folder: Path, n: int) -> Measured:
     for number in range(n):
         time.sleep(random.uniform(0.01, 0.02))  # until the worker is back in its poll, and then a little
         before = system.finished()
-        system.client.run("bench", "start", {"cursors": [number]})
+        system.client.dags.run("bench", "start", {"cursors": [number]})
         _wait_until_finished(system, before + 2)
     seconds = time.perf_counter() - start
     operators = stamps.read(folder, "worker")[started:]

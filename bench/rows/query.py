@@ -85,8 +85,8 @@ def _query_process(system: System, port: int, url: str) -> Generator[Child]:
 
 def _commit(system: System) -> list[str]:
     """One version of many files; their paths."""
-    system.client.deploy(_DAG)
-    system.client.run("bench", "load")
+    system.client.dags.deploy(_DAG)
+    system.client.dags.run("bench", "load")
     request = ClaimRequest(worker="bench", claim_id=secrets.token_urlsafe(32), runtime="spark", room={"default": 1}, wait_s=5)
     [task] = system.as_worker.claim(request).claimed
     staged = task.payload.outputs[0].staged
@@ -103,7 +103,7 @@ def _commit(system: System) -> list[str]:
     report = Completion(fence=task.fence, outcome=Outcome.SUCCEEDED, base=task.payload.base, outputs=[measured], state={"rows": FILES * ROWS})
     [answer] = system.as_worker.complete(CompleteRequest(items=[report])).results
     deadline = time.monotonic() + _READY_SECONDS
-    while system.client.dataset("orders").version is None:
+    while system.client.datasets.get("orders").version is None:
         if time.monotonic() > deadline:
             raise BenchFailed(f"the version was not recorded (its report was answered with {answer.result}); the logs are in {system.folder}")
         time.sleep(0.05)
@@ -126,7 +126,7 @@ def _ours(system: System, n: int) -> Measured:
     for _ in range(n):
         time.sleep(_PAUSE)
         start = time.perf_counter()
-        answer = system.client.query_answer(_SELECT.format("orders"))
+        answer = system.client.queries.answer(_SELECT.format("orders"))
         samples.append((time.perf_counter() - start) * 1000)
         inside.append(answer.receipt.milliseconds)
         if len(answer.rows) != 7 or answer.receipt.pins[0].version != 1:

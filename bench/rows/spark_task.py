@@ -78,7 +78,7 @@ def contenders(stage: Stage, n: int) -> Generator[list[Contender]]:
     }
     commands = Commands(STAMPED_CONTROL, STAMPED_SPARK_WORKER)
     with running_system(stage.postgres, stage.folder, database, commands=commands, extra=told) as system, BareSpark(stage.folder / "spark.log") as spark:
-        system.client.deploy(_DAG)
+        system.client.dags.deploy(_DAG)
         ours = _Ours(system, stamped, landing)
         ours.run(min(n, 3))  # until host, measuring and plans are warm
         others = [_bare(spark, ours, stage.folder), _fresh(ours, stage.folder)] if stage.limits else []
@@ -125,7 +125,7 @@ class _Ours:
         draft.write_text("id,customer,amount,day\n" + rows)
         draft.rename(self._landing / f"{self._files:06}.csv")
         tails = {program: stamps.Tail(self._stamped, program) for program in ("control", "worker")}
-        self._system.client.run("shop", "load")
+        self._system.client.dags.run("shop", "load")
         seen: dict[str, list[stamps.Stamp]] = {program: [] for program in tails}
         deadline = time.monotonic() + _LONGEST_WAIT
         while sum(stamp.name == _RECORD for stamp in seen["control"]) < 2:  # the input's version, and the one behind it
@@ -138,7 +138,7 @@ class _Ours:
         return _walked(seen)
 
     def _errors(self) -> str:
-        failed = self._system.client.tasks(state=TaskState.FAILED).items
+        failed = self._system.client.tasks.list(state=TaskState.FAILED).items
         return f"{len(failed)} tasks failed" if failed else "and no task has failed"
 
 

@@ -117,7 +117,7 @@ def test_something_else_at_the_address_is_said_to_be_something_else(status: int,
 def test_a_run_whose_connection_broke_is_sent_again_with_the_same_key() -> None:
     answers = iter([None, None, Said(200, task())])
     with serving(lambda asked: next(answers)) as server, Client(server.url, "t") as client:
-        assert client.run("d", "j", {"cursors": [1]}).state is TaskState.QUEUED
+        assert client.dags.run("d", "j", {"cursors": [1]}).state is TaskState.QUEUED
     assert len(server.asked) == 3
     assert len({asked.headers["idempotency-key"] for asked in server.asked}) == 1
     assert {json.dumps(asked.body) for asked in server.asked} == {'{"dag": "d", "job": "j", "request": {"cursors": [1]}}'}
@@ -125,9 +125,9 @@ def test_a_run_whose_connection_broke_is_sent_again_with_the_same_key() -> None:
 
 def test_two_runs_have_two_keys_and_a_given_key_is_kept() -> None:
     with serving(lambda asked: Said(200, task())) as server, Client(server.url, "t") as client:
-        client.run("d", "j")
-        client.run("d", "j")
-        client.run("d", "j", idempotency_key="mine")
+        client.dags.run("d", "j")
+        client.dags.run("d", "j")
+        client.dags.run("d", "j", idempotency_key="mine")
     keys = [asked.headers["idempotency-key"] for asked in server.asked]
     assert len(set(keys)) == 3
     assert keys[2] == "mine"
@@ -136,9 +136,9 @@ def test_two_runs_have_two_keys_and_a_given_key_is_kept() -> None:
 def test_what_stays_broken_is_an_unknown_outcome_for_a_change_and_unavailable_for_a_question() -> None:
     with serving(lambda asked: None) as server, Client(server.url, "t") as client:
         with pytest.raises(OutcomeUnknown, match="the idempotency key mine"):
-            client.run("d", "j", idempotency_key="mine")
+            client.dags.run("d", "j", idempotency_key="mine")
         with pytest.raises(OutcomeUnknown, match="repeat it, which is safe"):
-            client.pause("d")
+            client.dags.pause("d")
         with pytest.raises(Unavailable):
             client.me()
 
@@ -156,7 +156,7 @@ def test_a_system_that_is_gone_after_it_heard_the_request_may_have_done_it() -> 
         going = threading.Thread(target=hear_and_go)
         going.start()
         with Client(url, "t") as client, pytest.raises(OutcomeUnknown):
-            client.run("d", "j")
+            client.dags.run("d", "j")
         going.join()
 
 
@@ -164,7 +164,7 @@ def test_who_does_not_answer_in_time_is_asked_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with Client(url, "t", timeout=0.2) as client, pytest.raises(OutcomeUnknown):
-            client.cancel(uuid4())
+            client.tasks.cancel(uuid4())
 
 
 def test_pages_are_followed_to_their_end() -> None:
@@ -177,7 +177,7 @@ def test_pages_are_followed_to_their_end() -> None:
         return Said(200, {"items": [task(id=ids[name]) for name in names], "next": after})
 
     with serving(answer) as server, Client(server.url, "t") as client:
-        assert [str(found.id) for found in client.iterate_tasks(dag="d", state=TaskState.QUEUED)] == list(ids.values())
+        assert [str(found.id) for found in client.tasks.iterate(dag="d", state=TaskState.QUEUED)] == list(ids.values())
     assert server.asked[0].path == "/v1/tasks?dag=d&state=queued&limit=500"
 
 
@@ -185,15 +185,15 @@ def test_a_task_is_followed_to_its_end_over_a_restart_of_the_system() -> None:
     down = Said(503, Unavailable().problem(), "application/problem+json")
     answers = iter([Said(200, task()), down, down, Said(200, task("running")), Said(200, task("completed"))])
     with serving(lambda asked: next(answers)) as server, Client(server.url, "t") as client:
-        assert [seen.state.value for seen in client.follow(uuid4(), every=0)] == ["queued", "running", "completed"]
+        assert [seen.state.value for seen in client.tasks.follow(uuid4(), every=0)] == ["queued", "running", "completed"]
     with serving(lambda asked: down) as server, Client(server.url, "t") as client, pytest.raises(Unavailable):
-        next(client.follow(uuid4(), every=0, patience=0))
+        next(client.tasks.follow(uuid4(), every=0, patience=0))
 
 
 def test_a_name_cannot_leave_its_place_in_the_address() -> None:
     gone = Said(404, NotFound().problem(), "application/problem+json")
     with serving(lambda asked: gone) as server, Client(server.url, "t") as client, pytest.raises(NotFound):
-        client.pause("../../internal?x=1", "a/b")
+        client.dags.pause("../../internal?x=1", "a/b")
     assert server.asked[0].path == "/v1/dags/..%2F..%2Finternal%3Fx%3D1/jobs/a%2Fb/pause"
 
 
@@ -213,4 +213,4 @@ print(sorted(after))
 @pytest.mark.parametrize("value", ["\ud800", float("nan"), float("-inf")])
 def test_what_cannot_be_json_is_refused_before_it_is_sent(value: object):
     with serving(lambda asked: pytest.fail("it was sent")) as server, Client(server.url, "t") as client, pytest.raises(Invalid, match="cannot be JSON"):
-        client.run("sales", "load", {"value": value})
+        client.dags.run("sales", "load", {"value": value})

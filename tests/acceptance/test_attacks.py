@@ -89,8 +89,8 @@ def wanda(shop: Processes) -> Iterator[Client]:
 
 def failed(client: Client, job: str) -> Task:
     """The job's only task, once it has failed."""
-    wait_until(lambda: any(task.job == job and task.state is TaskState.FAILED for task in client.tasks(limit=50).items), f"{job} has failed", longest=300)
-    [task] = [client.task(task.id) for task in client.tasks(limit=50).items if task.job == job]
+    wait_until(lambda: any(task.job == job and task.state is TaskState.FAILED for task in client.tasks.list(limit=50).items), f"{job} has failed", longest=300)
+    [task] = [client.tasks.get(task.id) for task in client.tasks.list(limit=50).items if task.job == job]
     return task
 
 
@@ -100,10 +100,10 @@ def test_nobody_reads_the_tokens_of_the_home_by_ingest(shop: Processes, wanda: C
     assert tokens.exists()
     for path in (str(tokens), tokens.as_uri(), "../home/credentials.json", "landing/../home/credentials.json", f"landing/{tokens}", "~/credentials.json"):
         with pytest.raises(DagInvalid) as refused:
-            wanda.deploy(STEAL.format(path=path))
+            wanda.dags.deploy(STEAL.format(path=path))
         assert refused.value.code == "location_path_invalid", path
     with pytest.raises(DagInvalid, match="landing"):
-        wanda.deploy(STEAL.format(path="landin/home"))
+        wanda.dags.deploy(STEAL.format(path="landin/home"))
     with pytest.raises(Forbidden):
         wanda.admin.add_location("mine", str(shop.home))
     with shop.client() as admin:
@@ -112,8 +112,8 @@ def test_nobody_reads_the_tokens_of_the_home_by_ingest(shop: Processes, wanda: C
                 admin.admin.add_location("mine", str(root))
 
     (tmp_path / "landing" / "orders" / "tokens.json").symlink_to(tokens)
-    wanda.deploy(STEAL.format(path="landing/orders"))
-    wanda.run("steal", "ingest")
+    wanda.dags.deploy(STEAL.format(path="landing/orders"))
+    wanda.dags.run("steal", "ingest")
     task = failed(wanda, "ingest")
     assert [attempt.error_class for attempt in task.attempts] == ["link_refused"]
     assert "landing/orders/tokens.json" in (task.attempts[0].error_message or "")
@@ -126,10 +126,10 @@ def test_sql_that_overwrites_a_folder_is_refused_at_the_first_attempt_and_the_fo
     (precious / "kept.txt").write_text("kept")
     (tmp_path / "landing" / "orders" / "1.csv").write_text("order_id\n1\n2\n")
     with shop.client() as admin:
-        admin.deploy(SHOP)
+        admin.dags.deploy(SHOP)
         admin.admin.set_read_roles("orders_raw", ["writer"])
-        wanda.deploy(OVERWRITE.format(folder=precious))
-        admin.run("shop", "ingest_orders")
+        wanda.dags.deploy(OVERWRITE.format(folder=precious))
+        admin.dags.run("shop", "ingest_orders")
         task = failed(wanda, "overwrite")
     assert [attempt.error_class for attempt in task.attempts] == ["sql_refused"]
     assert (task.attempts[0].error_message or "").startswith("Line 2, column 1: `InsertIntoDir` is not allowed.")

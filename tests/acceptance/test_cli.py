@@ -406,17 +406,17 @@ def test_the_client_does_what_the_command_line_does(desk: Desk, api_url: str) ->
     token = json.loads((home / "credentials.json").read_text())["admin_token"]
     with Client(api_url, token) as client:
         assert client.me().roles == ["admin"]
-        assert client.deploy(DEFINITION).created
-        assert [dag.name for dag in client.dags()] == ["sample"]
-        task = client.run("sample", "start", {"cursors": [1, 2]})
+        assert client.dags.deploy(DEFINITION).created
+        assert [dag.name for dag in client.dags.list()] == ["sample"]
+        task = client.dags.run("sample", "start", {"cursors": [1, 2]})
         desk.complete(told(claimed_one(desk), 1, 2))
-        assert [seen.state.value for seen in client.follow(task.id)][-1] == "completed"
-        assert len(list(client.iterate_events(dag="sample"))) == 2
-        assert len(list(client.iterate_tasks(dag="sample", job="end"))) == 2
-        assert len(list(client.iterate_runs(dag="sample"))) == 1
-        assert client.pause("sample").paused
-        assert not client.resume("sample").paused
-        assert client.cancel(next(client.iterate_tasks(job="end")).id).state.value == "canceled"
+        assert [seen.state.value for seen in client.tasks.follow(task.id)][-1] == "completed"
+        assert len(list(client.events.iterate(dag="sample"))) == 2
+        assert len(list(client.tasks.iterate(dag="sample", job="end"))) == 2
+        assert len(list(client.runs.iterate(dag="sample"))) == 1
+        assert client.dags.pause("sample").paused
+        assert not client.dags.resume("sample").paused
+        assert client.tasks.cancel(next(client.tasks.iterate(job="end")).id).state.value == "canceled"
 
 
 def admin_calls(admin: Administration) -> list[Callable[[], object]]:
@@ -451,17 +451,17 @@ def test_the_client_has_a_method_for_everything_that_users_may_call(api_url: str
     problem = Said(422, Invalid().problem(), "application/problem+json")
     with serving(lambda asked: problem) as server, Client(server.url, "t") as client, RemoteRepository(server.url, "t", tenant="main") as repository:
         calls: list[Callable[[], object]] = [
-            client.me, client.dags, lambda: client.dag("d"), lambda: client.deploy(""), lambda: client.run("d", "j"), client.runs, client.tasks, client.events,
-            lambda: client.pause("d"), lambda: client.resume("d"), lambda: client.pause("d", "j"), lambda: client.resume("d", "j"),
-            lambda: client.task("t"), lambda: client.cancel("t"),
-            lambda: client.add_rule("d", "UNIQUE", "id"), client.rules, lambda: client.revise_rule("t"), lambda: client.deactivate_rule("t"),
-            lambda: client.add_policy(Layer.GOLD, "SCHEMA", ""), client.policies, lambda: client.revise_policy("t"), lambda: client.deactivate_policy("t"),
-            client.promotions, lambda: client.promotion("t"),
-            client.datasets, lambda: client.dataset("d"), lambda: client.versions("d"), lambda: client.version("d", 1), lambda: client.explain("d"),
-            lambda: client.pin("d", "t"), client.snapshots, lambda: client.unpin("t"),
-            lambda: client.query("SELECT 1"), lambda: client.replay("t"), client.query_runs, lambda: client.query_run("t"),
-            client.saved_queries, lambda: client.saved_query("t"), lambda: client.save_query("t", "SELECT 1"), lambda: client.forget_query("t"),
-            lambda: client.run_detail("t"), *admin_calls(client.admin), *record_calls(repository),
+            client.me, client.dags, lambda: client.dags.get("d"), lambda: client.dags.deploy(""), lambda: client.dags.run("d", "j"), client.runs, client.tasks, client.events,
+            lambda: client.dags.pause("d"), lambda: client.dags.resume("d"), lambda: client.dags.pause("d", "j"), lambda: client.dags.resume("d", "j"),
+            lambda: client.tasks.get("t"), lambda: client.tasks.cancel("t"),
+            lambda: client.rules.add("d", "UNIQUE", "id"), client.rules, lambda: client.rules.revise("t"), lambda: client.rules.deactivate("t"),
+            lambda: client.policies.add(Layer.GOLD, "SCHEMA", ""), client.policies, lambda: client.policies.revise("t"), lambda: client.policies.deactivate("t"),
+            client.promotions, lambda: client.promotions.get("t"),
+            client.datasets, lambda: client.datasets.get("d"), lambda: client.datasets.versions("d"), lambda: client.datasets.version("d", 1), lambda: client.datasets.explain("d"),
+            lambda: client.snapshots.pin("d", "t"), client.snapshots, lambda: client.snapshots.unpin("t"),
+            lambda: client.query("SELECT 1"), lambda: client.queries.replay("t"), client.queries.list, lambda: client.queries.get("t"),
+            client.saved_queries, lambda: client.saved_queries.get("t"), lambda: client.saved_queries.save("t", "SELECT 1"), lambda: client.saved_queries.forget("t"),
+            lambda: client.runs.get("t"), *admin_calls(client.admin), *record_calls(repository),
         ]  # fmt: skip
         for call in calls:
             with pytest.raises(Invalid):

@@ -40,7 +40,7 @@ def test_extreme_values_pass_the_whole_line_unchanged(extremes: ExtremeLake, cas
 def test_a_rule_that_extreme_rows_break_blocks_and_shows_their_keys(extremes: ExtremeLake, case: Case):
     name = f"{case.name}_blocked"
     extremes.lake.deploy(DEFINITION, name=name)
-    rule = extremes.client.add_rule(f"{name}_raw", "NOT_NULL", "must")
+    rule = extremes.client.rules.add(f"{name}_raw", "NOT_NULL", "must")
     assert extremes.load(name, in_two_files(case.table(must=None))).result == "blocked"
     [(samples,)] = extremes.lake.query("SELECT samples FROM quality_result WHERE rule_id = %s", rule.id)
     assert len(samples) == min(5, len(case.values)) and all(sample.startswith("k=") and "\0" not in sample for sample in samples)
@@ -69,5 +69,5 @@ def test_whatever_an_operator_says_of_its_failure_is_bounded_and_readable(extrem
 def test_text_that_postgres_cannot_hold_is_refused_in_a_sentence_and_never_a_500(extremes: ExtremeLake):
     extremes.lake.deploy(DEFINITION, name="refusing")
     with pytest.raises(TracelakeError) as refused:
-        extremes.client.run("refusing", "load", {"path": "a\0b"})
+        extremes.client.dags.run("refusing", "load", {"path": "a\0b"})
     assert refused.value.status in (400, 422) and "NUL" in refused.value.detail

@@ -162,12 +162,12 @@ def test_receipts_replay_to_the_same_rows_after_fifty_commits(lake: QueryLake):
         for number in range(50):
             lake.commit("first" if number % 2 else "second", [(10_000 + number, "later")])
         for sql, before in asked.items():
-            after = client.replay(before.receipt.id)
+            after = client.queries.replay(before.receipt.id)
             assert after.replay is not None and after.replay.same, sql
             assert after.receipt.result_hash == before.receipt.result_hash, sql
             assert after.receipt.pins == before.receipt.pins, sql
             assert sorted(after.rows) == sorted(before.rows), sql
-            assert client.query_run(after.receipt.id).replay_of == before.receipt.id
+            assert client.queries.get(after.receipt.id).replay_of == before.receipt.id
         # The same statement now reads other versions, and says so.
         assert client.query(REPLAYED[0]).receipt.result_hash != asked[REPLAYED[0]].receipt.result_hash
 
@@ -180,10 +180,10 @@ def test_what_cannot_be_replayed_says_so_at_once(lake: QueryLake):
         for sql, reason in NOT_REPLAYED.items():
             receipt = client.query(sql).receipt
             assert not receipt.replayable and reason.lower() in (receipt.why_not or "").lower(), sql
-            before = len(client.query_runs(limit=500).items)
+            before = len(client.queries.list(limit=500).items)
             with pytest.raises(NotReplayable, match=r".+"):
-                client.replay(receipt.id)
-            assert len(client.query_runs(limit=500).items) == before, "it was refused before it was asked again"
+                client.queries.replay(receipt.id)
+            assert len(client.queries.list(limit=500).items) == before, "it was refused before it was asked again"
 
 
 def test_a_client_of_a_dead_query_process_is_told_to_try_again(lake: QueryLake):

@@ -142,10 +142,10 @@ def _people(shell: Commands, tokens: dict[str, str]) -> None:
 
 def _facts(lake: QueryLake, tokens: dict[str, str]) -> Org:
     with lake.client() as admin:
-        decided = {promotion.dataset_name: promotion for promotion in admin.promotions().items}
+        decided = {promotion.dataset_name: promotion for promotion in admin.promotions.list().items}
         statements = {name: f"SELECT id, value FROM {name}" for name in ALL}
         receipts = {name: (str(admin.query(statement).receipt.id), statement) for name, statement in statements.items()}
-        tasks = {task.dag: str(task.id) for task in admin.tasks().items}
+        tasks = {task.dag: str(task.id) for task in admin.tasks.list().items}
     assert set(decided) == ALL
     return Org(lake, tokens, {name: str(decided[name].id) for name in ALL}, {name: decided[name].run_id for name in ALL}, receipts, tasks)
 
@@ -275,46 +275,46 @@ ROWS: dict[str, Asking] = {
     "POST /v1/query of a version": lambda org, client, name: client.query(f'SELECT count(*) FROM "{name}@1"').rows,
     "POST /v1/query of a snapshot": lambda org, client, name: client.query(f"SELECT count(*) FROM {THEN[name]}").rows,
     "POST /v1/query in a subquery": lambda org, client, name: client.query(f"WITH hidden AS (SELECT * FROM {name}) SELECT count(*) FROM hidden").rows,
-    "POST /v1/queries/{id}/replay": lambda org, client, name: client.replay(org.receipts[name][0], sql=org.receipts[name][1]).rows,
+    "POST /v1/queries/{id}/replay": lambda org, client, name: client.queries.replay(org.receipts[name][0], sql=org.receipts[name][1]).rows,
 }
 # Answered for those who may know of it.
 FACTS: dict[str, Asking] = {
-    "GET /v1/datasets/{name}": lambda org, client, name: client.dataset(name),
-    "GET /v1/datasets/{name} by snapshot": lambda org, client, name: client.dataset(THEN[name]),
-    "GET /v1/datasets/{name} by uuid": lambda org, client, name: client.dataset(org.lake.one("SELECT dataset_id FROM dataset_name WHERE name = %s", name)),
-    "GET /v1/datasets/{name}/versions": lambda org, client, name: client.versions(name).items,
-    "GET /v1/datasets/{name}/versions/{number}": lambda org, client, name: client.version(name, 1),
-    "GET /v1/datasets/{name}/explain": lambda org, client, name: client.explain(name),
-    "GET /v1/rules": lambda org, client, name: client.rules(dataset=name).items,
-    "GET /v1/promotions": lambda org, client, name: client.promotions(dataset=name).items,
-    "GET /v1/promotions/{decision}": lambda org, client, name: client.promotion(org.decisions[name]),
-    "GET /v1/runs/{run_id}": lambda org, client, name: client.run_detail(org.runs[name]),
-    "GET /v1/promotions/{decision} by run": lambda org, client, name: client.promotion(org.runs[name]),
+    "GET /v1/datasets/{name}": lambda org, client, name: client.datasets.get(name),
+    "GET /v1/datasets/{name} by snapshot": lambda org, client, name: client.datasets.get(THEN[name]),
+    "GET /v1/datasets/{name} by uuid": lambda org, client, name: client.datasets.get(org.lake.one("SELECT dataset_id FROM dataset_name WHERE name = %s", name)),
+    "GET /v1/datasets/{name}/versions": lambda org, client, name: client.datasets.versions(name).items,
+    "GET /v1/datasets/{name}/versions/{number}": lambda org, client, name: client.datasets.version(name, 1),
+    "GET /v1/datasets/{name}/explain": lambda org, client, name: client.datasets.explain(name),
+    "GET /v1/rules": lambda org, client, name: client.rules.list(dataset=name).items,
+    "GET /v1/promotions": lambda org, client, name: client.promotions.list(dataset=name).items,
+    "GET /v1/promotions/{decision}": lambda org, client, name: client.promotions.get(org.decisions[name]),
+    "GET /v1/runs/{run_id}": lambda org, client, name: client.runs.get(org.runs[name]),
+    "GET /v1/promotions/{decision} by run": lambda org, client, name: client.promotions.get(org.runs[name]),
 }
 # Lists, with the datasets that they name; each holds exactly what may be known of.
 LISTS: dict[str, Callable[[Client], set[str | None]]] = {
-    "GET /v1/datasets": lambda client: {dataset.name for dataset in client.datasets().items},
-    "GET /v1/datasets by words": lambda client: {dataset.name for dataset in client.datasets(search="id value").items},
-    "GET /v1/rules": lambda client: {rule.dataset_name for rule in client.rules().items},
-    "GET /v1/promotions": lambda client: {promotion.dataset_name for promotion in client.promotions().items},
-    "GET /v1/events": lambda client: {event.dataset_name for event in client.events().items},
-    "GET /v1/runs": lambda client: {_of_job(run.job) for run in client.runs().items if run.job != "tidy"},
-    "GET /v1/snapshots": lambda client: {snapshot.dataset for snapshot in client.snapshots()},
+    "GET /v1/datasets": lambda client: {dataset.name for dataset in client.datasets.list().items},
+    "GET /v1/datasets by words": lambda client: {dataset.name for dataset in client.datasets.list(search="id value").items},
+    "GET /v1/rules": lambda client: {rule.dataset_name for rule in client.rules.list().items},
+    "GET /v1/promotions": lambda client: {promotion.dataset_name for promotion in client.promotions.list().items},
+    "GET /v1/events": lambda client: {event.dataset_name for event in client.events.list().items},
+    "GET /v1/runs": lambda client: {_of_job(run.job) for run in client.runs.list().items if run.job != "tidy"},
+    "GET /v1/snapshots": lambda client: {snapshot.dataset for snapshot in client.snapshots.list()},
 }
 # Of DAGs, for those who have a right on one, and for auditors.
 DAGS: dict[str, Callable[[Org, Client, str], object]] = {
-    "GET /v1/dags/{dag}": lambda org, client, dag: client.dag(dag),
-    "GET /v1/tasks/{task_id}": lambda org, client, dag: client.task(org.tasks[dag]),
-    "GET /v1/tasks/{task_id}/caused": lambda org, client, dag: client.caused(org.tasks[dag]),
+    "GET /v1/dags/{dag}": lambda org, client, dag: client.dags.get(dag),
+    "GET /v1/tasks/{task_id}": lambda org, client, dag: client.tasks.get(org.tasks[dag]),
+    "GET /v1/tasks/{task_id}/caused": lambda org, client, dag: client.tasks.caused(org.tasks[dag]),
 }
 DAG_LISTS: dict[str, Callable[[Client], set[str]]] = {
-    "GET /v1/dags": lambda client: {dag.name for dag in client.dags()},
-    "GET /v1/tasks": lambda client: {task.dag for task in client.tasks().items},
+    "GET /v1/dags": lambda client: {dag.name for dag in client.dags.list()},
+    "GET /v1/tasks": lambda client: {task.dag for task in client.tasks.list().items},
 }
 # Of runs of a job without outputs, for those who may look at its DAG.
 CHORE = MetadataTarget(source_id="jobs", schema="chores", table="tidy")
 RUNS: dict[str, Callable[[Client, RemoteRepository], object]] = {
-    "GET /v1/runs": lambda client, repository: client.runs(dag="chores").items,
+    "GET /v1/runs": lambda client, repository: client.runs.list(dag="chores").items,
     "GET /v1/records/latest": lambda client, repository: repository.latest(CHORE, "task_run", CONTEXT),
     "GET /v1/records/history": lambda client, repository: repository.history(CHORE, "task_run", CONTEXT).items,
     "POST /v1/records/query": lambda client, repository: repository.query(RecordFilters(kinds=["task_run"], source_id="jobs"), CONTEXT).items,
@@ -430,7 +430,7 @@ def test_a_dag_reads_what_its_deployer_reads(org: Org):
     for who, person in PEOPLE.items():
         with org.client(who) as client:
             for name in sorted(ALL):
-                found = answer(lambda name=name: client.deploy(reading_dag(name), dry_run=True))
+                found = answer(lambda name=name: client.dags.deploy(reading_dag(name), dry_run=True))
                 reads = {name} | ({CLEAN} if name == SALES else set())
                 wanted = "forbidden" if who == "board" else "input_not_readable" if not reads <= person.reads else "yes" if person.creates else "forbidden"
                 assert found == wanted, (who, name)
@@ -441,7 +441,7 @@ def test_who_pins_a_version_reads_it(org: Org):
         with org.client(who) as client:
             for name in sorted(ALL):
                 wanted = "yes" if name in person.reads else "forbidden" if name in person.known else "not_found"
-                assert answer(lambda name=name: client.pin(name, "mine", dry_run=True)) == wanted, (who, name)
+                assert answer(lambda name=name: client.snapshots.pin(name, "mine", dry_run=True)) == wanted, (who, name)
 
 
 def test_those_who_may_not_ask_are_refused_everywhere(org: Org):
@@ -464,7 +464,7 @@ def test_those_who_may_not_ask_are_refused_everywhere(org: Org):
 @pytest.mark.parametrize("who", PEOPLE)
 def test_the_subscribers_of_an_event_are_told_to_those_who_see_their_dag(org: Org, who: str):
     with org.client(who) as client:
-        told = {line.job.split("/")[0] for event in client.events().items for line in event.ledger}
+        told = {line.job.split("/")[0] for event in client.events.list().items for line in event.ledger}
     assert told == {dag for dag, read in {"sample": RAW, "reports": CLEAN}.items() if dag in PEOPLE[who].dags and read in PEOPLE[who].known}
 
 

@@ -127,9 +127,9 @@ def test_it_has_tokens_and_people_of_its_own_and_nothing_of_the_rest(alone: Alon
         assert admin.me().org == "main"
         reader = admin.admin.create_token(TokenKind.SERVICE, "dashboards", scopes=["records:read"]).token or ""
         with pytest.raises(NotFound):
-            admin.datasets()
+            admin.datasets.list()
         with pytest.raises(NotFound):
-            admin.tasks()
+            admin.tasks.list()
     with closing(open_repository(alone.url, token=reader)) as repository:
         assert repository.query(RecordFilters(kinds=["schema_snapshot"]), context).items == []
         with pytest.raises(Forbidden):

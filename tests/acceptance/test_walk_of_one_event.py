@@ -67,7 +67,7 @@ def shop(database: StateDatabase, tmp_path: Path) -> Iterator[Processes]:
 def rows(processes: Processes, dataset: str, version: int | None = None) -> list[dict[str, object]]:
     """As a Delta reader sees it who was told where the table is."""
     with processes.client() as client:
-        found = client.versions(dataset).items
+        found = client.datasets.versions(dataset).items
     table = next(one for one in found if version is None or one.version == version)
     id, _, delta_version = table.snapshot_ref.removeprefix("delta:").partition("@")
     [location] = (processes.home / "lake").glob(f"org/*/dataset/*/version/{id}")
@@ -78,9 +78,9 @@ def rows(processes: Processes, dataset: str, version: int | None = None) -> list
 def settled(processes: Processes) -> bool:
     """Whether all is quiet; a task that failed without the gate is a failure of the test."""
     with processes.client() as client:
-        tasks = client.tasks(limit=200).items
+        tasks = client.tasks.list(limit=200).items
         for task in tasks:
-            errors = [attempt.error_message for attempt in client.task(task.id).attempts if attempt.error_class not in (None, "blocked")]
+            errors = [attempt.error_message for attempt in client.tasks.get(task.id).attempts if attempt.error_class not in (None, "blocked")]
             assert not errors, f"{task.job}: {errors}"
     return all(task.state in (TaskState.COMPLETED, TaskState.FAILED) for task in tasks)
 
@@ -92,36 +92,36 @@ def test_a_file_becomes_three_versions_each_allowed_before_it_is_seen(shop: Proc
     shop.control()
     shop.worker()
     with shop.client() as client:
-        client.deploy(DAG)
-        client.run("shop", "ingest_orders")
-        wait_until(lambda: settled(shop) and client.dataset("revenue").version == 1, "gold has its first version", longest=180)
-        assert [client.dataset(name).row_count for name in ("orders_raw", "orders", "revenue")] == [3, 2, 2]
+        client.dags.deploy(DAG)
+        client.dags.run("shop", "ingest_orders")
+        wait_until(lambda: settled(shop) and client.datasets.get("revenue").version == 1, "gold has its first version", longest=180)
+        assert [client.datasets.get(name).row_count for name in ("orders_raw", "orders", "revenue")] == [3, 2, 2]
         assert sorted((row["customer"], str(row["amount"]), row["orders"]) for row in rows(shop, "revenue")) == [("ANN", "10.00", 1), ("BOB", "5.50", 1)]
 
         # The same file again and a second one: one row is new.
         (tmp_path / "landing/orders/2.csv").write_text("order_id,customer,amount\n2,bob,5.50\n4,cat,7.00\n")
-        client.run("shop", "ingest_orders")
-        wait_until(lambda: settled(shop) and client.dataset("revenue").version == 2, "gold has its second version", longest=180)
+        client.dags.run("shop", "ingest_orders")
+        wait_until(lambda: settled(shop) and client.datasets.get("revenue").version == 2, "gold has its second version", longest=180)
         assert sorted(row["order_id"] for row in rows(shop, "orders_raw")) == [1, 2, 3, 4]
         assert sorted(row["customer"] for row in rows(shop, "revenue")) == ["ANN", "BOB", "CAT"]
         assert sorted(row["customer"] for row in rows(shop, "revenue", version=1)) == ["ANN", "BOB"]
-        [part] = client.version("revenue", 2).parts
+        [part] = client.datasets.version("revenue", 2).parts
         assert [(pin.name, pin.version) for pin in part.inputs] == [("orders", 2)]
 
         # A rule blocks the next file, and nobody sees anything of it.
-        client.add_rule("orders_raw", "NOT_NULL", "customer")
+        client.rules.add("orders_raw", "NOT_NULL", "customer")
         (tmp_path / "landing/orders/3.csv").write_text("order_id,customer,amount\n5,,3.00\n6,dan,1.00\n")
-        client.run("shop", "ingest_orders")
-        wait_until(lambda: settled(shop) and any(not one.allowed for one in client.promotions(dataset="orders_raw").items), "the gate has refused", longest=180)
-        assert client.dataset("orders_raw").version == 2
+        client.dags.run("shop", "ingest_orders")
+        wait_until(lambda: settled(shop) and any(not one.allowed for one in client.promotions.list(dataset="orders_raw").items), "the gate has refused", longest=180)
+        assert client.datasets.get("orders_raw").version == 2
         assert sorted(row["order_id"] for row in rows(shop, "orders_raw")) == [1, 2, 3, 4]
-        reasons = client.explain("orders_raw").reasons
+        reasons = client.datasets.explain("orders_raw").reasons
         assert any(reason.code == "blocked" and "customer" in reason.sentence for reason in reasons)
         assert any(reason.code == "paused" for reason in reasons)
 
         # Corrected, resumed, run: it goes on where it was.
         (tmp_path / "landing/orders/3.csv").write_text("order_id,customer,amount\n5,eve,3.00\n6,dan,1.00\n")
-        client.resume("shop", "ingest_orders")
-        client.run("shop", "ingest_orders")
-        wait_until(lambda: settled(shop) and client.dataset("revenue").version == 3, "gold has its third version", longest=180)
+        client.dags.resume("shop", "ingest_orders")
+        client.dags.run("shop", "ingest_orders")
+        wait_until(lambda: settled(shop) and client.datasets.get("revenue").version == 3, "gold has its third version", longest=180)
         assert sorted(row["order_id"] for row in rows(shop, "orders_raw")) == [1, 2, 3, 4, 5, 6]

@@ -198,7 +198,7 @@ def test_a_queued_task_is_canceled_once(processes: Processes, receiver: Receiver
 
     processes.control()
     with processes.client() as client:
-        assert {client.cancel(task).state for task in tasks} == {TaskState.CANCELED}
+        assert {client.tasks.cancel(task).state for task in tasks} == {TaskState.CANCELED}
     processes.worker()
     finish(processes, receiver, work.expected(ran=work.sources - time, canceled=time))
 
@@ -218,7 +218,7 @@ def test_a_running_task_is_asked_to_stop_once(processes: Processes, receiver: Re
 
     processes.control()
     with processes.client() as client:
-        assert {client.cancel(task).state for task in tasks} == {TaskState.RUNNING}
+        assert {client.tasks.cancel(task).state for task in tasks} == {TaskState.RUNNING}
     assert end_leases(processes) >= time
     processes.worker()
     finish(processes, receiver, work.expected(ran=work.sources - time, canceled=time))
@@ -227,9 +227,9 @@ def test_a_running_task_is_asked_to_stop_once(processes: Processes, receiver: Re
 def _cancel_until_it_dies(processes: Processes, control: Child, tasks: list[UUID]) -> None:
     with processes.client() as client:
         for task in tasks[:-1]:
-            client.cancel(task)
+            client.tasks.cancel(task)
         with pytest.raises(OutcomeUnknown):
-            client.cancel(tasks[-1])
+            client.tasks.cancel(tasks[-1])
     assert_killed(control)
 
 

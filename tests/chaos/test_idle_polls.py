@@ -78,8 +78,8 @@ def idle_polls(api_url: str, token: str, number: int, waiting: Callable[[], int]
 def claimed_tasks(processes: Processes, number: int) -> list[ClaimedTask]:
     """So many running tasks, and no other: whoever polls now is idle."""
     with processes.client() as client:
-        client.deploy(EMIT.format(name="sample", max_attempts=1))
-        client.run("sample", "start", {"cursors": list(range(number))})
+        client.dags.deploy(EMIT.format(name="sample", max_attempts=1))
+        client.dags.run("sample", "start", {"cursors": list(range(number))})
     worker = processes.as_worker()
 
     def claim() -> list[ClaimedTask]:

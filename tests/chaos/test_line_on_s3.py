@@ -112,18 +112,18 @@ def test_control_dies_around_the_put_on_a_real_server(s3_server: S3Server, datab
     with running_processes(database, tmp_path, line.settings() | s3_server.environment(url)) as processes:
         doomed = processes.control(kill_at=point)
         with processes.client() as client:
-            client.deploy(DEFINITION)
-            client.run("small", "load")
+            client.dags.deploy(DEFINITION)
+            client.dags.run("small", "load")
         processes.worker()
         assert_killed(doomed)
         processes.control()
         with processes.client() as client:
-            wait_until(lambda: client.dataset("raw").version == 1, "the first run is recorded", longest=240)
-            client.run("small", "load")
-            wait_until(lambda: client.dataset("raw").version == 2, "the second run is recorded", longest=240)
-            assert client.dataset("raw").row_count == len(ALLOWED)
-            assert [version.snapshot_ref.rpartition("@")[2] for version in client.versions("raw").items] == ["1", "0"]
-            tasks = [task for task in client.tasks(limit=50).items if task.job == "load"]
+            wait_until(lambda: client.datasets.get("raw").version == 1, "the first run is recorded", longest=240)
+            client.dags.run("small", "load")
+            wait_until(lambda: client.datasets.get("raw").version == 2, "the second run is recorded", longest=240)
+            assert client.datasets.get("raw").row_count == len(ALLOWED)
+            assert [version.snapshot_ref.rpartition("@")[2] for version in client.datasets.versions("raw").items] == ["1", "0"]
+            tasks = [task for task in client.tasks.list(limit=50).items if task.job == "load"]
             assert [task.state.value for task in tasks] == ["completed", "completed"]
 
 

@@ -115,7 +115,7 @@ class House:
 
     def load(self) -> UUID:
         with self.client() as client:
-            self.loads.append(client.run("files", "load", idempotency_key=f"load {len(self.loads)}").id)
+            self.loads.append(client.dags.run("files", "load", idempotency_key=f"load {len(self.loads)}").id)
         return self.loads[-1]
 
     def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -186,7 +186,7 @@ class Watcher:
         self.asked += 1
         try:
             with self._house.client() as client:
-                client.run("files", "ping", idempotency_key=f"ping {self.asked}")
+                client.dags.run("files", "ping", idempotency_key=f"ping {self.asked}")
         except Unavailable as refused:
             return refused.detail or refused.code
         except (NotRunning, OutcomeUnknown):  # nobody answered, and so nobody said anything that could be wrong
@@ -322,7 +322,7 @@ def test_everything_completes_under_random_faults_and_no_loop_is_dead(tmp_path: 
     with faulty_s3(s3_server) as store, running_house(tmp_path, store, s3_server.environment(url, endpoint=store.endpoint)) as house:
         with house.client() as client:
             work.deploy(client)
-            client.deploy(_FILES)
+            client.dags.deploy(_FILES)
         with Watcher(house) as watcher:
             for source, (fault, seconds) in enumerate(planned, start=1):
                 with house.client() as client:

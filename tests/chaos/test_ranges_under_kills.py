@@ -58,12 +58,12 @@ class Story:
         # One worker dies by itself between its work and its report: one attempt at least is lost for certain.
         self.running: dict[str, Child] = {"control": processes.control(), "one": processes.worker(kill_at="worker_ran*2"), "two": processes.worker()}
         with processes.client() as client:
-            client.deploy(DAG)
+            client.dags.deploy(DAG)
 
     def tell(self, cursors: Sequence[int]) -> None:
         """A run that tells these cursors, while the one before may still be under way: they are told in the order of the requests."""
         with self.processes.client() as client:
-            client.run("ranges", "cursors", {"cursors": list(cursors)})
+            client.dags.run("ranges", "cursors", {"cursors": list(cursors)})
         self.until(lambda: sum(state != "completed" for _, state in self.tasks("cursors")) < 2, "the run before has told its cursors")
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
@@ -172,15 +172,15 @@ def test_a_cursor_out_of_order_pauses_its_job_visibly_and_a_resume_goes_on(proce
         story.kill(name)
     story.rest()
     with processes.client() as client:
-        [refused] = client.tasks(dag="ranges", job="join", state=TaskState.FAILED).items
-        assert client.task(refused.id).attempts[-1].error_class == "out_of_order"
-        [join] = [job for job in client.dag("ranges").jobs if job.name == "join"]
+        [refused] = client.tasks.list(dag="ranges", job="join", state=TaskState.FAILED).items
+        assert client.tasks.get(refused.id).attempts[-1].error_class == "out_of_order"
+        [join] = [job for job in client.dags.get("ranges").jobs if job.name == "join"]
         assert join.paused
         assert str(refused.id) in (join.pause_reason or "")
         assert sum(join.tasks.waiting.values()) == 2
         assert story.told("join") == spans(0, 40, RANGE)
 
-        [join] = [job for job in client.resume("ranges", "join").jobs if job.name == "join"]
+        [join] = [job for job in client.dags.resume("ranges", "join").jobs if job.name == "join"]
         assert not join.paused
     story.rest()
     assert story.told("join") == spans(0, 50, RANGE)

@@ -162,7 +162,7 @@ class ExtremeLake:
 
     def asked(self, dataset: str) -> pa.Table:
         """What a query answers, as Arrow."""
-        with pa.ipc.open_stream(self.client.query_bytes(f'SELECT * FROM "{dataset}"', "arrow").body) as stream:
+        with pa.ipc.open_stream(self.client.queries.bytes(f'SELECT * FROM "{dataset}"', "arrow").body) as stream:
             return stream.read_all()
 
     def assert_holds(self, dataset: str, written: pa.Table) -> None:

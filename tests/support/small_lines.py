@@ -77,11 +77,11 @@ class SmallLine:
         } | more
 
     def deploy(self, client: Client) -> None:
-        client.deploy(DEFINITION)
-        client.add_rule("raw", "NOT_NULL", "value")
+        client.dags.deploy(DEFINITION)
+        client.rules.add("raw", "NOT_NULL", "value")
 
     def request(self, client: Client, *numbers: int) -> list[Task]:
-        return [client.run(DAG, "load", idempotency_key=f"run {number}") for number in numbers]
+        return [client.dags.run(DAG, "load", idempotency_key=f"run {number}") for number in numbers]
 
 
 def _place(folder: Path) -> Path:

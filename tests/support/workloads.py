@@ -51,11 +51,11 @@ class ManySources:
         return f"name: {DAG}\ndefaults: {{domain: test, owner: test, max_attempts: {self.max_attempts}}}\njobs:\n{''.join(jobs)}"
 
     def deploy(self, client: Client) -> None:
-        client.deploy(self.definition)
+        client.dags.deploy(self.definition)
 
     def request(self, client: Client, source: int) -> UUID:
         """Asks one source for its run; the same request again is the same task."""
-        return client.run(DAG, f"source_{source}", {"cursors": list(range(self.cursors))}, idempotency_key=f"source {source}").id
+        return client.dags.run(DAG, f"source_{source}", {"cursors": list(range(self.cursors))}, idempotency_key=f"source {source}").id
 
     def request_all(self, client: Client) -> list[UUID]:
         return [self.request(client, source) for source in range(1, self.sources + 1)]

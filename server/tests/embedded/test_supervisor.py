@@ -397,8 +397,8 @@ def test_ctrl_c_during_a_task_costs_no_failure_and_the_next_up_finishes_it(home:
     settings = {"TRACELAKE__LOCATIONS": json.dumps({"here": str(here)}), "TRACELAKE__WORKER__COMMANDS": json.dumps({"ingest_files": COMMAND})}
     with up(home, settings=settings, **REAL) as process:
         with Client(HomeFiles(home).api_url() or "", HomeFiles(home).admin_token() or "") as client:
-            client.deploy(_LOADING)
-            client.run("files", "load")
+            client.dags.deploy(_LOADING)
+            client.dags.run("files", "load")
         assert eventually(started.exists)
         process.send_signal(signal.SIGINT)
         assert process.wait(90) == 0

@@ -32,39 +32,39 @@ def client(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
 
 @pytest.mark.proves("X.1")
 def test_the_client_defines_and_reads_what_the_service_has(lake: Lake, client: Client):
-    rule = client.add_rule(DATASET, "RANGE", "id in [0, 100)", severity=Severity.WARN, scope=RuleScope.TABLE)
-    assert client.rules(dataset=DATASET).items == [rule]
-    assert client.revise_rule(rule.id, expression="id >= 0").revision == 2
-    assert client.deactivate_rule(rule.id).active is False
-    assert client.rules().items == []
-    assert [one.revision for one in client.rules(inactive=True).items] == [3]
-    [policy] = client.policies(layer=Layer.GOLD).items
-    assert client.revise_policy(policy.id, enforcement=Enforcement.ALERT).enforcement is Enforcement.ALERT
-    assert client.deactivate_policy(policy.id).active is False
-    assert client.add_policy(Layer.GOLD, "SCHEMA", "no breaking change").revision == 1
+    rule = client.rules.add(DATASET, "RANGE", "id in [0, 100)", severity=Severity.WARN, scope=RuleScope.TABLE)
+    assert client.rules.list(dataset=DATASET).items == [rule]
+    assert client.rules.revise(rule.id, expression="id >= 0").revision == 2
+    assert client.rules.deactivate(rule.id).active is False
+    assert client.rules.list().items == []
+    assert [one.revision for one in client.rules.list(inactive=True).items] == [3]
+    [policy] = client.policies.list(layer=Layer.GOLD).items
+    assert client.policies.revise(policy.id, enforcement=Enforcement.ALERT).enforcement is Enforcement.ALERT
+    assert client.policies.deactivate(policy.id).active is False
+    assert client.policies.add(Layer.GOLD, "SCHEMA", "no breaking change").revision == 1
     lake.run()
     lake.write(lake.take_one(), [(1, "a")])
-    [decision] = client.promotions(dataset=DATASET, allowed=True).items
-    assert client.promotion(decision.run_id) == client.promotion(decision.id) == decision
-    assert client.promotions(allowed=False).items == []
+    [decision] = client.promotions.list(dataset=DATASET, allowed=True).items
+    assert client.promotions.get(decision.run_id) == client.promotions.get(decision.id) == decision
+    assert client.promotions.list(allowed=False).items == []
 
 
 @pytest.mark.proves("X.1")
 def test_what_is_refused_arrives_as_the_class_that_was_raised(lake: Lake, client: Client):
     for error, call in [
-        (RuleInvalid, lambda: client.add_rule(DATASET, "RANGE", "id = 5")),
-        (RuleInvalid, lambda: client.add_rule(DATASET, "SUM", "id")),
-        (PolicyInvalid, lambda: client.add_policy(Layer.GOLD, "PII", "none")),
-        (NotFound, lambda: client.add_rule("nowhere", "NOT_NULL", "id")),
-        (NotFound, lambda: client.deactivate_rule(uuid4())),
-        (NotFound, lambda: client.promotion("nothing")),
-        (NotFound, lambda: client.promotion("a/b?c")),
+        (RuleInvalid, lambda: client.rules.add(DATASET, "RANGE", "id = 5")),
+        (RuleInvalid, lambda: client.rules.add(DATASET, "SUM", "id")),
+        (PolicyInvalid, lambda: client.policies.add(Layer.GOLD, "PII", "none")),
+        (NotFound, lambda: client.rules.add("nowhere", "NOT_NULL", "id")),
+        (NotFound, lambda: client.rules.deactivate(uuid4())),
+        (NotFound, lambda: client.promotions.get("nothing")),
+        (NotFound, lambda: client.promotions.get("a/b?c")),
     ]:
         with pytest.raises(error):
             call()
     worker = HomeFiles(lake.control.settings.home).worker_token()
     with Client(client.api_url, worker) as other, pytest.raises(Forbidden):
-        other.rules()
+        other.rules.list()
 
 
 MALFORMED: list[tuple[str, str, dict[str, object] | None]] = [
@@ -87,7 +87,7 @@ def test_a_request_that_does_not_fit_is_a_problem_and_no_force_flag_exists(lake:
         answer = httpx2.request(method, client.api_url + path, json=body, headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=60)
         assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json"), path
         assert isinstance(TracelakeError.of(answer.json()), Malformed)
-    assert client.rules().items == []
+    assert client.rules.list().items == []
 
 
 def run(*words: str, code: int = 0) -> str:
@@ -124,7 +124,7 @@ def test_the_command_line_walks_a_rule_from_its_first_revision_to_its_last(lake:
 
 def test_the_command_line_lists_pages_and_prints_the_next_command(client: Client):
     for number in range(3):
-        client.add_rule(DATASET, "ROW_COUNT", f">= {number}")
+        client.rules.add(DATASET, "ROW_COUNT", f">= {number}")
     assert "rule list sample_raw --limit 2 --token " in run("rule", "list", DATASET, "--limit", "2")
     [policy] = json.loads(run("policy", "list", "silver", "-o", "json"))["items"]
     assert "is active as revision 2: SCHEMA no breaking change, ALERT." in run("policy", "revise", policy["id"], "--enforcement", "ALERT")
@@ -145,11 +145,11 @@ def test_the_command_line_shows_a_decision_with_what_it_rests_on(lake: Lake, cli
         assert words in shown
     assert "among them" not in shown
     told = json.loads(run("promotion", "show", f"{task.payload.task_id}:1", "-o", "json"))
-    assert (UUID(told["id"]), told["allowed"]) == (client.promotions().items[0].id, False)
+    assert (UUID(told["id"]), told["allowed"]) == (client.promotions.list().items[0].id, False)
 
 
 def test_the_command_line_names_some_of_the_rows_that_broke_a_rule(lake: Lake, client: Client):
-    rule = client.add_rule(DATASET, "NOT_NULL", "value")
+    rule = client.rules.add(DATASET, "NOT_NULL", "value")
     lake.run()
     task = lake.take_one()
     found = RuleMeasurement(rule_id=rule.id, revision=rule.revision, violations=2, examined=2, method="scan", samples=["id=1", "id=2"])

@@ -47,7 +47,7 @@ def test_a_query_whose_asker_has_gone_is_ended_and_its_engine_serves_others(lake
     asking.close()
     with lake.client() as client:
         assert client.query("SELECT count(*) FROM orders_raw").rows == [(2,)]
-        runs = client.query_runs().items
+        runs = client.queries.list().items
     assert [(run.status.value, run.error_code) for run in runs] == [("done", None), ("failed", "query_abandoned")]
     assert held(lake) == 0
 
@@ -65,7 +65,7 @@ def test_one_who_went_while_waiting_in_line_has_no_engine(lake: QueryLake, monke
     running.close()
     with lake.client() as client:
         assert client.query("SELECT count(*) FROM orders_raw").rows == [(2,)]
-        assert [run.error_code for run in client.query_runs().items] == [None, "query_abandoned"]
+        assert [run.error_code for run in client.queries.list().items] == [None, "query_abandoned"]
 
 
 def test_what_is_broken_off_is_not_asked_again():

@@ -113,7 +113,7 @@ def test_a_bomb_is_bounded_and_harms_nobody_else(bombed: QueryLake):
     assert len(answered) > len(BOMBS)
     assert set(answered) == {(200, "")}
     with bombed.client(token) as ana:
-        assert {run.actor for run in ana.query_runs().items} == {"ana"}
+        assert {run.actor for run in ana.queries.list().items} == {"ana"}
 
 
 @pytest.mark.proves("T6.5")

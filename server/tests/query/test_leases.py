@@ -17,7 +17,7 @@ def test_a_query_that_runs_longer_than_a_lease_keeps_its_pin(database: StateData
         with lake.client() as client:
             with pytest.raises(QueryOverLimit):
                 client.query("SELECT count(*) FROM orders_raw, range(1000000000000)")
-            [run] = client.query_runs().items
+            [run] = client.queries.list().items
             assert (run.status.value, [pin.version for pin in run.pins]) == ("over_limit", [1])
         [(held,)] = lake.query("SELECT extract(epoch FROM lease_expires_at - taken_at) FROM pin")
         assert held > 6  # it was renewed

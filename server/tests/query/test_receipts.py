@@ -56,22 +56,22 @@ def test_the_statement_is_its_authors_and_replay_asks_for_todays_rights(lake: Qu
         admin.admin.add_member("analysts", "ana")
         admin.admin.set_read_roles("orders_raw", ["analysts"])
         receipt = ana.query(sql).receipt
-        assert ana.query_run(receipt.id).sql == sql
-        assert admin.query_run(receipt.id).sql is None
-        assert (eve.query_run(receipt.id).actor, eve.query_run(receipt.id).sql) == ("ana", None)
-        assert [run.id for run in ana.query_runs().items] == [receipt.id]
+        assert ana.queries.get(receipt.id).sql == sql
+        assert admin.queries.get(receipt.id).sql is None
+        assert (eve.queries.get(receipt.id).actor, eve.queries.get(receipt.id).sql) == ("ana", None)
+        assert [run.id for run in ana.queries.list().items] == [receipt.id]
         # Who has the receipt's statement may replay it, if it may read; who has not, may not.
-        assert admin.replay(receipt.id, sql=sql).replay.same  # pyright: ignore[reportOptionalMemberAccess]
+        assert admin.queries.replay(receipt.id, sql=sql).replay.same  # pyright: ignore[reportOptionalMemberAccess]
         with pytest.raises(NotFound):
-            admin.replay(receipt.id)
+            admin.queries.replay(receipt.id)
         with pytest.raises(NotFound):
-            admin.replay(receipt.id, sql="SELECT 1")
+            admin.queries.replay(receipt.id, sql="SELECT 1")
         with pytest.raises(NotFound, match="no dataset"):
-            eve.replay(receipt.id, sql=sql)
-        assert ana.replay(receipt.id).replay.same  # pyright: ignore[reportOptionalMemberAccess]
+            eve.queries.replay(receipt.id, sql=sql)
+        assert ana.queries.replay(receipt.id).replay.same  # pyright: ignore[reportOptionalMemberAccess]
         admin.admin.set_read_roles("orders_raw", [])
         with pytest.raises(NotFound, match="no dataset"):
-            ana.replay(receipt.id)
+            ana.queries.replay(receipt.id)
 
 
 @pytest.mark.proves("T6.2")
@@ -81,7 +81,7 @@ def test_a_result_that_differs_is_called_different(lake: QueryLake):
         # As if the files of the version were others: the line says another hash.
         lake.query("ALTER TABLE query_run DISABLE TRIGGER append_only")
         lake.query("UPDATE query_run SET result_hash = 'another' WHERE id = %s", receipt.id)
-        again = client.replay(receipt.id)
+        again = client.queries.replay(receipt.id)
         assert again.replay is not None
         assert (again.replay.same, again.replay.expected_hash) == (False, "another")
 
@@ -93,7 +93,7 @@ def test_a_name_that_moved_does_not_change_what_a_receipt_means(lake: QueryLake)
         lake.query("UPDATE dataset_name SET name = 'elsewhere' WHERE name = 'orders_raw'")
         with pytest.raises(NotFound):
             client.query("SELECT * FROM orders_raw")
-        again = client.replay(receipt.id)
+        again = client.queries.replay(receipt.id)
         assert again.replay is not None and again.replay.same
         assert again.receipt.pins == receipt.pins
 
@@ -103,11 +103,11 @@ def test_what_never_had_a_result_is_not_replayed(lake: QueryLake):
         for sql in ("DROP TABLE x", "SELECT nothing FROM orders_raw", "SELECT * FROM nowhere"):
             with pytest.raises(Exception, match=r".+"):
                 client.query(sql)
-        runs = client.query_runs().items
+        runs = client.queries.list().items
         assert [(run.status.value, run.error_code) for run in runs] == [("refused", "not_found"), ("failed", "query_invalid"), ("refused", "query_refused")]
         for run in runs:
             with pytest.raises(NotReplayable):
-                client.replay(run.id)
+                client.queries.replay(run.id)
 
 
 @pytest.mark.proves("T6.5")
@@ -140,17 +140,17 @@ def test_beyond_the_line_a_query_is_sent_away_and_a_slow_one_is_ended(lake: Quer
 
 def test_saved_queries_are_their_authors(lake: QueryLake):
     with lake.client() as admin, reader(lake, "ana", "reader") as ana:
-        admin.save_query("top", "SELECT 1", description="the first")
-        admin.save_query("top", "SELECT 2")
-        ana.save_query("top", "SELECT 3")
-        assert [(saved.name, saved.sql) for saved in admin.saved_queries()] == [("top", "SELECT 2")]
-        assert ana.saved_query("top").sql == "SELECT 3"
-        ana.forget_query("top")
+        admin.saved_queries.save("top", "SELECT 1", description="the first")
+        admin.saved_queries.save("top", "SELECT 2")
+        ana.saved_queries.save("top", "SELECT 3")
+        assert [(saved.name, saved.sql) for saved in admin.saved_queries.list()] == [("top", "SELECT 2")]
+        assert ana.saved_queries.get("top").sql == "SELECT 3"
+        ana.saved_queries.forget("top")
         with pytest.raises(NotFound):
-            ana.saved_query("top")
+            ana.saved_queries.get("top")
         with pytest.raises(NotFound):
-            ana.forget_query("top")
-        assert admin.saved_query("top").sql == "SELECT 2"
+            ana.saved_queries.forget("top")
+        assert admin.saved_queries.get("top").sql == "SELECT 2"
 
 
 @pytest.mark.proves("T6.4")

@@ -105,9 +105,9 @@ def test_the_client_asks_for_one_run(lake: Lake):
     fill(lake, 1)
     run_id = run_of(lake, "clean")
     with served(lake.control) as url, Client(url, HomeFiles(lake.control.settings.home).admin_token()) as client:
-        assert client.run_detail(run_id) == lake.services.explaining.run(lake.admin, run_id)
+        assert client.runs.get(run_id) == lake.services.explaining.run(lake.admin, run_id)
         with pytest.raises(NotFound):
-            client.run_detail("nothing:1")
+            client.runs.get("nothing:1")
 
 
 def explained(lake: Lake, dataset: str) -> list[tuple[str, str]]:

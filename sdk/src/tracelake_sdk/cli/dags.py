@@ -19,7 +19,7 @@ from tracelake_sdk.wording import counted
 def deploy(file: str, *, dry_run: bool, as_json: bool) -> None:
     definition = _read(file)
     with Client() as client:
-        deployed = client.deploy(definition, dry_run=dry_run)
+        deployed = client.dags.deploy(definition, dry_run=dry_run)
         if as_json:
             print_json({"dry_run": dry_run, **deployed.model_dump()})
         elif dry_run:
@@ -27,7 +27,7 @@ def deploy(file: str, *, dry_run: bool, as_json: bool) -> None:
         elif deployed.created:
             say(f"DAG {deployed.dag} is active as version {deployed.version} with {counted(len(deployed.jobs), 'job')}.")
             _print_published(deployed)
-            print_dag(client.dag(deployed.dag))
+            print_dag(client.dags.get(deployed.dag))
         else:
             say(f"DAG {deployed.dag} is active with this very definition already (version {deployed.version}); nothing was changed.")
 
@@ -57,7 +57,7 @@ def _read(file: str) -> str:
 
 def status(dag: str | None, *, as_json: bool) -> None:
     with Client() as client:
-        found = client.dags() if dag is None else [client.dag(dag)]
+        found = client.dags.list() if dag is None else [client.dags.get(dag)]
     if as_json:
         print_json(found if dag is None else found[0])
         return
@@ -73,18 +73,18 @@ def status(dag: str | None, *, as_json: bool) -> None:
 def pause(target: Target, *, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         if dry_run:
-            _print_dry_run(*_would_pause(client.dag(target.dag), target), as_json=as_json)
+            _print_dry_run(*_would_pause(client.dags.get(target.dag), target), as_json=as_json)
             return
-        after = client.pause(target.dag, target.job)
+        after = client.dags.pause(target.dag, target.job)
     _print_after(after, f"{target} is paused: what is queued waits, what runs goes on.", as_json=as_json)
 
 
 def resume(target: Target, *, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         if dry_run:
-            _print_dry_run(*_would_resume(client.dag(target.dag), target), as_json=as_json)
+            _print_dry_run(*_would_resume(client.dags.get(target.dag), target), as_json=as_json)
             return
-        after = client.resume(target.dag, target.job)
+        after = client.dags.resume(target.dag, target.job)
     _print_after(after, _resumed(after, target), as_json=as_json)
 
 

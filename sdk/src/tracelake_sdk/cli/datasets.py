@@ -18,7 +18,7 @@ def list_datasets(asked: dict[str, str | None], *, limit: int, token: str | None
     """`asked`: the filters, by their options' names."""
     with Client() as client:
         layer = Layer(asked["layer"]) if asked["layer"] else None
-        page = client.datasets(
+        page = client.datasets.list(
             search=asked["search"], layer=layer, domain=asked["domain"], owner=asked["owner"], dag=asked["dag"], limit=limit, token=token
         )
         me = client.me() if not page.items and not as_json else None
@@ -54,8 +54,8 @@ def _say_none(asked: dict[str, str | None], me: WhoAmI) -> None:
 def show_dataset(name: str, *, limit: int, as_json: bool) -> None:
     """The dataset, its columns and its newest versions."""
     with Client() as client:
-        dataset = client.dataset(name)
-        versions = client.versions(name, limit=limit)
+        dataset = client.datasets.get(name)
+        versions = client.datasets.versions(name, limit=limit)
     if as_json:
         print_json({"dataset": dataset, "versions": versions.items, "next": versions.next})
         return
@@ -78,7 +78,7 @@ def show_dataset(name: str, *, limit: int, as_json: bool) -> None:
 def show_version(name: str, number: int, *, as_json: bool) -> None:
     """One version with the runs behind it, their inputs and the reasons."""
     with Client() as client:
-        version = client.version(name, number)
+        version = client.datasets.version(name, number)
     if as_json:
         print_json(version)
         return
@@ -95,7 +95,7 @@ def show_version(name: str, number: int, *, as_json: bool) -> None:
 
 def pin(dataset: str, name: str, *, version: int | None, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
-        snapshot = client.pin(dataset, name, version=version, dry_run=dry_run)
+        snapshot = client.snapshots.pin(dataset, name, version=version, dry_run=dry_run)
     if as_json:
         print_json({"dry_run": dry_run, **snapshot.model_dump(mode="json")})
     else:
@@ -104,7 +104,7 @@ def pin(dataset: str, name: str, *, version: int | None, dry_run: bool, as_json:
 
 def unpin(name: str, *, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
-        snapshot = client.unpin(name, dry_run=dry_run)
+        snapshot = client.snapshots.unpin(name, dry_run=dry_run)
     if as_json:
         print_json({"dry_run": dry_run, **snapshot.model_dump(mode="json")})
     else:
@@ -114,7 +114,7 @@ def unpin(name: str, *, dry_run: bool, as_json: bool) -> None:
 
 def list_snapshots(*, as_json: bool) -> None:
     with Client() as client:
-        snapshots = client.snapshots()
+        snapshots = client.snapshots.list()
     if as_json:
         print_json(snapshots)
         return
@@ -127,7 +127,7 @@ def list_snapshots(*, as_json: bool) -> None:
 
 def explain(name: str, *, as_json: bool) -> None:
     with Client() as client:
-        explanation = client.explain(name)
+        explanation = client.datasets.explain(name)
     if as_json:
         print_json(explanation)
         return

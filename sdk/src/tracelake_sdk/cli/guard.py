@@ -22,7 +22,7 @@ _VERDICT_STYLES = {GateVerdict.PASS: "green", GateVerdict.WARN: "yellow", GateVe
 # Rules
 def add_rule(dataset: str, type: str, expression: str, *, severity: str, scope: str, key: str | None, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
-        rule = client.add_rule(dataset, type, expression, severity=Severity(severity), scope=RuleScope(scope), dry_run=dry_run, idempotency_key=key)
+        rule = client.rules.add(dataset, type, expression, severity=Severity(severity), scope=RuleScope(scope), dry_run=dry_run, idempotency_key=key)
     _print_rule(rule, dry_run=dry_run, as_json=as_json, new=True)
 
 
@@ -30,7 +30,7 @@ def revise_rule(
     id: UUID, *, expression: str | None, severity: str | None, scope: str | None, key: str | None, dry_run: bool, as_json: bool
 ) -> None:
     with Client() as client:
-        rule = client.revise_rule(
+        rule = client.rules.revise(
             id,
             expression=expression,
             severity=Severity(severity) if severity else None,
@@ -43,7 +43,7 @@ def revise_rule(
 
 def switch_rule_off(id: UUID, *, key: str | None, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
-        rule = client.deactivate_rule(id, dry_run=dry_run, idempotency_key=key)
+        rule = client.rules.deactivate(id, dry_run=dry_run, idempotency_key=key)
     _print_rule(rule, dry_run=dry_run, as_json=as_json)
 
 
@@ -53,7 +53,7 @@ def list_rules(dataset: str | None, *, inactive: bool, limit: int, token: str | 
         Column("state"),
     ]  # fmt: skip
     with Client() as client:
-        page = client.rules(dataset=dataset, inactive=inactive, limit=limit, token=token)
+        page = client.rules.list(dataset=dataset, inactive=inactive, limit=limit, token=token)
     words = ["rule", "list", *([dataset] if dataset else []), *(["--all"] if inactive else [])]
     _print_page(page, columns, _rule_row, words, limit, as_json=as_json, nothing="There is no rule.")
 
@@ -81,20 +81,20 @@ def _dataset(of: Rule | Promotion) -> str:
 # Policies
 def add_policy(layer: str, type: str, expression: str, *, enforcement: str, key: str | None, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
-        policy = client.add_policy(Layer(layer), type, expression, enforcement=Enforcement(enforcement), dry_run=dry_run, idempotency_key=key)
+        policy = client.policies.add(Layer(layer), type, expression, enforcement=Enforcement(enforcement), dry_run=dry_run, idempotency_key=key)
     _print_policy(policy, dry_run=dry_run, as_json=as_json, new=True)
 
 
 def revise_policy(id: UUID, *, expression: str | None, enforcement: str | None, key: str | None, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         chosen = Enforcement(enforcement) if enforcement else None
-        policy = client.revise_policy(id, expression=expression, enforcement=chosen, dry_run=dry_run, idempotency_key=key)
+        policy = client.policies.revise(id, expression=expression, enforcement=chosen, dry_run=dry_run, idempotency_key=key)
     _print_policy(policy, dry_run=dry_run, as_json=as_json)
 
 
 def switch_policy_off(id: UUID, *, key: str | None, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
-        policy = client.deactivate_policy(id, dry_run=dry_run, idempotency_key=key)
+        policy = client.policies.deactivate(id, dry_run=dry_run, idempotency_key=key)
     _print_policy(policy, dry_run=dry_run, as_json=as_json)
 
 
@@ -103,7 +103,7 @@ def list_policies(layer: str | None, *, inactive: bool, limit: int, token: str |
         Column("policy"), Column("rev", right=True), Column("layer"), Column("type"), Column("expression", folds=True), Column("enforcement"), Column("state"),
     ]  # fmt: skip
     with Client() as client:
-        page = client.policies(layer=Layer(layer) if layer else None, inactive=inactive, limit=limit, token=token)
+        page = client.policies.list(layer=Layer(layer) if layer else None, inactive=inactive, limit=limit, token=token)
     words = ["policy", "list", *([layer] if layer else []), *(["--all"] if inactive else [])]
     _print_page(page, columns, _policy_row, words, limit, as_json=as_json, nothing="There is no policy.")
 
@@ -127,7 +127,7 @@ def list_promotions(dataset: str | None, *, blocked: bool, limit: int, token: st
         Column("decided"), Column("dataset"), Column("to"), Column("answer"), Column("stage"), Column("run"), Column("reason", folds=True),
     ]  # fmt: skip
     with Client() as client:
-        page = client.promotions(dataset=dataset, allowed=False if blocked else None, limit=limit, token=token)
+        page = client.promotions.list(dataset=dataset, allowed=False if blocked else None, limit=limit, token=token)
     words = ["promotion", "list", *([dataset] if dataset else []), *(["--blocked"] if blocked else [])]
     _print_page(page, columns, _promotion_row, words, limit, as_json=as_json, nothing="Nothing was decided.")
 
@@ -141,7 +141,7 @@ def _promotion_row(promotion: Promotion) -> list[Cell]:
 
 def show_promotion(decision: str, *, as_json: bool) -> None:
     with Client() as client:
-        promotion = client.promotion(decision)
+        promotion = client.promotions.get(decision)
     if as_json:
         print_json(promotion)
         return

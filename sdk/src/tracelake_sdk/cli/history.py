@@ -18,7 +18,7 @@ def list_events(asked: Asked, *, producer: UUID | None, as_json: bool) -> None:
         Column("event"), Column("told"), Column("by job"), Column("dataset"), Column("scope"), Column("to job"), Column("became"), Column("task"),
     ]  # fmt: skip
     with Client() as client:
-        page = client.events(**asked.filters, producer=producer, limit=asked.limit, token=asked.token)
+        page = client.events.list(**asked.filters, producer=producer, limit=asked.limit, token=asked.token)
         rows = [row for event in page.items for row in _lines(event)]
         print_rows(client, page, columns, rows, asked, as_json=as_json, nothing="There is no such event.")
 
@@ -36,7 +36,7 @@ def list_runs(asked: Asked, *, status: str | None, as_json: bool) -> None:
         Column("started"), Column("took", right=True), Column("job"), Column("status"), Column("run"), Column("error", folds=True),
     ]  # fmt: skip
     with Client() as client:
-        page = client.runs(**asked.filters, status=RunStatus(status) if status else None, limit=asked.limit, token=asked.token)
+        page = client.runs.list(**asked.filters, status=RunStatus(status) if status else None, limit=asked.limit, token=asked.token)
         print_page(client, page, columns, _row, asked, as_json=as_json, nothing="Nothing has run.")
 
 
@@ -54,7 +54,7 @@ def _row(run: Run) -> list[Cell]:
 def show_run(run_id: str, *, as_json: bool) -> None:
     """What it read, what it wrote, and what was decided about it."""
     with Client() as client:
-        run = client.run_detail(run_id)
+        run = client.runs.get(run_id)
     if as_json:
         print_json(run)
         return

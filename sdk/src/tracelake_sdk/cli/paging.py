@@ -45,7 +45,7 @@ def print_rows(
 ) -> None:
     """A page whose items take the rows they take; a target that does not exist is an error, not an empty list."""
     if not page.items and asked.target is not None:
-        dag = client.dag(asked.target.dag)
+        dag = client.dags.get(asked.target.dag)
         if asked.target.job is not None:
             job_of(dag, asked.target.job)
     if as_json:

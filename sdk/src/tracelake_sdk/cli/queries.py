@@ -29,7 +29,7 @@ def statement(sql: str | None, file: str | None, saved: str | None) -> str:
         raise typer.BadParameter("give one statement: SQL itself, --file FILE, - for standard input, or --saved NAME", param_hint="SQL")
     if saved is not None:
         with Client() as client:
-            return client.saved_query(saved).sql
+            return client.saved_queries.get(saved).sql
     given = _read(file or "-") if sql in (None, "-") else sql
     if not given.strip():
         raise typer.BadParameter("the statement is empty; write one SELECT", param_hint="SQL")
@@ -57,9 +57,9 @@ def query(sql: str, *, output: ResultFormat | None, limit: int | None, receipt: 
         screen = Console(stderr=True, markup=False, highlight=False)
         with screen.status("the query runs"):
             if output is ResultFormat.CSV or output is ResultFormat.ARROW:
-                answer = client.query_bytes(sql, output, limit=limit)
+                answer = client.queries.bytes(sql, output, limit=limit)
             else:
-                answer = client.query_answer(sql, limit=limit)
+                answer = client.queries.answer(sql, limit=limit)
         found = answer.receipt
         if isinstance(answer, RawAnswer):
             sys.stdout.buffer.write(answer.body)
@@ -70,7 +70,7 @@ def query(sql: str, *, output: ResultFormat | None, limit: int | None, receipt: 
         else:
             _print(answer, limit, time.monotonic() - started)
         if save is not None and not dry_run:
-            client.save_query(save, sql)
+            client.saved_queries.save(save, sql)
     if save is not None and output is None:
         kept = f"It would be kept as {save}. Nothing was changed." if dry_run else f"Kept as {save}: {again('query', '--saved', save)}"
         say(Text(kept, style="dim"))
@@ -82,7 +82,7 @@ def replay(what: str, *, as_json: bool) -> None:
     """By the id of a query, or by the file of its receipt."""
     id, sql = _receipt(what)
     with Client() as client:
-        answer = client.replay_answer(id, sql=sql)
+        answer = client.queries.replay_answer(id, sql=sql)
     again_ = answer.replay
     if as_json:
         print_json(answer)

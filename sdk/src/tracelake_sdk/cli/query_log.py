@@ -22,13 +22,13 @@ def list_runs(*, limit: int, token: str | None, as_json: bool) -> None:
         Column("statement", folds=True),
     ]  # fmt: skip
     with Client() as client:
-        page = client.query_runs(limit=limit, token=token)
+        page = client.queries.list(limit=limit, token=token)
         print_page(client, page, columns, _row, Asked(["query", "--log"], None, limit, token), as_json=as_json, nothing="Nothing has been asked.")
 
 
 def show_run(id: UUID, *, as_json: bool) -> None:
     with Client() as client:
-        run = client.query_run(id)
+        run = client.queries.get(id)
     if as_json:
         print_json(run)
         return
@@ -55,7 +55,7 @@ def show_run(id: UUID, *, as_json: bool) -> None:
 
 def list_saved(*, as_json: bool) -> None:
     with Client() as client:
-        kept = client.saved_queries()
+        kept = client.saved_queries.list()
     if as_json:
         print_json(kept)
     elif not kept:
@@ -67,9 +67,9 @@ def list_saved(*, as_json: bool) -> None:
 
 def forget(name: str, *, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
-        kept = client.saved_query(name)
+        kept = client.saved_queries.get(name)
         if not dry_run:
-            client.forget_query(name)
+            client.saved_queries.forget(name)
     if as_json:
         print_json({"dry_run": dry_run, **kept.model_dump(mode="json")})
     else:

@@ -102,7 +102,7 @@ def target_of(text: str) -> MetadataTarget:
 def _dataset(name: str) -> Dataset:
     try:
         with Client() as client:
-            return client.dataset(name)
+            return client.datasets.get(name)
     except (NotRunning, NotFound) as error:
         raise type(error)(f"{error.detail} {name!r} was taken for a dataset; a table is named SOURCE/SCHEMA/TABLE.") from None
 

@@ -15,7 +15,8 @@ from tracelake_sdk.cli.dags import job_of
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import STATE_STYLES, print_json, say
 from tracelake_sdk.cli.tasks import WAITS, state_words
-from tracelake_sdk.client import FINAL, Client
+from tracelake_sdk.client import Client
+from tracelake_sdk.client.tasks import FINAL
 from tracelake_sdk.dags import UpdateStrategy
 from tracelake_sdk.dags.operators import OPERATORS, EmitRequest
 from tracelake_sdk.dags.run_requests import check_request
@@ -73,7 +74,7 @@ def run(dag: str, job: str, request: dict[str, Any], *, key: str | None, waiting
             else:
                 say(sentence)
             return
-        task = client.run(dag, job, request, idempotency_key=key)
+        task = client.dags.run(dag, job, request, idempotency_key=key)
         followed = _follow(client, task, waiting) if waiting.wanted else Followed(task)
         if as_json:
             print_json(_document(followed))
@@ -84,7 +85,7 @@ def run(dag: str, job: str, request: dict[str, Any], *, key: str | None, waiting
 
 
 def _would_run(client: Client, dag: str, job: str, request: dict[str, Any]) -> str:
-    status = client.dag(dag)
+    status = client.dags.get(dag)
     found = job_of(status, job)
     operator = OPERATORS.get((found.runtime, found.operator))
     replaces = found.update_strategy == UpdateStrategy.REPLACE.value
@@ -122,9 +123,9 @@ def _follow(client: Client, task: Task, waiting: Waiting) -> Followed:
 
 def _looks(client: Client, task: Task, *, only: bool) -> Iterator[Followed]:
     if only:
-        yield from (Followed(seen) for seen in client.follow(task.id))
+        yield from (Followed(seen) for seen in client.tasks.follow(task.id))
     else:
-        yield from (Followed(seen.task, seen) for seen in client.follow_cascade(task.id))
+        yield from (Followed(seen.task, seen) for seen in client.tasks.follow_cascade(task.id))
 
 
 def _is_over(followed: Followed) -> bool:
@@ -156,7 +157,7 @@ class _HeldNotice:
 
     def _say(self, name: str) -> None:
         dag, _, job_name = name.partition("/")
-        status = self._client.dag(dag)
+        status = self._client.dags.get(dag)
         job = job_of(status, job_name)
         paused, why = (name, f" ({job.pause_reason})" if job.pause_reason else "") if job.paused else (dag, "")
         say(f"A task of {name} waits because {paused} is paused{why}. To continue:\n  {again('resume', paused)}", to=self._screen)
@@ -225,7 +226,7 @@ def _print_followed(client: Client, followed: Followed) -> None:
     task = followed.task
     say(Text.assemble(f"Task {task.id} of {task.dag}/{task.job} is ", state_words(task), "."))
     if task.state in FINAL:
-        emitted = len(list(client.iterate_events(producer=task.id)))
+        emitted = len(list(client.events.iterate(producer=task.id)))
         say(f"Finished in {counted(task.attempt, 'attempt')}; emitted {counted(emitted, 'event')}.")
     for sentence in task.attempts[-1].summary if task.attempts else []:
         say(sentence)
@@ -272,6 +273,6 @@ def _print_failure(client: Client, task: Task) -> None:
 def _decision(client: Client, task: Task) -> Promotion | None:
     """The gate's decision about the last attempt; None where the caller lacks permission to see it, or where a batch of the task was blocked and not the task itself."""
     try:
-        return client.promotion(f"{task.id}:{task.attempts[-1].attempt}")
+        return client.promotions.get(f"{task.id}:{task.attempts[-1].attempt}")
     except NotFound:
         return None

@@ -14,7 +14,7 @@ from tracelake_sdk.wording import scope_words
 
 def list_tasks(asked: Asked, *, state: str | None, as_json: bool) -> None:
     with Client() as client:
-        page = client.tasks(**asked.filters, state=TaskState(state) if state else None, limit=asked.limit, token=asked.token)
+        page = client.tasks.list(**asked.filters, state=TaskState(state) if state else None, limit=asked.limit, token=asked.token)
         print_page(client, page, _COLUMNS, _row, asked, as_json=as_json, nothing="No tasks match.")
 
 
@@ -29,7 +29,7 @@ def _row(task: Task) -> list[Cell]:
 
 def show_task(id: UUID, *, as_json: bool) -> None:
     with Client() as client:
-        task = client.task(id)
+        task = client.tasks.get(id)
     if as_json:
         print_json(task)
         return
@@ -72,7 +72,7 @@ def show_task(id: UUID, *, as_json: bool) -> None:
 
 def cancel_task(id: UUID, *, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
-        task = client.task(id) if dry_run else client.cancel(id)
+        task = client.tasks.get(id) if dry_run else client.tasks.cancel(id)
     if dry_run:
         changes, sentence = _would_cancel(task)
     else:

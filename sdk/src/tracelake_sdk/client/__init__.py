@@ -1,15 +1,5 @@
-"""The control plane as Python."""
+"""The control plane as Python: `Client`, with one part for each noun of the API."""
 
-from tracelake_sdk.client.client import (
-    FINAL,
-    Answer,
-    Client,
-    Item,
-)
+from tracelake_sdk.client.client import Client
 
-__all__ = [
-    "FINAL",
-    "Answer",
-    "Client",
-    "Item",
-]
+__all__ = ["Client"]

@@ -6,34 +6,21 @@ Making what is there already, with the same facts, changes nothing; every change
 from __future__ import annotations  # what methods answer with is made when it is asked for, not at import
 
 import uuid
-from collections.abc import Collection, Mapping
-from typing import Any, Protocol, TypeVar
-from urllib.parse import quote
+from collections.abc import Collection
 from uuid import UUID
 
 from tracelake_sdk.access import AuditEntry, DagRight, Grant, NewOrg, NewToken, Org, ReadRoles, Role, Token, TokenKind, User
+from tracelake_sdk.client.connection import Connection, quoted
 from tracelake_sdk.dags.locations import Location
 from tracelake_sdk.pages import Page
-
-Answer = TypeVar("Answer")
-
-
-class Get(Protocol):
-    def __call__(self, kind: type[Answer], path: str, query: Mapping[str, Any] | None = None) -> Answer: ...
-
-
-class Post(Protocol):
-    def __call__(
-        self, kind: type[Answer], path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
-    ) -> Answer: ...
 
 
 class Administration:
     """Everything an admin may ask of one Tracelake system."""
 
-    def __init__(self, get: Get, post: Post) -> None:
-        self._get: Get = get
-        self._post: Post = post
+    def __init__(self, connection: Connection) -> None:
+        self._get = connection.get
+        self._post = connection.post
 
     # Orgs: for the installation's operators, who are the admins of its first one
     def create_org(self, name: str, *, admin: str = "admin", issuer: str | None = None, subject: str | None = None, dry_run: bool = False) -> NewOrg:
@@ -45,10 +32,10 @@ class Administration:
         return self._get(Page[Org], "/v1/admin/orgs", {"limit": limit, "token": token})
 
     def disable_org(self, name: str, *, dry_run: bool = False) -> Org:
-        return self._post(Org, f"/v1/admin/orgs/{_part(name)}/disable", {"dry_run": dry_run})
+        return self._post(Org, f"/v1/admin/orgs/{quoted(name)}/disable", {"dry_run": dry_run})
 
     def enable_org(self, name: str, *, dry_run: bool = False) -> Org:
-        return self._post(Org, f"/v1/admin/orgs/{_part(name)}/enable", {"dry_run": dry_run})
+        return self._post(Org, f"/v1/admin/orgs/{quoted(name)}/enable", {"dry_run": dry_run})
 
     # Users
     def create_user(
@@ -62,10 +49,10 @@ class Administration:
         return self._get(Page[User], "/v1/admin/users", {"limit": limit, "token": token})
 
     def disable_user(self, name: str, *, dry_run: bool = False) -> User:
-        return self._post(User, f"/v1/admin/users/{_part(name)}/disable", {"dry_run": dry_run})
+        return self._post(User, f"/v1/admin/users/{quoted(name)}/disable", {"dry_run": dry_run})
 
     def enable_user(self, name: str, *, dry_run: bool = False) -> User:
-        return self._post(User, f"/v1/admin/users/{_part(name)}/enable", {"dry_run": dry_run})
+        return self._post(User, f"/v1/admin/users/{quoted(name)}/enable", {"dry_run": dry_run})
 
     # Roles
     def create_role(self, name: str, *, dry_run: bool = False) -> Role:
@@ -75,10 +62,10 @@ class Administration:
         return self._get(list[Role], "/v1/admin/roles")
 
     def add_member(self, role: str, user: str, *, dry_run: bool = False) -> User:
-        return self._post(User, f"/v1/admin/roles/{_part(role)}/members/{_part(user)}/add", {"dry_run": dry_run})
+        return self._post(User, f"/v1/admin/roles/{quoted(role)}/members/{quoted(user)}/add", {"dry_run": dry_run})
 
     def remove_member(self, role: str, user: str, *, dry_run: bool = False) -> User:
-        return self._post(User, f"/v1/admin/roles/{_part(role)}/members/{_part(user)}/remove", {"dry_run": dry_run})
+        return self._post(User, f"/v1/admin/roles/{quoted(role)}/members/{quoted(user)}/remove", {"dry_run": dry_run})
 
     # Tokens
     def create_token(
@@ -105,7 +92,7 @@ class Administration:
         return self._get(Page[Token], "/v1/admin/tokens", {"revoked": revoked, "limit": limit, "token": token})
 
     def revoke_token(self, id: UUID | str, *, dry_run: bool = False) -> Token:
-        return self._post(Token, f"/v1/admin/tokens/{_part(id)}/revoke", {"dry_run": dry_run})
+        return self._post(Token, f"/v1/admin/tokens/{quoted(id)}/revoke", {"dry_run": dry_run})
 
     # Rights on DAGs, and readers of datasets
     def grant(self, dag: str, right: DagRight, role: str, *, dry_run: bool = False) -> list[Grant]:
@@ -123,11 +110,11 @@ class Administration:
         return self._get(list[Grant], "/v1/admin/grants", {"dag": dag})
 
     def read_roles(self, dataset: UUID | str) -> ReadRoles:
-        return self._get(ReadRoles, f"/v1/admin/read-roles/{_part(dataset)}")
+        return self._get(ReadRoles, f"/v1/admin/read-roles/{quoted(dataset)}")
 
     def set_read_roles(self, dataset: UUID | str, roles: Collection[str], *, dry_run: bool = False) -> ReadRoles:
         """Exactly these roles from now on; none: only those who deploy or trigger its DAG, and the admins."""
-        return self._post(ReadRoles, f"/v1/admin/read-roles/{_part(dataset)}", {"roles": list(roles), "dry_run": dry_run})
+        return self._post(ReadRoles, f"/v1/admin/read-roles/{quoted(dataset)}", {"roles": list(roles), "dry_run": dry_run})
 
     # Locations: where they are is for the installation's operators, who may use them for each org's admins
     def locations(self) -> list[Location]:
@@ -138,22 +125,18 @@ class Administration:
         return self._post(Location, "/v1/admin/locations", {"name": name, "url": url, "roles": list(roles), "org": org, "dry_run": dry_run})
 
     def set_location(self, name: str, url: str, *, org: str | None = None, dry_run: bool = False) -> Location:
-        return self._post(Location, f"/v1/admin/locations/{_part(name)}/set", {"url": url, "org": org, "dry_run": dry_run})
+        return self._post(Location, f"/v1/admin/locations/{quoted(name)}/set", {"url": url, "org": org, "dry_run": dry_run})
 
     def remove_location(self, name: str, *, dry_run: bool = False) -> Location:
         """The location as it was."""
-        return self._post(Location, f"/v1/admin/locations/{_part(name)}/remove", {"dry_run": dry_run})
+        return self._post(Location, f"/v1/admin/locations/{quoted(name)}/remove", {"dry_run": dry_run})
 
     def grant_location(self, name: str, role: str, *, dry_run: bool = False) -> Location:
-        return self._post(Location, f"/v1/admin/locations/{_part(name)}/grant", {"role": role, "dry_run": dry_run})
+        return self._post(Location, f"/v1/admin/locations/{quoted(name)}/grant", {"role": role, "dry_run": dry_run})
 
     def revoke_location(self, name: str, role: str, *, dry_run: bool = False) -> Location:
-        return self._post(Location, f"/v1/admin/locations/{_part(name)}/revoke", {"role": role, "dry_run": dry_run})
+        return self._post(Location, f"/v1/admin/locations/{quoted(name)}/revoke", {"role": role, "dry_run": dry_run})
 
     def audit(self, *, limit: int = 50, token: str | None = None) -> Page[AuditEntry]:
         """Who did what, the newest first."""
         return self._get(Page[AuditEntry], "/v1/admin/audit", {"limit": limit, "token": token})
-
-
-def _part(name: UUID | str) -> str:
-    return quote(str(name), safe="")

@@ -52,14 +52,14 @@ class Lineage:
 
 
 def _no_system(run_id: str) -> RunDetail:
-    raise NotFound(f"The view was made without a system that knows the run {run_id}; give it `Client().run_detail`.")
+    raise NotFound(f"The view was made without a system that knows the run {run_id}; pass `Client().runs.get`.")
 
 
 class RecordView:
     """Reads in one context, and has no way to write."""
 
     def __init__(self, repository: RecordReader, context: MetadataContext, *, run_detail: Callable[[str], RunDetail] = _no_system) -> None:
-        """`run_detail` answers `GET /v1/runs/{run_id}`; a Client's method of this name does."""
+        """`run_detail` answers `GET /v1/runs/{run_id}`; `Client().runs.get` does."""
         self._latest: Callable[[MetadataTarget, str, MetadataContext], StoredRecord | None] = repository.latest
         self._query: Callable[[RecordFilters, MetadataContext], RecordPage] = repository.query
         self._run_detail: Callable[[str], RunDetail] = run_detail

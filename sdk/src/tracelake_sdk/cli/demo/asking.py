@@ -27,7 +27,7 @@ def ask(teller: Teller, client: Client, *, newest: int) -> None:
     teller.command(again("query", _DAYS))
     if newest > 1:
         _beside(teller, client, newest)
-    replayed = client.replay(receipt.id)
+    replayed = client.queries.replay(receipt.id)
     same = replayed.replay is not None and replayed.replay.same
     teller.say(f"And the receipt was replayed: {'the same rows came out' if same else 'other rows came out'}, as they will however many versions follow.")
     teller.command(again("replay", str(receipt.id)))

@@ -46,10 +46,10 @@ class Chapters:
 
     def deploy(self) -> None:
         try:
-            deployed = self.client.deploy(self.definition.read_text())
+            deployed = self.client.dags.deploy(self.definition.read_text())
         except (RebuildNeeded, NameTaken) as error:
             raise type(error)(f"{error.detail} To see the demo, give it a home of its own with TRACELAKE_HOME.") from error
-        dag = self.client.dag(DAG)
+        dag = self.client.dags.get(DAG)
         self._go_on(dag)
         self.teller.chapter(f"A DAG of {counted(len(dag.jobs), 'job')}")
         if deployed.created:
@@ -58,7 +58,7 @@ class Chapters:
             self.teller.say("It is here from before: deploying the same file again made nothing new.")
         self.teller.picture([(branch.lines, branch.job.name, JOBS[branch.job.name][1]) for branch in branches(dag)])
         self.teller.command(again("deploy", str(self.definition)))
-        self.client.run(DAG, CUSTOMERS)  # it wakes Spark, which takes its time
+        self.client.dags.run(DAG, CUSTOMERS)  # it wakes Spark, which takes its time
 
     def from_files_to_gold(self) -> None:
         self.teller.chapter("From files to gold")
@@ -68,7 +68,7 @@ class Chapters:
             "made from a seed. Both sources were asked for a run; what follows, follows by itself.",
         )
         self.teller.command(f"head -n 3 {quote(str(self.landing.file(days)))}")
-        dag = self.client.dag(DAG)
+        dag = self.client.dags.get(DAG)
         self._run(ORDERS)
         self._versions(dag)
         self.teller.say("Every line is a version of a Delta table, and for each the decision that it may be seen was recorded first.")
@@ -76,10 +76,10 @@ class Chapters:
 
     def rules(self) -> None:
         self.teller.chapter("What good data means")
-        known = {(rule.rule_type, rule.rule_expression) for rule in self.client.rules(dataset=RAW).items}
+        known = {(rule.rule_type, rule.rule_expression) for rule in self.client.rules.list(dataset=RAW).items}
         missing = [rule for rule in RULES if rule not in known]
         for type, expression in missing:
-            self.client.add_rule(RAW, type, expression, idempotency_key=_key(type))
+            self.client.rules.add(RAW, type, expression, idempotency_key=_key(type))
         self.teller.say(
             f"{RAW} {'got' if missing else 'has'} {counted(len(RULES), 'rule')}. A rule is data about a dataset, not code in a pipeline:",
             "every run that is decided from now on is held to it.",
@@ -94,7 +94,7 @@ class Chapters:
         self.teller.say(f"{file.name} lands, and {ORDERS} is asked for a run, while somebody queries {RAW} again and again.")
         with reading(RAW) as reader:
             task = self._run(ORDERS)
-        decision = next(one for one in self.client.promotions(dataset=RAW, limit=10).items if one.task_id == task.id)
+        decision = next(one for one in self.client.promotions.list(dataset=RAW, limit=10).items if one.task_id == task.id)
         self._verdict(decision)
         self._what_readers_saw(reader)
         self._what_stays(task)
@@ -106,8 +106,8 @@ class Chapters:
         before = self._newest(RAW)
         self.teller.chapter("Corrected, resumed, promoted")
         file = self.landing.bring(self.landing.days)
-        self.client.resume(DAG, ORDERS)
-        dag = self.client.dag(DAG)
+        self.client.dags.resume(DAG, ORDERS)
+        dag = self.client.dags.get(DAG)
         self._run(ORDERS)
         self.teller.say(f"{file.name} came again as it should have been, the job was resumed and asked for a run.")
         self._versions(dag)
@@ -133,26 +133,26 @@ class Chapters:
         """Somebody, or a telling that was interrupted, may have left it paused."""
         for job in dag.jobs:
             if job.paused:
-                self.client.resume(DAG, job.name)
+                self.client.dags.resume(DAG, job.name)
         if dag.paused:
-            self.client.resume(DAG)
+            self.client.dags.resume(DAG)
 
     def _run(self, job: str) -> Task:
-        task = self.client.run(DAG, job)
+        task = self.client.dags.run(DAG, job)
         self._rest()
-        for failed in self.client.tasks(dag=DAG, state=TaskState.FAILED, limit=20).items:
-            attempts = self.client.task(failed.id).attempts if failed.id >= task.id else []
+        for failed in self.client.tasks.list(dag=DAG, state=TaskState.FAILED, limit=20).items:
+            attempts = self.client.tasks.get(failed.id).attempts if failed.id >= task.id else []
             for attempt in attempts[-1:]:
                 if attempt.error_class != _BLOCKED:
                     raise TracelakeError(f"{DAG}/{failed.job} failed: {attempt.error_message} Look with `tracelake task show {failed.id}`.")
-        return self.client.task(task.id)
+        return self.client.tasks.get(task.id)
 
     def _rest(self) -> None:
         """Wait until no task of the DAG is unfinished."""
         started = time.monotonic()
         with self.teller.busy("tasks run …") as show:
             while time.monotonic() < started + _REST_SECONDS:
-                dag = self.client.dag(DAG)
+                dag = self.client.dags.get(DAG)
                 unfinished = [job.name for job in dag.jobs if job.tasks.queued or job.tasks.waiting or job.tasks.running or job.tasks.committing]
                 if not unfinished:
                     return
@@ -163,7 +163,7 @@ class Chapters:
         raise Unavailable(f"The tasks of {DAG} did not come to rest in {_REST_SECONDS:.0f} seconds; look with `tracelake status {DAG}`.")
 
     def _newest(self, dataset: str) -> Version:
-        return self.client.versions(dataset, limit=1).items[0]
+        return self.client.datasets.versions(dataset, limit=1).items[0]
 
     def _versions(self, dag: DagStatus) -> None:
         """The picture of the DAG with the version that each job has made."""
@@ -189,7 +189,7 @@ class Chapters:
             self.teller.command(f"grep '^{ids[0]},' {quote(str(files[0]))}")
 
     def _explain(self, dataset: str) -> None:
-        self.teller.facts([(reason.code, reason.sentence) for reason in self.client.explain(dataset).reasons])
+        self.teller.facts([(reason.code, reason.sentence) for reason in self.client.datasets.explain(dataset).reasons])
 
     def _what_readers_saw(self, reader: Reader) -> None:
         if len(reader.seen) == 1 and reader.looks > 1:
@@ -200,7 +200,7 @@ class Chapters:
             self.teller.say(f"The queries meanwhile read {seen}.")
 
     def _what_stays(self, task: Task) -> None:
-        job = next(job for job in self.client.dag(DAG).jobs if job.name == ORDERS)
+        job = next(job for job in self.client.dags.get(DAG).jobs if job.name == ORDERS)
         newest = self._newest(RAW)
         cursor = newest.parts[-1].custom["cursor_after"]
         held = "is paused until somebody has looked" if job.paused else "is not paused"
@@ -213,7 +213,7 @@ class Chapters:
         for place, pin in enumerate(part.inputs):
             last = place == len(part.inputs) - 1
             known: UUID | str = pin.name or pin.dataset_uuid
-            below = self.client.version(known, pin.version)
+            below = self.client.datasets.version(known, pin.version)
             drawn += self._lineage(str(known), below, further + ("└─ " if last else "├─ "), further + ("   " if last else "│  "))
         return drawn
 

@@ -18,7 +18,7 @@ _ORDER = ("task_run", "gate_result", "promotion_decision")
 def tell_records(teller: Teller, client: Client, dataset: str, *, newest: int) -> None:
     """Of this version of the dataset."""
     teller.chapter("All of it is on record")
-    run = client.version(dataset, newest).parts[-1].run_id
+    run = client.datasets.version(dataset, newest).parts[-1].run_id
     said = "Every run, every result of the gate and every decision is also a metadata record, which any program can read, here or in another system."
     try:
         with teller.busy("records arrive …"):
