@@ -88,17 +88,17 @@ def test_spark_makes_a_lake_on_s3_that_people_query_and_delta_readers_read(datab
         processes.query()
         processes.worker()
         with processes.client() as client:
-            client.deploy(DAG)
-            client.deploy(OVERWRITE.format(folder=f"{landing.replace('s3:', 's3a:')}/others"))
+            client.dags.deploy(DAG)
+            client.dags.deploy(OVERWRITE.format(folder=f"{landing.replace('s3:', 's3a:')}/others"))
             for number in range(runs):
                 s3_server.open(landing).replace(f"orders/{number}.csv", ORDERS[number])
-                client.run("shop", "bronze")
+                client.dags.run("shop", "bronze")
                 wait_until_quiet(database, longest=400)
             assert sorted(client.query("SELECT * FROM orders_by_day")) == [("mon", 12), ("tue", 2), ("wed", 1)][: 1 + runs]
             for root in (url, f"{url}/org", url.rpartition("/")[0]):
                 with pytest.raises(LocationRefused):
                     client.admin.add_location("mine", root)
-            attacks = [client.task(task.id) for task in client.tasks(dag="attack", limit=10).items]
+            attacks = [client.tasks.get(task.id) for task in client.tasks.list(dag="attack", limit=10).items]
             assert attacks and all([attempt.error_class for attempt in task.attempts] == ["sql_refused"] for task in attacks)
     assert s3_server.open(landing).read("others/1.csv") == OTHERS
     options = {

@@ -60,10 +60,10 @@ def walk(processes: Processes, folder: Path, points: Sequence[str], look: Callab
     """One run for each point, at which something dies below the worker; the rows that each version of both tables must have. `look` sees each worker after its run."""
     versions: list[Rows] = []
     with processes.client() as client:
-        client.deploy(DEFINITION)
+        client.dags.deploy(DEFINITION)
         for number, point in enumerate(points):
             versions.append(sorted([*(versions[-1] if versions else []), *land(folder, number)], key=str))
-            client.run("small", "load")
+            client.dags.run("small", "load")
             before = _failures(processes)
             worker = processes.worker(kill_at=None if point == JAVA else point)
             if point == JAVA:

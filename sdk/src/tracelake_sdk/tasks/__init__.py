@@ -3,6 +3,7 @@
 from tracelake_sdk.tasks.task import (
     MAX_BATCH,
     MAX_EVENTS,
+    MAX_FAILING_LOOPS,
     PAYLOAD_VERSION,
     Attempt,
     AttemptOutcome,
@@ -18,6 +19,7 @@ from tracelake_sdk.tasks.task import (
     CompletionAnswer,
     CompletionResult,
     DagOfTask,
+    FailingLoop,
     Fence,
     HeartbeatAnswer,
     HeartbeatRequest,
@@ -48,6 +50,7 @@ from tracelake_sdk.tasks.task import (
 __all__ = [
     "MAX_BATCH",
     "MAX_EVENTS",
+    "MAX_FAILING_LOOPS",
     "PAYLOAD_VERSION",
     "Attempt",
     "AttemptOutcome",
@@ -63,6 +66,7 @@ __all__ = [
     "CompletionAnswer",
     "CompletionResult",
     "DagOfTask",
+    "FailingLoop",
     "Fence",
     "HeartbeatAnswer",
     "HeartbeatRequest",
