@@ -2,7 +2,7 @@
 
 PY := .venv/bin/python
 ROW ?=
-PAGES := guarantees licences cli_reference error_table kinds_page payload_schema task_states settings_page schema
+PAGES := guarantees licences cli_reference error_table kinds_page payload_schema dag_schema task_states settings_page schema
 SIZE ?=
 SEED ?=
 PYTEST_ARGS ?= -n 2 --dist loadgroup

@@ -4,13 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
+from jsonschema_rs import validator_for
 
 from tracelake_sdk.cli import invocation
 from tracelake_sdk.cli.project.making import init, location_name, project_files
 from tracelake_sdk.dags import NAME
 from tracelake_sdk.errors import ProjectRefused
 
-FILES = ["README.md", "dag.yaml", "landing/sales/2026-01-01.csv", "landing/sales/2026-01-02.csv", "tracelake.yaml"]
+FILES = ["README.md", "dag.schema.json", "dag.yaml", "landing/sales/2026-01-01.csv", "landing/sales/2026-01-02.csv", "tracelake.yaml"]
 
 
 def made(folder: Path) -> list[str]:
@@ -24,6 +26,16 @@ def test_a_project_has_a_location_named_after_its_folder(tmp_path: Path) -> None
     assert (folder / "tracelake.yaml").read_text().endswith("\nlocations:\n  a_new_lake: {url: ./landing, roles: [writer]}\n")
     assert "path: a_new_lake/sales " in (folder / "dag.yaml").read_text()
     assert not any("LOCATION" in (folder / file).read_text() for file in FILES)
+
+
+def test_an_editor_finds_the_schema_of_a_dag_file_beside_it(tmp_path: Path) -> None:
+    init(str(tmp_path), dry_run=False, as_json=False)
+    assert (tmp_path / "dag.yaml").read_text().startswith("# yaml-language-server: $schema=dag.schema.json\n")
+    schema = validator_for(json.loads((tmp_path / "dag.schema.json").read_text()))
+    dag = yaml.safe_load((tmp_path / "dag.yaml").read_text())
+    assert schema.is_valid(dag)
+    dag["jobs"][0]["config"]["formt"] = "csv"
+    assert [error.instance_path for error in schema.iter_errors(dag)] == [["jobs", 0, "config"]]
 
 
 @pytest.mark.parametrize(("folder", "name"), [("my-lake", "my_lake"), ("2024", "lake_2024"), ("...", "lake"), ("Übung 1", "bung_1"), ("x" * 200, "x" * 128)])

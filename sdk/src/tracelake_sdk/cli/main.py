@@ -86,6 +86,14 @@ def init(
 
 
 @app.command()
+def schema() -> None:
+    """Print the JSON Schema of DAG files, for editors. `tracelake init` puts it beside the DAG file."""
+    from tracelake_sdk.cli.project import making
+
+    print(making.dag_file_schema(), end="")
+
+
+@app.command()
 def doctor(output: Output = Shown) -> None:
     """Look what works here and what does not. Says what to do about what is missing."""
     from tracelake_sdk.cli import system

@@ -11,6 +11,7 @@ from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import print_json, say
 from tracelake_sdk.errors import ProjectRefused
 
+_SCHEMA = Path("dag.schema.json")  # named in the first line of the template's dag.yaml
 _LOCATION = "LOCATION"  # in the template: the location of this very project
 
 
@@ -41,7 +42,13 @@ def project_files(place: Path) -> dict[Path, str]:
     """What a project in this folder is made of, by name below it."""
     template = files("tracelake_sdk.cli.project") / "template"
     location = location_name(place)
-    return {name: text.replace(_LOCATION, location) for name, text in sorted(_texts(template, Path()))}
+    texts = {name: text.replace(_LOCATION, location) for name, text in _texts(template, Path())}
+    return dict(sorted((texts | {_SCHEMA: dag_file_schema()}).items()))
+
+
+def dag_file_schema() -> str:
+    """The JSON Schema of DAG files, by which editors complete and check them."""
+    return (files("tracelake_sdk.dags") / "dag.schema.json").read_text()
 
 
 def location_name(place: Path) -> str:
