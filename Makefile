@@ -9,7 +9,7 @@ PYTEST_ARGS ?= -n 2 --dist loadgroup
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test proof check bench lock docs clean
+.PHONY: help setup demo up test quick proof check bench lock docs clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
@@ -25,6 +25,9 @@ up: setup ## Start the embedded system and keep it running (Ctrl-C stops it)
 
 test: setup ## Run the tests at their daily size
 	@.venv/bin/pytest -m "not proof" --durations=20 $(PYTEST_ARGS)
+
+quick: setup ## Run the tests that need no database, no Spark and no system, in under three minutes
+	@.venv/bin/pytest -q -m "not proof and not processes" -n 2 sdk/tests server/tests spark/tests tests/model tests/workspace
 
 proof: setup ## Run the tests at their full size and from a clean clone; writes proof/report-*.md
 	@PYTEST_ARGS="$(PYTEST_ARGS)" $(PY) tests/proof/run.py $(if $(SEED),--seed $(SEED))

@@ -24,6 +24,8 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("tracelake")
 
 _LONGEST_PROOF = 7200  # seconds
+_PROCESSES = {"postgres", "s3_server"}  # fixtures that start them
+_SYSTEMS = Path(__file__).parent / "server/tests/embedded"  # its tests start whole systems
 
 
 def pytest_configure() -> None:
@@ -34,9 +36,18 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What `--timeout` says is for every day; at its full size a test may take an hour, however it is started."""
-    if full():
-        for item in items:
+    for item in items:
+        if _uses_processes(item):
+            item.add_marker(pytest.mark.processes)
+        if full():
             item.add_marker(pytest.mark.timeout(_LONGEST_PROOF))
+
+
+def _uses_processes(item: pytest.Item) -> bool:
+    """Whether it waits for a database, a Spark session or a system of its own; `make quick` leaves such tests out."""
+    fixtures: list[str] = getattr(item, "fixturenames", [])
+    grouped = any(item.get_closest_marker(name) for name in ("spark", "xdist_group"))
+    return grouped or not _PROCESSES.isdisjoint(fixtures) or item.path.is_relative_to(_SYSTEMS)
 
 
 # Long enough that no loop of a test's control interferes: tests call `run_once` themselves.
