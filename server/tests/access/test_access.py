@@ -164,8 +164,8 @@ def test_another_orgs_objects_do_not_exist(desk: Desk):
     eve = desk.services.access.authenticate(token)
     services = desk.services
     for ask in (
-        lambda: services.asking.task(eve, task),
-        lambda: services.asking.status(eve, "sample"),
+        lambda: services.views.task(eve, task),
+        lambda: services.views.status(eve, "sample"),
         lambda: services.cancels.cancel(eve, task),
         lambda: services.pauses.pause(eve, "sample", None),
         lambda: services.requests.run(eve, "sample", "start", {}, idempotency_key=None),
@@ -174,12 +174,12 @@ def test_another_orgs_objects_do_not_exist(desk: Desk):
         with pytest.raises(NotFound):
             ask()
     for page in (
-        services.asking.tasks(eve, dag=None, job=None, state=None, limit=10, before=None),
-        services.asking.events(eve, dag=None, job=None, producer=None, limit=10, before=None),
-        services.asking.runs(eve, dag=None, job=None, status=None, limit=10, before=None),
+        services.views.tasks(eve, dag=None, job=None, state=None, limit=10, before=None),
+        services.views.events(eve, dag=None, job=None, producer=None, limit=10, before=None),
+        services.views.runs(eve, dag=None, job=None, status=None, limit=10, before=None),
     ):
         assert page.items == []
-    assert services.asking.status(eve, None) == []
+    assert services.views.status(eve, None) == []
     [stale] = services.completions.complete(Caller(other, "other", TokenKind.WORKER, "w"), [succeeded(claimed)])
     assert stale.code == "stale_attempt"
     assert desk.one("SELECT state FROM task") == "running"

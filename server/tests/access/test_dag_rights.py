@@ -30,8 +30,8 @@ def acts(desk: Desk, caller: Caller, dag: str, attempts: int) -> dict[str, str]:
     services = desk.services
     task = services.requests.run(desk.admin, dag, "start", {}, idempotency_key=None)
     return {
-        "see": may(services.asking.status, caller, dag),
-        "task": may(services.asking.task, caller, task),
+        "see": may(services.views.status, caller, dag),
+        "task": may(services.views.task, caller, task),
         "run": may(lambda: services.requests.run(caller, dag, "start", {}, idempotency_key=None)),
         "pause": may(services.pauses.pause, caller, dag, None),
         "resume": may(services.pauses.resume, caller, dag, None),
@@ -74,16 +74,16 @@ def test_lists_show_what_a_caller_has_a_right_on(desk: Desk):
     desk.deploy(name="admins")
     for dag in ("hers", "admins"):
         desk.ask(dag)
-    asking = desk.services.asking
+    views = desk.services.views
 
     def seen(caller: Caller) -> tuple[set[str], set[str]]:
-        tasks = asking.tasks(caller, dag=None, job=None, state=None, limit=10, before=None).items
-        return {dag.name for dag in asking.status(caller, None)}, {task.dag for task in tasks}
+        tasks = views.tasks(caller, dag=None, job=None, state=None, limit=10, before=None).items
+        return {dag.name for dag in views.status(caller, None)}, {task.dag for task in tasks}
 
     assert seen(wanda) == ({"hers"}, {"hers"})
     assert seen(desk.admin) == seen(user(desk, "otto", "auditor")) == ({"hers", "admins"}, {"hers", "admins"})
     assert seen(user(desk, "rex", "reader")) == (set(), set())
-    assert asking.tasks(wanda, dag="admins", job=None, state=None, limit=10, before=None).items == []
+    assert views.tasks(wanda, dag="admins", job=None, state=None, limit=10, before=None).items == []
 
 
 def test_writers_and_admins_create_dags_and_nobody_else(desk: Desk):

@@ -15,7 +15,7 @@ from support.registries import REPORTS, SAMPLE, deploy_reports, deploy_sample, f
 from tracelake.control.dags import store as dags
 from tracelake.control.database.ids import new_id
 from tracelake.control.registry import store as registry
-from tracelake.control.tasks.accepting import Wanted, make_tasks
+from tracelake.control.tasks.new_tasks import WantedTask, make_tasks
 from tracelake_sdk.access import DagRight
 from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.errors import NameTaken, RebuildNeeded
@@ -125,7 +125,7 @@ def test_an_earlier_definition_is_activated_again_and_makes_no_version(lake: Lak
     assert lake.one("SELECT count(*) FROM dag_version") == 2
     assert lake.one("SELECT count(*) FROM dag_activation") == 4
     assert lake.one("SELECT count(*) FROM dag_activation WHERE previous_id IS NOT NULL") == 3
-    assert lake.services.asking.status(lake.admin, "sample")[0].version == 2
+    assert lake.services.views.status(lake.admin, "sample")[0].version == 2
 
 
 @pytest.mark.proves("T4.3", "T4.5")
@@ -319,6 +319,6 @@ def test_a_redeploy_waits_for_what_is_being_told_and_sees_its_tasks(desk: Desk):
             dags.lock_routing_shared(tx, [dag])
             waits = begun_and_waiting(desk, tx, pool, lambda: redeploy(desk, limited(1)))
             job = dags.find_job(tx, org=desk.admin.org_id, dag="sample", job="start")
-            make_tasks(tx, desk.admin.org_id, [Wanted(new_id(), job, TriggerKind.REQUEST, new_id(), request={}) for _ in range(2)])
+            make_tasks(tx, desk.admin.org_id, [WantedTask(new_id(), job, TriggerKind.REQUEST, new_id(), request={}) for _ in range(2)])
         assert waits.result(timeout=30).version == 2
     assert waiting(desk) == [("queued", None, True), ("queued", "turn", True)]

@@ -179,7 +179,7 @@ def test_a_foreign_writer_stops_the_line_and_a_resume_goes_on_with_everything_th
     load(lake, 77)
     assert tasks_of(lake, "clean") == []
     assert waiting(lake, "clean") == ["line"]
-    [status] = lake.services.asking.status(lake.admin, "sample")
+    [status] = lake.services.views.status(lake.admin, "sample")
     assert {job.name: job.tasks.waiting for job in status.jobs} == {"load": {}, "clean": {"line": 1}}
     # A resume without mending the cause finds it again.
     lake.services.pauses.resume(lake.admin, "sample", "clean")

@@ -20,7 +20,7 @@ def test_a_mistyped_dag_or_job_gets_the_nearest_name_in_every_command(desk: Desk
     desk.deploy(EMIT, name="bakery")
     services, admin = desk.services, desk.admin
     for act in (
-        lambda: services.asking.status(admin, "bakry"),
+        lambda: services.views.status(admin, "bakry"),
         lambda: services.pauses.pause(admin, "bakry", None),
         lambda: services.requests.run(admin, "bakry", "start", {}, idempotency_key=None),
         lambda: services.granting.list_grants(admin, "bakry"),
@@ -39,6 +39,6 @@ def test_nobody_is_told_a_name_that_it_may_not_know(desk: Desk):
     desk.deploy(EMIT, name="bakery")
     ann = user(desk, "ann", "makers")
     for name in ("bakry", "bakery"):
-        assert refused(lambda name=name: desk.services.asking.status(ann, name)) == f"There is no DAG {name!r} in this org; `tracelake status` lists them."
+        assert refused(lambda name=name: desk.services.views.status(ann, name)) == f"There is no DAG {name!r} in this org; `tracelake status` lists them."
     desk.services.granting.grant(desk.admin, "bakery", DagRight.TRIGGER, "makers")
-    assert refused(lambda: desk.services.asking.status(ann, "bakry")).endswith("did you mean bakery?")
+    assert refused(lambda: desk.services.views.status(ann, "bakry")).endswith("did you mean bakery?")

@@ -22,7 +22,7 @@ from tracelake_sdk.tasks.runs import RunStatus
 
 def run_of(lake: Lake, job: str) -> str:
     """The newest run of a job."""
-    return lake.services.asking.runs(lake.admin, dag=None, job=job, status=None, limit=1, before=None).items[0].run_id
+    return lake.services.views.runs(lake.admin, dag=None, job=job, status=None, limit=1, before=None).items[0].run_id
 
 
 def test_a_run_tells_its_pins_its_decision_its_results_and_its_version(lake: Lake):
@@ -162,10 +162,10 @@ def test_a_run_keeps_the_dag_version_that_it_ran_under(lake: Lake):
     load(lake, 1)
     lake.deploy(BRONZE, max_attempts=5)
     load(lake, 2)
-    runs = lake.services.asking.runs(lake.admin, dag=None, job=None, status=None, limit=9, before=None).items
+    runs = lake.services.views.runs(lake.admin, dag=None, job=None, status=None, limit=9, before=None).items
     assert [run.dag_version for run in runs] == [2, 1]
     assert [lake.services.explaining.run(lake.admin, run.run_id).dag_version for run in runs] == [2, 1]
-    detail = lake.services.asking.task(lake.admin, runs[1].task_id)
+    detail = lake.services.views.task(lake.admin, runs[1].task_id)
     assert [attempt.dag_version for attempt in detail.attempts] == [1]
     versions = lake.services.explaining.versions(lake.admin, "sample_raw", before=None, limit=9).items
     assert [part.dag_version for version in versions for part in version.parts] == [2, 1], "also of a version, whatever is active now"

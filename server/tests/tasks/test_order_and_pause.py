@@ -45,7 +45,7 @@ def test_a_failing_task_holds_the_later_ones_back_visibly(desk: Desk):
     [first] = desk.claim()
     desk.complete(failed(first), now=now)
     assert desk.claim() == []
-    [status] = desk.services.asking.status(desk.admin, "sample")
+    [status] = desk.services.views.status(desk.admin, "sample")
     [join] = [job for job in status.jobs if job.name == "join"]
     assert join.tasks.waiting == {"retry": 1, "turn": 2}
     desk.services.reaper.run_once(now=now + LONG)
@@ -61,7 +61,7 @@ def test_a_terminal_failure_pauses_an_ordered_job_until_it_is_resumed(desk: Desk
     desk.complete(failed(first, retry=False, error_class="out_of_order"))
     assert desk.claim() == []
     tell(desk, 4)
-    [status] = desk.services.asking.status(desk.admin, "sample")
+    [status] = desk.services.views.status(desk.admin, "sample")
     [join] = [job for job in status.jobs if job.name == "join"]
     assert join.paused
     assert "out_of_order" in (join.pause_reason or "")
@@ -83,7 +83,7 @@ def test_a_limited_job_never_has_more_tasks_running_than_it_may(desk: Desk):
     assert [cursor_of(task) for task in desk.claim()] == [3]
     desk.complete(failed(running[0], retry=False))
     assert [cursor_of(task) for task in desk.claim()] == [4]
-    [status] = desk.services.asking.status(desk.admin, "sample")
+    [status] = desk.services.views.status(desk.admin, "sample")
     assert not any(job.paused for job in status.jobs)
 
 

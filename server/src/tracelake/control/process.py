@@ -47,24 +47,24 @@ from tracelake.control.records.tails import RECORDS_STORED, Tails
 from tracelake.control.registry.read_roles import Reading
 from tracelake.control.registry.snapshots import Snapshots
 from tracelake.control.serving import HttpServer, settle
-from tracelake.control.tasks.asking import Asking
-from tracelake.control.tasks.barring import Barring
 from tracelake.control.tasks.canceling import Cancels
-from tracelake.control.tasks.claiming import Claims
-from tracelake.control.tasks.completing import Completions
+from tracelake.control.tasks.claims.claiming import Claims
+from tracelake.control.tasks.claims.heartbeats import Heartbeats
+from tracelake.control.tasks.claims.long_polls import WaitingRoom
+from tracelake.control.tasks.claims.reaping import Reaper
+from tracelake.control.tasks.claims.revoked_access import RevokedTasks
+from tracelake.control.tasks.claims.unchanged import UnchangedTasks
+from tracelake.control.tasks.completions.completing import Completions
+from tracelake.control.tasks.completions.joining import Joining
+from tracelake.control.tasks.completions.posting import Posting
+from tracelake.control.tasks.completions.recording import Recording
 from tracelake.control.tasks.finishing import TASK_FINAL, Finisher
-from tracelake.control.tasks.heartbeats import Heartbeats
-from tracelake.control.tasks.joining import Joining
 from tracelake.control.tasks.judgement import Backoff
 from tracelake.control.tasks.pausing import Pauses
-from tracelake.control.tasks.posting import Posting
-from tracelake.control.tasks.reaping import Reaper
-from tracelake.control.tasks.recording import Recording
 from tracelake.control.tasks.requesting import Requests
 from tracelake.control.tasks.routing import Routes
 from tracelake.control.tasks.sweeping import Sweeper
-from tracelake.control.tasks.unchanged import Unchanging
-from tracelake.control.tasks.waiting import WaitingRoom
+from tracelake.control.tasks.views import TaskViews
 from tracelake.logging_setup import configure_logging
 from tracelake.loops import Loop, Loops
 from tracelake.settings import Settings
@@ -102,7 +102,7 @@ class Control:
         self.compactor: Compactor = build_compactor(settings, self.database, self.storage, watch)
         self.keeping: RecordKeeping = RecordKeeping(self.records, settings.records.url, settings.records.token)
         self.record_loops: RecordLoops = RecordLoops(settings, self.database, self.keeping.repository_of, watch)
-        self._finisher: Finisher = Finisher(tells_webhook=settings.webhook.url is not None)
+        self._finisher: Finisher = Finisher(notifies_webhook=settings.webhook.url is not None)
         self.committer: Committer = self._committer(watch)
         self.movers: Movers = Movers(self.committer, threads=_MOVERS, look_seconds=settings.tasks.housekeeping_seconds, after_move=self._place_waiting)
         self.services: Services = self._services()
@@ -169,14 +169,16 @@ class Control:
             snapshots=Snapshots(database),
             deploys=Deploys(database, self._wake),
             requests=Requests(database, self._wake),
-            claims=Claims(database, self.waiting, lease, Unchanging(database, self._wake, finisher).end, Barring(database, self._wake, finisher).end, max_unrecorded, routes=self._routes),
+            claims=Claims(
+                database, self.waiting, lease, UnchangedTasks(database, self._wake, finisher), RevokedTasks(database, self._wake, finisher), max_unrecorded, routes=self._routes
+            ),
             completions=completions,
             joining=Joining(completions.complete, self._routes.line_of),
             posting=Posting(database, self._wake),
             heartbeats=Heartbeats(database, lease),
             cancels=Cancels(database, self._wake, finisher),
             pauses=Pauses(database, self._wake),
-            asking=Asking(database),
+            views=TaskViews(database),
             explaining=Explaining(database, self.storage.uri),
             guard=Guard(database),
             pins=Pins(database, timedelta(seconds=settings.query.lease_seconds)),

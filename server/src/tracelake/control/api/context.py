@@ -25,17 +25,17 @@ from tracelake.control.records.desk import RecordDesk
 from tracelake.control.records.tails import Tails
 from tracelake.control.registry.read_roles import Reading
 from tracelake.control.registry.snapshots import Snapshots
-from tracelake.control.tasks.asking import Asking
 from tracelake.control.tasks.canceling import Cancels
-from tracelake.control.tasks.claiming import Claims
-from tracelake.control.tasks.completing import Completions
-from tracelake.control.tasks.heartbeats import Heartbeats
-from tracelake.control.tasks.joining import Joining
+from tracelake.control.tasks.claims.claiming import Claims
+from tracelake.control.tasks.claims.heartbeats import Heartbeats
+from tracelake.control.tasks.claims.long_polls import WaitingRoom
+from tracelake.control.tasks.claims.reaping import Reaper
+from tracelake.control.tasks.completions.completing import Completions
+from tracelake.control.tasks.completions.joining import Joining
+from tracelake.control.tasks.completions.posting import Posting
 from tracelake.control.tasks.pausing import Pauses
-from tracelake.control.tasks.posting import Posting
-from tracelake.control.tasks.reaping import Reaper
 from tracelake.control.tasks.requesting import Requests
-from tracelake.control.tasks.waiting import WaitingRoom
+from tracelake.control.tasks.views import TaskViews
 from tracelake_sdk.access import TokenKind
 from tracelake_sdk.errors import Forbidden, Unauthenticated
 
@@ -61,7 +61,7 @@ class Services:
     heartbeats: Heartbeats
     cancels: Cancels
     pauses: Pauses
-    asking: Asking
+    views: TaskViews
     explaining: Explaining
     guard: Guard
     pins: Pins

@@ -19,7 +19,7 @@ from tracelake.control.access.callers import Caller
 from tracelake.control.api.bodies import takes
 from tracelake.control.api.context import Services, Serving, Worker, services_of, worker_of
 from tracelake.control.api.guarded_routes import WorkerRoute
-from tracelake.control.tasks.waiting import Poll
+from tracelake.control.tasks.claims.long_polls import Poll
 from tracelake_sdk.tasks import (
     ClaimAnswer,
     ClaimRequest,

@@ -15,7 +15,7 @@ from tracelake.control.database import idempotency
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.tasks import store
-from tracelake.control.tasks.accepting import Wanted, make_tasks
+from tracelake.control.tasks.new_tasks import WantedTask, make_tasks
 from tracelake_sdk.access import DagRight
 from tracelake_sdk.dags import Activation, UpdateStrategy
 from tracelake_sdk.dags.operators import OPERATORS, EmitConfig, EmitRequest
@@ -46,7 +46,7 @@ class Requests:
             first = _first_with_key(tx, caller, idempotency_key, found, checked, task)
             if first != task:
                 return first
-            pools = make_tasks(tx, caller.org_id, [Wanted(task, found, TriggerKind.REQUEST, new_id(), request=checked)])
+            pools = make_tasks(tx, caller.org_id, [WantedTask(task, found, TriggerKind.REQUEST, new_id(), request=checked)])
         self.wake(pools)
         return task
 

@@ -1,15 +1,16 @@
-"""Unchanged: a task whose result is there already ends without running, and tells nobody, so that a cascade ends."""
+"""Unchanged: a task whose result already exists ends without running and emits no event, so that a cascade ends."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
 from tracelake.control.database.transactions import Database
-from tracelake.control.tasks import store
+from tracelake.control.tasks import store as task_store
+from tracelake.control.tasks.claims.rows import TaskFacts
 from tracelake.control.tasks.finishing import Finisher
 from tracelake.control.tasks.judgement import Ending
 from tracelake.control.tasks.routing import look_and_lock, until_routing_holds
-from tracelake.control.tasks.rows import EndedAttempt, TaskFacts
+from tracelake.control.tasks.rows import EndedAttempt
 from tracelake.control.tasks.task_state import Move, after
 from tracelake_sdk.tasks import AttemptOutcome, TaskState
 from tracelake_sdk.tasks.runs import RunStatus
@@ -18,7 +19,7 @@ UNCHANGED = "Unchanged: the same config, scope and input versions made what is t
 
 
 @dataclass(frozen=True)
-class Unchanging:
+class UnchangedTasks:
     """Not in the claim's own transaction, which waits for no line; a crash in between costs a lease, and then it is found again."""
 
     database: Database
@@ -30,12 +31,12 @@ class Unchanging:
 
     def _end(self, facts: list[TaskFacts]) -> set[UUID]:
         with self.database.transaction("unchanged") as tx:
-            routing = look_and_lock(tx, {fact.generation_id for fact in facts}, telling=())
+            routing = look_and_lock(tx, {fact.generation_id for fact in facts}, emitting=())
             attempts = {fact.id: fact.attempt for fact in facts}
-            locked = [task for org in {fact.org_id for fact in facts} for task in store.lock(tx, org=org, tasks=list(attempts)).values()]
+            locked = [task for org in {fact.org_id for fact in facts} for task in task_store.lock(tx, org=org, tasks=list(attempts)).values()]
             # Meanwhile its lease may have run out, or a person may have canceled it.
             mine = [task for task in locked if task.state == TaskState.RUNNING.value and task.attempt == attempts[task.id] and task.cancel_asked_at is None]
-            rows = store.attempts(tx, [(task.id, task.attempt) for task in mine])
+            rows = task_store.attempts(tx, [(task.id, task.attempt) for task in mine])
             ended = [EndedAttempt(task, task.attempt, _ending(task.state, task.failures)) for task in mine]
             return self.finisher.finish(tx, ended, {row.task_id: row.started_at for row in rows.values()}, routing, now=None)
 

@@ -1,7 +1,7 @@
-"""Asking: tasks, attempts, events and runs as people see them. Reads only.
+"""Views: tasks, attempts, events and runs as people see them. Reads only.
 
 DAGs, tasks and attempts are for those who have a right on the DAG; events and runs follow the dataset that they are about,
-and of an event's subscribers each is told only to those who may see its DAG.
+and each subscriber of an event is shown only to those who may see its DAG.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ _FAILED_STATES = (TaskState.FAILED.value, TaskState.CANCELED.value)
 
 
 @dataclass(frozen=True)
-class Asking:
+class TaskViews:
     database: Database
 
     def task(self, caller: Caller, id: UUID) -> Task:
@@ -53,8 +53,8 @@ class Asking:
 
     def _task(self, tx: Transaction, caller: Caller, id: UUID) -> Task:
         row = store.get_task(tx, org=caller.org_id, task=id)
-        [place] = store.places(tx, org=caller.org_id, tasks=[id])
-        rights.require_visible(tx, caller, place.dag_id, missing=store.no_task(id))
+        [keys] = store.keys_of(tx, org=caller.org_id, tasks=[id])
+        rights.require_visible(tx, caller, keys.dag_id, missing=store.no_task(id))
         attempts = store.attempts_of_task(tx, id)
         return Task.model_validate(asdict(row) | {"attempts": [asdict(attempt) for attempt in attempts]})
 

@@ -9,8 +9,9 @@ from tracelake.control.dags import store as dags
 from tracelake.control.dags.lapsed_rights import lapsed_rights
 from tracelake.control.dags.location_paths import locations_of_jobs
 from tracelake.control.database.transactions import Database, Transaction
-from tracelake.control.tasks import store
-from tracelake.control.tasks.claiming import TIMED_OUT
+from tracelake.control.tasks import store as task_store
+from tracelake.control.tasks.claims import store
+from tracelake.control.tasks.claims.claiming import TIMED_OUT
 from tracelake.control.tasks.finishing import Finisher, next_turns, place_due
 from tracelake.control.tasks.judgement import AttemptRow, Backoff, Ending, LockedTask, stopped
 from tracelake.control.tasks.routing import Routing, look_and_lock, until_routing_holds
@@ -55,9 +56,9 @@ class Reaper:
             late = store.expired(tx, room=BATCH, now=now)
             if not late:
                 return 0, set()
-            routing = look_and_lock(tx, {place.generation_id for place in late}, telling=())
+            routing = look_and_lock(tx, {place.generation_id for place in late}, emitting=())
             tasks = store.lock_expired(tx, [place.id for place in late], now=now)
-            attempts = store.attempts(tx, [(task.id, task.attempt) for task in tasks])
+            attempts = task_store.attempts(tx, [(task.id, task.attempt) for task in tasks])
             return len(tasks), self._settle(tx, tasks, attempts, routing, now)
 
     def _settle(
@@ -91,7 +92,7 @@ class Reaper:
             due = store.due(tx, room=BATCH, now=now)
             if not due:
                 return 0, set()
-            routing = look_and_lock(tx, {place.generation_id for place in due}, telling=())
+            routing = look_and_lock(tx, {place.generation_id for place in due}, emitting=())
             still = store.lock_due(tx, [place.id for place in due], now=now)
             return len(still), place_due(tx, still, routing.jobs)
 
@@ -102,7 +103,7 @@ class Reaper:
             ready = [place for place in waiting if place.id not in held]
             if not ready:
                 return 0, set()
-            routing = look_and_lock(tx, {place.generation_id for place in ready}, telling=())
+            routing = look_and_lock(tx, {place.generation_id for place in ready}, emitting=())
             still = store.lock_waiting(tx, [place.id for place in ready])
             return len(still), place_due(tx, still, routing.jobs)
 
@@ -118,7 +119,7 @@ class Reaper:
             ready = [place for place in waiting if jobs[place.generation_id].id not in lapsed]
             if not ready:
                 return 0, set()
-            routing = look_and_lock(tx, {place.generation_id for place in ready}, telling=())
+            routing = look_and_lock(tx, {place.generation_id for place in ready}, emitting=())
             still = store.lock_waiting(tx, [place.id for place in ready])
             return len(still), place_due(tx, still, routing.jobs)
 

@@ -12,16 +12,16 @@ from tracelake.control.promotion.gate import Candidate, JudgedDataset, JudgedRul
 from tracelake.control.promotion.store import PolicyRow, RuleRow, TableRuleRow
 from tracelake.control.registry import store as registry
 from tracelake.control.registry.store import DatasetFacts
-from tracelake.control.tasks import store
+from tracelake.control.tasks.completions import store
+from tracelake.control.tasks.completions.rows import PinnedParent
+from tracelake.control.tasks.completions.tables import Plan
 from tracelake.control.tasks.fingerprints import Pin
-from tracelake.control.tasks.rows import PinnedParent
-from tracelake.control.tasks.tables import Plan
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.datasets.measurements import OutputMeasured
 from tracelake_sdk.rules import RuleScope, RuleToMeasure, RuleType
 
 if TYPE_CHECKING:
-    from tracelake.control.tasks.deciding import Reported
+    from tracelake.control.tasks.completions.deciding import Reported
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Gathered:
     def pins_of(self, given: "Reported") -> list[Pin]:
         return [parent.pin for parent in self._parents_of(given)]
 
-    def told_pins(self, given: "Reported") -> list[dict[str, Any]]:
+    def noted_pins(self, given: "Reported") -> list[dict[str, Any]]:
         """The pins as a decision notes them, so that a replay reads exactly these."""
         return [
             {"index": pin.index, "dataset": str(pin.dataset_id), "dataset_version": str(pin.dataset_version_id), "version": pin.version}

@@ -18,7 +18,7 @@ from tracelake_sdk.datasets.scopes import FullScope, Scope, covers, overlap
 from tracelake_sdk.tasks.events import EventKind
 
 if TYPE_CHECKING:
-    from tracelake.control.tasks.deciding import Reported
+    from tracelake.control.tasks.completions.deciding import Reported
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Plan:
     carried: Carried
     removed: tuple[FileToRemove, ...]
     row_count: int                                # of the table after it
-    written: tuple[tuple[Scope, EventKind], ...]  # what is told of it
+    written: tuple[tuple[Scope, EventKind], ...]  # what is emitted of it
     kept: tuple[Scope, ...]                       # the scopes that are there after it, in the place of `dropped`
     dropped: tuple[Scope, ...]
 
@@ -108,9 +108,9 @@ class Tables:
         for scope in plan.dropped:
             scopes.pop(scope, None)
         scopes.update(dict.fromkeys(plan.kept, place))
-        told = tuple(scope for scope, _ in plan.written)
+        written = tuple(scope for scope, _ in plan.written)
         added: tuple[TableFile, ...] = tuple(measured.files)
-        self._applied[id] = self._applied.get(id, Since()).and_then(Since(told, added, tuple(file.path for file in plan.removed)))
+        self._applied[id] = self._applied.get(id, Since()).and_then(Since(written, added, tuple(file.path for file in plan.removed)))
         self.states[id] = TableState(id, place, schema, hashed, plan.row_count)
         return After(schema, hashed, plan.row_count, plan.written)
 
@@ -146,10 +146,10 @@ class Tables:
 
     def _plan_append(self, given: "Reported", output: Output, measured: OutputMeasured) -> Plan:
         id = output.dataset_version_id
-        told = tuple(dict.fromkeys(file.scope for file in measured.files))
-        there = self._scopes_touching(id, told)
-        kept = widened(told, there)
-        return Plan(self._carried(id, measured), (), self._rows(id) + measured.rows, tuple((scope, EventKind.MATERIALIZED) for scope in told), kept, there)
+        written = tuple(dict.fromkeys(file.scope for file in measured.files))
+        there = self._scopes_touching(id, written)
+        kept = widened(written, there)
+        return Plan(self._carried(id, measured), (), self._rows(id) + measured.rows, tuple((scope, EventKind.MATERIALIZED) for scope in written), kept, there)
 
     def _carried(self, id: UUID, measured: OutputMeasured) -> Carried:
         state = self.states.get(id)

@@ -13,7 +13,8 @@ from tracelake.control.access.callers import Caller
 from tracelake.control.dags.store import Job, Output
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.transactions import Database, Transaction
-from tracelake.control.tasks import store
+from tracelake.control.tasks import store as task_store
+from tracelake.control.tasks.completions import store
 from tracelake.control.tasks.judgement import lease_token_sha256
 from tracelake.control.tasks.routing import look_and_lock, until_routing_holds
 from tracelake.control.tasks.rows import NewTask, PostedBatch
@@ -43,16 +44,16 @@ class Posting:
 
     def _post(self, caller: Caller, batch: Batch) -> tuple[UUID, set[UUID]]:
         with self.database.transaction("post") as tx:
-            places = store.places(tx, org=caller.org_id, tasks=[batch.fence.task_id])
-            if not places:
+            keys = task_store.keys_of(tx, org=caller.org_id, tasks=[batch.fence.task_id])
+            if not keys:
                 raise StaleAttempt
-            generation = places[0].generation_id
-            routing = look_and_lock(tx, [generation], telling=())
-            task = store.lock(tx, org=caller.org_id, tasks=[batch.fence.task_id])[batch.fence.task_id]
-            attempt = store.attempts(tx, [(task.id, batch.fence.attempt)]).get((task.id, batch.fence.attempt))
+            generation = keys[0].generation_id
+            routing = look_and_lock(tx, [generation], emitting=())
+            task = task_store.lock(tx, org=caller.org_id, tasks=[batch.fence.task_id])[batch.fence.task_id]
+            attempt = task_store.attempts(tx, [(task.id, batch.fence.attempt)]).get((task.id, batch.fence.attempt))
             if attempt is None or not hmac.compare_digest(attempt.token_sha256, lease_token_sha256(batch.fence.lease_token)):
                 raise StaleAttempt
-            earlier = {posted.name: posted for posted in store.batches_of_task(tx, task.id)}.get(batch.name)
+            earlier = {posted.name: posted for posted in task_store.batches_of_task(tx, task.id)}.get(batch.name)
             if earlier is not None:
                 return _same(earlier, batch), set()
             if task.attempt != batch.fence.attempt or attempt.ended_at is not None or TaskState(task.state) in FINAL:
@@ -93,5 +94,5 @@ def _make_task(tx: Transaction, org: UUID, job: Job, posted: PostedBatch) -> set
     task = NewTask(
         posted.task_id, job.dag_id, job.generation_id, job.pool_id, TriggerKind.BATCH, posted.id, scope=None, request=None, ordinal=None, waits=None
     )
-    store.add(tx, org=org, tasks=[task])
+    task_store.add(tx, org=org, tasks=[task])
     return {job.pool_id}

@@ -1,4 +1,4 @@
-"""Handing out: what an attempt at a task that writes files is given to build on.
+"""Assignments: what an attempt at a task that writes files is given to build on.
 
 The base is read before the pins: the other way round, an attempt could hold an older input than the base it is checked
 against, and its result would overwrite a newer one's. All of it is stored with the attempt, and a claim that is repeated
@@ -15,10 +15,12 @@ from tracelake.control.database.transactions import Transaction
 from tracelake.control.promotion import store as promotion
 from tracelake.control.promotion.store import RuleRow
 from tracelake.control.promotion.table_rules import TableRules
-from tracelake.control.tasks import store
+from tracelake.control.tasks import store as task_store
+from tracelake.control.tasks.claims import store
+from tracelake.control.tasks.claims.rows import NewAssignment, TaskFacts
 from tracelake.control.tasks.fingerprints import Pin, fingerprint
 from tracelake.control.tasks.judgement import Announced, AttemptRow
-from tracelake.control.tasks.rows import Given, PostedBatch, TaskFacts
+from tracelake.control.tasks.rows import PostedBatch
 from tracelake.control.versions import store as versions
 from tracelake.control.versions.scope_mapping import cut_alike, wanted, widened
 from tracelake.control.versions.spans import scope_of, stored
@@ -35,7 +37,7 @@ Wire = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Handing:
+class Assignment:
     """What one attempt is given."""
 
     base: int
@@ -45,11 +47,11 @@ class Handing:
 
     @property
     def scopes(self) -> Wire:
-        return {str(index): {"everything": told.everything, "scopes": [stored(scope) for scope in told.scopes]} for index, told in self.announced.items()}
+        return {str(index): {"everything": announced.everything, "scopes": [stored(scope) for scope in announced.scopes]} for index, announced in self.announced.items()}
 
 
-class HandingOut:
-    """For the claimed tasks of jobs that write files: `plan` and `give` for attempts that start, `again` for those that did."""
+class Assignments:
+    """For the claimed tasks of jobs that write files: `plan` and `store` for attempts that start, `stored` for those that did."""
 
     def __init__(self, tx: Transaction, jobs: dict[UUID, Job], inputs: dict[UUID, list[Input]], outputs: dict[UUID, list[Output]]) -> None:
         self._tx: Transaction = tx
@@ -69,59 +71,59 @@ class HandingOut:
     def writes_files(self, generation: UUID) -> bool:
         return generation in self._jobs
 
-    def plan(self, facts: Sequence[TaskFacts]) -> dict[UUID, Handing]:
+    def plan(self, facts: Sequence[TaskFacts]) -> dict[UUID, Assignment]:
         """By task, for attempts that start now."""
         return {fact.id: self._hand(fact) for fact in facts if self.writes_files(fact.generation_id)}
 
-    def give(self, facts: Sequence[TaskFacts], planned: dict[UUID, Handing]) -> None:
+    def store(self, facts: Sequence[TaskFacts], planned: dict[UUID, Assignment]) -> None:
         """Stores it with the attempts, which are checked against it when they report."""
         if planned:
             attempts = {fact.id: fact.attempt for fact in facts}
-            store.announce(
-                self._tx, [Given(id, attempts[id], handing.base, handing.scopes, list(handing.pins.values())) for id, handing in planned.items()]
+            store.store_assignments(
+                self._tx, [NewAssignment(id, attempts[id], assignment.base, assignment.scopes, list(assignment.pins.values())) for id, assignment in planned.items()]
             )
 
-    def again(self, facts: Sequence[TaskFacts]) -> dict[UUID, Handing]:
+    def stored(self, facts: Sequence[TaskFacts]) -> dict[UUID, Assignment]:
         """What was stored, for a claim that is repeated."""
         fences = [(fact.id, fact.attempt) for fact in facts if self.writes_files(fact.generation_id)]
         if not fences:
             return {}
-        pins, attempts = store.pins_of_attempts(self._tx, fences), store.attempts(self._tx, fences)
+        pins, attempts = store.pins_of_attempts(self._tx, fences), task_store.attempts(self._tx, fences)
         by_id = {fact.id: fact for fact in facts}
-        return {task: self._stored(by_id[task], attempts[task, attempt], pins.get((task, attempt), [])) for task, attempt in fences}
+        return {task: self._from_attempt(by_id[task], attempts[task, attempt], pins.get((task, attempt), [])) for task, attempt in fences}
 
-    def is_unchanged(self, fact: TaskFacts, handing: Handing) -> bool:
+    def is_unchanged(self, fact: TaskFacts, assignment: Assignment) -> bool:
         """Whether what the task would write is there already, made by the same config of the same inputs for the same scope."""
         job = self._jobs[fact.generation_id]
         keeps_state = OPERATORS[job.spec["runtime"], job.spec["operator"]].keeps_state
-        if fact.trigger_kind != TriggerKind.EVENT.value or keeps_state or not handing.pins:
+        if fact.trigger_kind != TriggerKind.EVENT.value or keeps_state or not assignment.pins:
             return False
-        return all(self._is_there(job, output, handing) for output in self._outputs[fact.generation_id])
+        return all(self._is_there(job, output, assignment) for output in self._outputs[fact.generation_id])
 
-    def wire(self, fact: TaskFacts, handing: Handing) -> Wire:
+    def wire(self, fact: TaskFacts, assignment: Assignment) -> Wire:
         """The parts of the payload that only such tasks have."""
         job = self._jobs[fact.generation_id]
-        batch = store.batch_to_adopt(self._tx, fact.trigger_id) if fact.trigger_kind == TriggerKind.BATCH.value else None
+        batch = task_store.batch_to_adopt(self._tx, fact.trigger_id) if fact.trigger_kind == TriggerKind.BATCH.value else None
         return {
-            "base": handing.base,
-            "inputs": [self._input(fact, input, handing) for input in self._inputs[fact.generation_id]],
-            "outputs": [self._output(fact, job, output, handing) for output in self._outputs[fact.generation_id]],
+            "base": assignment.base,
+            "inputs": [self._input(fact, input, assignment) for input in self._inputs[fact.generation_id]],
+            "outputs": [self._output(fact, job, output, assignment) for output in self._outputs[fact.generation_id]],
             "batch": batch.wire() if batch else None,
-            "posted": [posted.name for posted in handing.batches],
+            "posted": [posted.name for posted in assignment.batches],
         }
 
-    def _hand(self, fact: TaskFacts) -> Handing:
+    def _hand(self, fact: TaskFacts) -> Assignment:
         announced = {output.output_index: self._announce(fact, output) for output in self._outputs[fact.generation_id]}
         pins = {
             input.index: Pin(input.index, input.dataset_id, current.dataset_version_id, current.version)
             for input in self._inputs[fact.generation_id]
             if input.dataset_version_id is not None and (current := self._current.get(input.dataset_version_id)) is not None
         }
-        return Handing(self._bases[fact.generation_id], announced, pins, store.batches_of_task(self._tx, fact.id))
+        return Assignment(self._bases[fact.generation_id], announced, pins, task_store.batches_of_task(self._tx, fact.id))
 
-    def _stored(self, fact: TaskFacts, attempt: AttemptRow, pins: list[Pin]) -> Handing:
+    def _from_attempt(self, fact: TaskFacts, attempt: AttemptRow, pins: list[Pin]) -> Assignment:
         announced = {output.output_index: attempt.announced(output.output_index) for output in self._outputs[fact.generation_id]}
-        return Handing(attempt.base or 0, announced, {pin.index: pin for pin in pins}, store.batches_of_task(self._tx, fact.id))
+        return Assignment(attempt.base or 0, announced, {pin.index: pin for pin in pins}, task_store.batches_of_task(self._tx, fact.id))
 
     def _announce(self, fact: TaskFacts, output: Output) -> Announced:
         job = self._jobs[fact.generation_id]
@@ -140,22 +142,22 @@ class HandingOut:
         # A replace covers whole scopes, visibly; an append goes where it goes.
         return Announced(everything=False, scopes=widened(asked.scopes, current) if replaces else asked.scopes)
 
-    def _is_there(self, job: Job, output: Output, handing: Handing) -> bool:
-        told = handing.announced[output.output_index]
-        same = fingerprint(job.config_hash, everything=told.everything, scopes=told.scopes, pins=handing.pins.values())
-        touching: Sequence[Scope] = (FullScope(),) if told.everything else told.scopes
+    def _is_there(self, job: Job, output: Output, assignment: Assignment) -> bool:
+        announced = assignment.announced[output.output_index]
+        same = fingerprint(job.config_hash, everything=announced.everything, scopes=announced.scopes, pins=assignment.pins.values())
+        touching: Sequence[Scope] = (FullScope(),) if announced.everything else announced.scopes
         if output.dataset_version_id not in self._states:
             return False
         there = versions.fingerprints_now(self._tx, dataset_version=output.dataset_version_id, touching=touching)
-        whole = told.everything or sorted(str(scope) for scope, _ in there) == sorted(str(scope) for scope in told.scopes)
+        whole = announced.everything or sorted(str(scope) for scope, _ in there) == sorted(str(scope) for scope in announced.scopes)
         return bool(there) and whole and all(found == same for _, found in there)
 
-    def _input(self, fact: TaskFacts, input: Input, handing: Handing) -> Wire:
-        pin = handing.pins.get(input.index)
-        return unpinned(input) | {"pinned": self._pinned(fact, input, pin, handing) if pin else None}
+    def _input(self, fact: TaskFacts, input: Input, assignment: Assignment) -> Wire:
+        pin = assignment.pins.get(input.index)
+        return unpinned(input) | {"pinned": self._pinned(fact, input, pin, assignment) if pin else None}
 
-    def _pinned(self, fact: TaskFacts, input: Input, pin: Pin, handing: Handing) -> Wire:
-        scopes = self._restriction(fact, input, handing)
+    def _pinned(self, fact: TaskFacts, input: Input, pin: Pin, assignment: Assignment) -> Wire:
+        scopes = self._restriction(fact, input, assignment)
         files = self._files_of_version(pin)
         kept = [file for file in files if scopes is None or any(overlap(file.scope, scope) for scope in scopes)]
         current = self._current.get(pin.dataset_version_id)
@@ -181,34 +183,34 @@ class HandingOut:
             self._files[key] = versions.files_at_place(self._tx, dataset_version=dataset_version, place=place, without=without)
         return self._files[key]
 
-    def _restriction(self, fact: TaskFacts, input: Input, handing: Handing) -> tuple[Scope, ...] | None:
+    def _restriction(self, fact: TaskFacts, input: Input, assignment: Assignment) -> tuple[Scope, ...] | None:
         """The rows of the output's own scopes, where the input is cut alike."""
-        reads, told = _partition_by(input.partition_by), handing.announced.get(0)
+        reads, announced = _partition_by(input.partition_by), assignment.announced.get(0)
         writes = _partition_by(self._jobs[fact.generation_id].spec["outputs"][0].get("partition_by"))
-        if told is None or told.everything or not cut_alike(reads, writes, trigger=input.trigger):
+        if announced is None or announced.everything or not cut_alike(reads, writes, trigger=input.trigger):
             return None
-        return told.scopes
+        return announced.scopes
 
-    def _output(self, fact: TaskFacts, job: Job, output: Output, handing: Handing) -> Wire:
-        told, state = handing.announced[output.output_index], self._states.get(output.dataset_version_id)
+    def _output(self, fact: TaskFacts, job: Job, output: Output, assignment: Assignment) -> Wire:
+        announced, state = assignment.announced[output.output_index], self._states.get(output.dataset_version_id)
         rules = self._rules[output.dataset_id]
         appends = job.spec["update_strategy"] == UpdateStrategy.APPEND.value
-        replaced: Sequence[Scope] = () if appends else (FullScope(),) if told.everything else told.scopes
+        replaced: Sequence[Scope] = () if appends else (FullScope(),) if announced.everything else announced.scopes
         # Whatever the rules are now: one about the whole table may come while the attempt runs.
-        stays = state is not None and (appends or not told.everything)
-        current = self._files_at_place(output.dataset_version_id, handing.base, tuple(replaced)) if stays else []
+        stays = state is not None and (appends or not announced.everything)
+        current = self._files_at_place(output.dataset_version_id, assignment.base, tuple(replaced)) if stays else []
         location = table_location(fact.org_id, output.dataset_id, output.dataset_version_id)
         return unstaged(output) | {
             "staged": {
                 "location": location,
                 "staging": f"{location}/{staging_folder(fact.id, fact.attempt)}",
-                "everything": told.everything,
-                "scopes": [stored(scope) for scope in told.scopes],
+                "everything": announced.everything,
+                "scopes": [stored(scope) for scope in announced.scopes],
                 "partition_by": job.spec["outputs"][output.output_index].get("partition_by"),
                 "table_schema": state.table_schema if state else None,
                 "rules": [rule.to_measure().model_dump(mode="json") for rule in rules],
                 "current": [file.model_dump(mode="json") for file in current],
-                "known": [one.model_dump(mode="json") for one in self._known_at(output, state, handing.base)],
+                "known": [one.model_dump(mode="json") for one in self._known_at(output, state, assignment.base)],
             }
         }
 
@@ -241,5 +243,5 @@ def unpinned(input: Input) -> Wire:
     }
 
 
-def _partition_by(told: dict[str, Any] | None) -> PartitionSpec | None:
-    return PartitionSpec.model_validate(told) if told else None
+def _partition_by(spec: dict[str, Any] | None) -> PartitionSpec | None:
+    return PartitionSpec.model_validate(spec) if spec else None

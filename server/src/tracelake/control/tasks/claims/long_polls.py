@@ -1,4 +1,4 @@
-"""The waiting room of long polls: who waits for which pool, and who is woken when something may be claimable there.
+"""Long polls: who waits for which pool, and who is woken when something may be claimable there.
 
 A waiter reads the counter before it looks, so that a wake-up between its look and its wait is not lost. One wake-up
 wakes one waiter; a waiter that found all it could take passes it on.

@@ -1,6 +1,6 @@
-"""Barring: a task whose DAG was activated by somebody who may not use what it needs any more is handed to no worker, and its attempt fails.
+"""Revoked access: a task whose DAG was activated by somebody who may no longer use what it needs is not handed to a worker, and its attempt fails.
 
-An event comes once, so its task waits for the right and then runs by itself. A requested task fails for good: whoever requested it sees the error and
+An event is emitted once, so its task waits for the right and then runs by itself. A requested task fails for good: whoever requested it sees the error and
 can request it again. A task that adopts a batch belongs to the attempt that posted it, which had the right when it began and waits for it.
 """
 
@@ -12,56 +12,57 @@ from tracelake.control.dags.lapsed_rights import Lapse, lapsed_rights
 from tracelake.control.dags.store import Input, Job
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.locations.store import LocationRow
-from tracelake.control.tasks import store
+from tracelake.control.tasks import store as task_store
+from tracelake.control.tasks.claims.rows import TaskFacts
 from tracelake.control.tasks.finishing import Finisher
 from tracelake.control.tasks.judgement import Ending, LockedTask
 from tracelake.control.tasks.routing import look_and_lock, until_routing_holds
-from tracelake.control.tasks.rows import EndedAttempt, TaskFacts
+from tracelake.control.tasks.rows import EndedAttempt
 from tracelake.control.tasks.task_state import Move, after
 from tracelake_sdk.tasks import AttemptOutcome, TaskState, TriggerKind, Waits
 from tracelake_sdk.tasks.runs import RunStatus
 
 
 @dataclass(frozen=True)
-class Barred:
+class RevokedTask:
     """A claimed task that may not run."""
 
     fact: TaskFacts
     lapse: Lapse
 
 
-def barred(
+def revoked_tasks(
     tx: Transaction, facts: list[TaskFacts], jobs: dict[UUID, Job], inputs: dict[UUID, list[Input]], locations: dict[UUID, dict[str, LocationRow]]
-) -> list[Barred]:
+) -> list[RevokedTask]:
     """Of tasks that are being claimed; jobs by generation, inputs by job, locations by org."""
     judged = [fact for fact in facts if fact.trigger_kind != TriggerKind.BATCH.value]
     found = lapsed_rights(tx, [jobs[generation] for generation in {fact.generation_id for fact in judged}], inputs, locations)
-    return [Barred(fact, found[job.id]) for fact in judged if (job := jobs[fact.generation_id]).id in found]
+    return [RevokedTask(fact, found[job.id]) for fact in judged if (job := jobs[fact.generation_id]).id in found]
 
 
 @dataclass(frozen=True)
-class Barring:
+class RevokedTasks:
     """Not in the claim's own transaction, which waits for no line; a crash in between costs a lease, and then it is found again."""
 
     database: Database
     wake: Callable[[Iterable[UUID]], None]
     finisher: Finisher
 
-    def end(self, found: list[Barred]) -> None:
+    def end(self, found: list[RevokedTask]) -> None:
         self.wake(until_routing_holds(lambda: self._end({one.fact.id: one for one in found})))
 
-    def _end(self, found: dict[UUID, Barred]) -> set[UUID]:
+    def _end(self, found: dict[UUID, RevokedTask]) -> set[UUID]:
         facts = [one.fact for one in found.values()]
-        with self.database.transaction("bar") as tx:
-            routing = look_and_lock(tx, {fact.generation_id for fact in facts}, telling=())
-            locked = [task for org in {fact.org_id for fact in facts} for task in store.lock(tx, org=org, tasks=list(found)).values()]
+        with self.database.transaction("end_revoked") as tx:
+            routing = look_and_lock(tx, {fact.generation_id for fact in facts}, emitting=())
+            locked = [task for org in {fact.org_id for fact in facts} for task in task_store.lock(tx, org=org, tasks=list(found)).values()]
             # Meanwhile its lease may have run out, or a person may have canceled it.
             mine = [
                 task
                 for task in locked
                 if task.state == TaskState.RUNNING.value and task.attempt == found[task.id].fact.attempt and task.cancel_asked_at is None
             ]
-            rows = store.attempts(tx, [(task.id, task.attempt) for task in mine])
+            rows = task_store.attempts(tx, [(task.id, task.attempt) for task in mine])
             ended = [EndedAttempt(task, task.attempt, _ending(task, found[task.id].lapse)) for task in mine]
             return self.finisher.finish(tx, ended, {row.task_id: row.started_at for row in rows.values()}, routing, now=None)
 

@@ -14,11 +14,12 @@ from tracelake.control.dags.store import Output
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.transactions import Database, Role, Transaction
 from tracelake.control.run_history import store as run_history
-from tracelake.control.tasks import accepting, store
+from tracelake.control.tasks.completions import emitted_events, store
+from tracelake.control.tasks.completions.emitted_events import EmittedEvent
+from tracelake.control.tasks.completions.rows import ChangeToRecord, OutputToRecord
 from tracelake.control.tasks.finishing import Finisher, final_body, run_of
 from tracelake.control.tasks.judgement import LockedTask
 from tracelake.control.tasks.routing import Routes, Routing, until_routing_holds
-from tracelake.control.tasks.rows import ChangeToRecord, OutputToRecord
 from tracelake.control.tasks.task_state import Move, after
 from tracelake.control.versions import store as versions
 from tracelake.control.versions.spans import scope_of
@@ -43,7 +44,7 @@ class Recording:
 
     def _record(self, generation: UUID, up_to: int) -> tuple[int, set[UUID]]:
         with self.database.transaction("record", role=Role.DECIDE) as tx:
-            locked = self.routes.lock(tx, [generation], telling=[generation])
+            locked = self.routes.lock(tx, [generation], emitting=[generation])
             asked_entries = commits.ask_to_record(tx, generation=generation, last=up_to)
             asked_changes = store.ask_changes_to_record(tx, generation=generation, last=up_to)
             asked_written = store.ask_outputs_to_record(tx, generation=generation, last=up_to)
@@ -77,11 +78,11 @@ class Recording:
         store.record(tx, list(tasks), at=at)
         runs = [run_of(tasks[change.task_id], change.attempt, change.started_at, RunStatus.SUCCESS, None) for change in changes]
         run_history.append(tx, runs, routing.outputs, now=at)
-        told = [telling for change in changes for telling in _tellings(change, tasks[change.task_id], written, numbers, routing)]
+        emitted = [event for change in changes for event in _events(change, tasks[change.task_id], written, numbers, routing)]
         org = next(iter(tasks.values())).org_id
-        pools = accepting.accept(tx, org, told, routing)
+        pools = emitted_events.emit(tx, org, emitted, routing)
         job = next(iter(routing.jobs.values()))
-        self.finisher.tell(tx, [(org, final_body(change.task_id, job, TaskState.COMPLETED, change.attempt, None)) for change in changes])
+        self.finisher.notify(tx, [(org, final_body(change.task_id, job, TaskState.COMPLETED, change.attempt, None)) for change in changes])
         return pools
 
 
@@ -124,9 +125,9 @@ def _add_version(
     versions.add_materializations(tx, version, made)
 
 
-def _tellings(
+def _events(
     change: ChangeToRecord, task: LockedTask, written: list[OutputToRecord], numbers: dict[UUID, int], routing: Routing
-) -> list[accepting.Telling]:
+) -> list[EmittedEvent]:
     """One event for each scope of each output; a rewrite is named after the event or request behind it, so that a retry repeats it."""
     outputs = {output.dataset_version_id: output for output in routing.outputs[task.generation_id]}
     drafts = [
@@ -140,4 +141,4 @@ def _tellings(
         for row in written
         if row.place == change.place and row.scope is not None
     ]
-    return accepting.tellings(task.id, routing.outputs[task.generation_id], drafts)
+    return emitted_events.events_of_drafts(task.id, routing.outputs[task.generation_id], drafts)

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from tracelake.control.access.callers import Caller, TokenKind
-from tracelake.control.tasks.joining import Joining
+from tracelake.control.tasks.completions.joining import Joining
 from tracelake_sdk.errors import Invalid
 from tracelake_sdk.tasks import Completion, CompletionAnswer, CompletionResult, Fence, Outcome
 

@@ -7,7 +7,8 @@ from uuid import UUID
 
 from tracelake.control.access.callers import Caller
 from tracelake.control.database.transactions import Database
-from tracelake.control.tasks import store
+from tracelake.control.tasks import store as task_store
+from tracelake.control.tasks.claims import store
 from tracelake.control.tasks.judgement import AttemptRow, LockedTask, lease_token_sha256
 from tracelake.control.worker_loops import store as worker_loops
 from tracelake_sdk.tasks import Fence, HeartbeatAnswer, HeartbeatRequest, TaskState
@@ -23,8 +24,8 @@ class Heartbeats:
         with self.database.transaction("heartbeat") as tx:
             if request.failing is not None:
                 worker_loops.replace(tx, org=caller.org_id, worker=request.worker, failing={failing.loop: failing.code for failing in request.failing})
-            tasks = store.lock(tx, org=caller.org_id, tasks=list(fences))
-            attempts = store.attempts(tx, [(fence.task_id, fence.attempt) for fence in fences.values()])
+            tasks = task_store.lock(tx, org=caller.org_id, tasks=list(fences))
+            attempts = task_store.attempts(tx, [(fence.task_id, fence.attempt) for fence in fences.values()])
             mine = {id: fence for id, fence in fences.items() if _holds(fence, tasks.get(id), attempts.get((id, fence.attempt)))}
             cancel = [id for id in fences if _is_to_stop(tasks.get(id), attempts.get((id, fences[id].attempt)), fences[id])]
             expires = store.heartbeat(tx, list(mine), lease=self.lease, now=now) if mine else {}

@@ -17,12 +17,12 @@ from tracelake.control.promotion import store as promotion
 from tracelake.control.promotion.gate import Decision, judge_all
 from tracelake.control.promotion.store import Decided
 from tracelake.control.promotion.table_rules import TableRules
-from tracelake.control.tasks import store
-from tracelake.control.tasks.candidates import Gathered, gather
+from tracelake.control.tasks.completions import store
+from tracelake.control.tasks.completions.candidates import Gathered, gather
+from tracelake.control.tasks.completions.rows import LostBatch
+from tracelake.control.tasks.completions.tables import Plan, Tables
 from tracelake.control.tasks.fingerprints import fingerprint
 from tracelake.control.tasks.judgement import AttemptRow, LockedTask
-from tracelake.control.tasks.rows import LostBatch
-from tracelake.control.tasks.tables import Plan, Tables
 from tracelake.control.versions import store as versions
 from tracelake.control.versions.bases import BaseVerdict, Since, judge_base
 from tracelake.control.versions.store import Line, NewChange, NewChangeOutput
@@ -221,7 +221,7 @@ class Deciding:
         return Committed(place, decisions[0].reason)
 
     def _remember(self, given: Reported, decisions: list[Decision], place: int, **more: Any) -> list[UUID]:
-        facts = {"place": place, "base": given.base, "pins": self.gathered.told_pins(given)} | more
+        facts = {"place": place, "base": given.base, "pins": self.gathered.noted_pins(given)} | more
         new = [
             Decided(
                 org_id=given.task.org_id,
@@ -285,7 +285,7 @@ def _checked(given: Reported) -> dict[int, OutputMeasured]:
         raise Invalid(f"The report must measure each of the job's {len(given.outputs)} outputs once.")
     _check_base(given.report.base, given.attempt)
     if given.report.events:
-        raise Invalid("Events about a dataset with files are told when its version is recorded; report none.")
+        raise Invalid("Events about a dataset with files are emitted when its version is recorded; report none.")
     folder = f"{staging_folder(given.task.id, given.attempt.attempt)}/"
     for output in measured.values():
         if len({file.path for file in output.files}) < len(output.files):
@@ -295,9 +295,9 @@ def _checked(given: Reported) -> dict[int, OutputMeasured]:
     return {index: _as_announced(given, output) for index, output in measured.items()}
 
 
-def _check_base(told: int | None, attempt: AttemptRow) -> None:
+def _check_base(reported: int | None, attempt: AttemptRow) -> None:
     """An earlier base is welcome once the attempt was given a later one: that answer may have been lost, and judged by it more has moved, never less."""
-    if told is None or attempt.base is None or told > attempt.base or told < 0 or (told < attempt.base and not attempt.rebases):
+    if reported is None or attempt.base is None or reported > attempt.base or reported < 0 or (reported < attempt.base and not attempt.rebases):
         raise Invalid("The outputs were measured against another base than this attempt was given; measure again.")
 
 

@@ -14,10 +14,11 @@ from tracelake.control.access.callers import Caller
 from tracelake.control.database.idempotency import Remembered
 from tracelake.control.database.transactions import Asked, Database, Role, Transaction
 from tracelake.control.operator_state import store as operator_state
-from tracelake.control.tasks import accepting, store
-from tracelake.control.tasks import deciding as deciding_
-from tracelake.control.tasks.accepting import Telling
-from tracelake.control.tasks.deciding import Deciding, Reported
+from tracelake.control.tasks import store as task_store
+from tracelake.control.tasks.completions import deciding as deciding_
+from tracelake.control.tasks.completions import emitted_events, store
+from tracelake.control.tasks.completions.deciding import Deciding, Reported
+from tracelake.control.tasks.completions.emitted_events import EmittedEvent
 from tracelake.control.tasks.finishing import Finisher
 from tracelake.control.tasks.judgement import (
     AttemptRow,
@@ -45,7 +46,7 @@ class Completions:
     wake: Callable[[Iterable[UUID]], None]
     backoff: Backoff
     finisher: Finisher
-    moved: Callable[[Iterable[UUID]], None]  # told of generations whose line has something new
+    moved: Callable[[Iterable[UUID]], None]  # notified of generations whose line has something new
     routes: Routes = field(default_factory=Routes)
 
     def complete(self, caller: Caller, reports: list[Completion], *, now: datetime | None = None) -> list[CompletionAnswer]:
@@ -71,17 +72,17 @@ class Completions:
         with self.database.transaction("complete", role=Role.DECIDE) as tx:
             ids = [report.fence.task_id for report in reports]
             generations = self.routes.generations(tx, org=caller.org_id, tasks=ids)
-            telling = {generations[report.fence.task_id] for report in reports if report.events and report.fence.task_id in generations}
-            locked = self.routes.lock(tx, generations.values(), telling=telling)
-            asked_tasks = store.ask_lock(tx, org=caller.org_id, tasks=ids)
-            asked_attempts = store.ask_attempts(tx, [(report.fence.task_id, report.fence.attempt) for report in reports])
+            emitting = {generations[report.fence.task_id] for report in reports if report.events and report.fence.task_id in generations}
+            locked = self.routes.lock(tx, generations.values(), emitting=emitting)
+            asked_tasks = task_store.ask_lock(tx, org=caller.org_id, tasks=ids)
+            asked_attempts = task_store.ask_attempts(tx, [(report.fence.task_id, report.fence.attempt) for report in reports])
             ahead = _Ahead.ask(tx, caller.org_id, reports, generations, locked, now)
             routing, tasks, attempts = locked.routing.answer(), asked_tasks.answer(), asked_attempts.answer()
 
             cases = [_Case(report, tasks.get(report.fence.task_id), attempts.get((report.fence.task_id, report.fence.attempt))) for report in reports]
             for case in cases:
                 case.judge(routing, self.backoff)
-            remembered = accepting.told_before(tx, caller.org_id, [telling for case in cases for telling in case.told])
+            remembered = emitted_events.find_emitted(tx, caller.org_id, [event for case in cases for event in case.emitted])
             for case in cases:
                 case.report_outputs(tx, routing)
             deciding = ahead.deciding.answer() if ahead and any(case.reported for case in cases) else None
@@ -93,7 +94,7 @@ class Completions:
             ended = [case.ended() for case in cases if case.verdict.ending is not None]
             started = {row.task_id: row.started_at for row in attempts.values()}
             pools = self.finisher.finish(tx, ended, started, routing, now=now)
-            pools |= accepting.accept(tx, caller.org_id, [telling for case in cases for telling in case.told], routing)
+            pools |= emitted_events.emit(tx, caller.org_id, [event for case in cases for event in case.emitted], routing)
             lines = {case.task.generation_id for case in cases if case.task is not None and case.reported is not None}
             return [case.answer() for case in cases], pools, lines
 
@@ -133,7 +134,7 @@ class _Case:
         self.task: LockedTask | None = task
         self.attempt: AttemptRow | None = attempt
         self.body: bytes = body_sha256(report)
-        self.told: list[Telling] = []
+        self.emitted: list[EmittedEvent] = []
         self.verdict: Verdict = _UNJUDGED
         self.reported: Reported | None = None  # of a success that is to be decided
 
@@ -145,13 +146,13 @@ class _Case:
         self.verdict = judge(self.task, self.attempt, self.report, self.body, max_attempts=max_attempts, backoff=backoff)
         if self._succeeds() and not routing.writes_files(self.task.generation_id):
             try:
-                self.told = accepting.tellings(self.task.id, routing.outputs[self.task.generation_id], self.report.events)
+                self.emitted = emitted_events.events_of_drafts(self.task.id, routing.outputs[self.task.generation_id], self.report.events)
             except TracelakeError as error:
                 self._refuse(error)
 
     def recognise(self, remembered: dict[bytes, Remembered]) -> None:
         try:
-            self.told = accepting.recognise(self.told, remembered)
+            self.emitted = emitted_events.recognise(self.emitted, remembered)
         except TracelakeError as error:
             self._refuse(error)
 
@@ -160,7 +161,7 @@ class _Case:
         if self.task is None or self.attempt is None or not self._succeeds() or not routing.writes_files(self.task.generation_id):
             return
         task = self.task
-        batch = store.batch_to_adopt(tx, task.trigger_id) if task.trigger_kind == TriggerKind.BATCH.value else None
+        batch = task_store.batch_to_adopt(tx, task.trigger_id) if task.trigger_kind == TriggerKind.BATCH.value else None
         adopted = batch.files if batch else ()
         self.reported = Reported(
             self.report, task, self.attempt, routing.jobs[task.generation_id], routing.outputs[task.generation_id], adopted, lambda: self._swap_state(tx)
@@ -184,7 +185,7 @@ class _Case:
             said = f"Posted and not listed: {sorted(map(str, missing))}; listed and not posted: {sorted(map(str, unknown))}."
             raise BatchesDiffer(said, posted=list(states))
         if states:
-            posted = {path for batch in store.batches_of_task(tx, given.task.id) for path in batch.files}
+            posted = {path for batch in task_store.batches_of_task(tx, given.task.id) for path in batch.files}
             if any(file.path in posted for output in given.report.outputs for file in output.files):
                 raise Invalid("The report names a file that was posted in a batch, which is decided by itself.")
         if any(state in (TaskState.FAILED, TaskState.CANCELED) for state in states.values()):
@@ -203,7 +204,7 @@ class _Case:
             case deciding_.Superseded():
                 self._supersede("What it had computed was out of date: another task had written there meanwhile.")
                 store.count_superseded(tx, [task.id])
-                if task.superseded + 1 >= store.SUPERSEDED_BEFORE_ALONE:
+                if task.superseded + 1 >= task_store.SUPERSEDED_BEFORE_ALONE:
                     versions.reserve(tx, generation=task.generation_id, task=task.id)
             case deciding_.Moved(base=base, moved=moved):
                 store.rebase(tx, task=task.id, attempt=given.attempt.attempt, base=base)
@@ -229,14 +230,14 @@ class _Case:
     def _end(self, result: CompletionResult, ending: Ending | None, **parts: Any) -> None:
         if ending is not None:
             answer = CompletionAnswer(task_id=self.report.fence.task_id, result=result, status=200, task_state=ending.state, **parts)
-            self.told, self.verdict = [], Verdict(answer, ending)
+            self.emitted, self.verdict = [], Verdict(answer, ending)
 
     def _ask_again(self, result: CompletionResult, **parts: Any) -> None:
         """Nothing is decided, and the attempt goes on."""
-        self.told, self.verdict = [], Verdict(CompletionAnswer(task_id=self.report.fence.task_id, result=result, status=200, **parts))
+        self.emitted, self.verdict = [], Verdict(CompletionAnswer(task_id=self.report.fence.task_id, result=result, status=200, **parts))
 
     def answer(self) -> CompletionAnswer:
-        return self.verdict.answer.model_copy(update={"event_ids": [telling.id for telling in self.told]}) if self.told else self.verdict.answer
+        return self.verdict.answer.model_copy(update={"event_ids": [event.id for event in self.emitted]}) if self.emitted else self.verdict.answer
 
     def ended(self) -> EndedAttempt:
         if self.task is None or self.verdict.ending is None:
@@ -247,4 +248,4 @@ class _Case:
         return self.verdict.ending is not None and self.verdict.ending.state is TaskState.COMPLETED
 
     def _refuse(self, error: TracelakeError) -> None:
-        self.told, self.verdict = [], Verdict(refusal(self.report.fence.task_id, CompletionResult.REFUSED, error))
+        self.emitted, self.verdict = [], Verdict(refusal(self.report.fence.task_id, CompletionResult.REFUSED, error))

@@ -18,9 +18,9 @@ from tracelake.control.database.transactions import Transaction
 from tracelake.control.locations.store import LocationRow
 from tracelake.control.operator_state import store as operator_state
 from tracelake.control.operator_state.store import StateRow
-from tracelake.control.tasks import store
-from tracelake.control.tasks.handing_out import Handing, HandingOut, unpinned, unstaged
-from tracelake.control.tasks.rows import TaskFacts, TriggerEvent
+from tracelake.control.tasks.claims import store
+from tracelake.control.tasks.claims.assignments import Assignment, Assignments, unpinned, unstaged
+from tracelake.control.tasks.claims.rows import TaskFacts, TriggerEvent
 from tracelake_sdk.dags.operators import OPERATORS
 from tracelake_sdk.tasks import MAX_EVENTS, PAYLOAD_VERSION, TaskState, TriggerKind
 from tracelake_sdk.tasks.events import EventKind
@@ -41,9 +41,9 @@ class PayloadMaker:
         self._stateful: frozenset[UUID] = frozenset(stateful)
         # Before the pins, as the base is: an attempt must not hold an older input than the state that it builds on.
         self._states: dict[UUID, StateRow] = operator_state.get(tx, stateful) if stateful else {}
-        self.handing_out: HandingOut = HandingOut(tx, self.jobs, self.inputs, self.outputs)
-        told = [fact.trigger_id for fact in facts if fact.trigger_kind == TriggerKind.EVENT.value]
-        self._events: dict[UUID, TriggerEvent] = store.events_of_triggers(tx, told) if told else {}
+        self.assignments: Assignments = Assignments(tx, self.jobs, self.inputs, self.outputs)
+        triggers = [fact.trigger_id for fact in facts if fact.trigger_kind == TriggerKind.EVENT.value]
+        self._events: dict[UUID, TriggerEvent] = store.events_of_triggers(tx, triggers) if triggers else {}
         in_order = [fact.id for fact in facts if self.jobs[fact.generation_id].ordered]
         self._seen: set[UUID] = store.seen_scopes(tx, in_order) if in_order else set()
         limits = {"lease_seconds": lease_seconds, "max_events": MAX_EVENTS}
@@ -57,17 +57,17 @@ class PayloadMaker:
             return None
         return self._states[generation].revision if generation in self._states else 0
 
-    def is_unchanged(self, fact: TaskFacts, handing: Handing) -> bool:
-        """Whether what the task would write is there already.
+    def is_unchanged(self, fact: TaskFacts, assignment: Assignment) -> bool:
+        """Whether what the task would write already exists.
 
         Never behind a rewrite of a dataset without rows: it has no versions that could show what has changed, and somebody said that it has.
         """
         event = self._events.get(fact.trigger_id)
         rewritten = event is not None and event.kind == EventKind.REWRITTEN.value and not event.of_a_table
-        return not rewritten and self.handing_out.is_unchanged(fact, handing)
+        return not rewritten and self.assignments.is_unchanged(fact, assignment)
 
-    def payload(self, fact: TaskFacts, *, claimed: bool, handing: Handing | None = None) -> Wire:
-        given = self.handing_out.wire(fact, handing) if handing else {}
+    def payload(self, fact: TaskFacts, *, claimed: bool, assignment: Assignment | None = None) -> Wire:
+        given = self.assignments.wire(fact, assignment) if assignment else {}
         return self._shared[fact.generation_id] | given | {
             "task_id": fact.id,
             "attempt": fact.attempt if claimed else None,
@@ -75,7 +75,7 @@ class PayloadMaker:
             "org_id": fact.org_id,
             "locations": self._locations(fact.generation_id) if claimed else {},
             "trigger": self._trigger(fact),
-            "state": self._state(fact.generation_id, handing) if claimed else None,
+            "state": self._state(fact.generation_id, assignment) if claimed else None,
             "idempotency": {"producer_task_id": fact.id, "key_prefix": str(fact.id)},
             "slot": {"pool": self.jobs[fact.generation_id].pool} if claimed else None,
         }
@@ -85,12 +85,12 @@ class PayloadMaker:
         known = self.locations.get(job.org_id, {})
         return {name: known[name].url for name in location_names(job) if name in known}
 
-    def _state(self, generation: UUID, handing: Handing | None) -> Wire | None:
+    def _state(self, generation: UUID, assignment: Assignment | None) -> Wire | None:
         revision = self.state_revision(generation)
         if revision is None:
             return None
         # What an earlier attempt posted is done: the next one goes on behind it.
-        posted = [batch.state for batch in handing.batches if batch.state is not None] if handing else []
+        posted = [batch.state for batch in assignment.batches if batch.state is not None] if assignment else []
         value = posted[-1] if posted else self._states[generation].value if revision else None
         return {"revision": revision, "value": value}
 

@@ -4,9 +4,8 @@ import base64
 import hashlib
 import hmac
 import secrets
-import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -16,55 +15,21 @@ from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.pools import store as pools
 from tracelake.control.run_history import store as run_history
 from tracelake.control.run_history.store import FinishedAttempt
-from tracelake.control.tasks import store
-from tracelake.control.tasks.barring import Barred, barred
+from tracelake.control.tasks.claims import store
+from tracelake.control.tasks.claims.long_polls import Poll, WaitingRoom
+from tracelake.control.tasks.claims.payloads import PayloadMaker, Wire
+from tracelake.control.tasks.claims.revoked_access import RevokedTask, RevokedTasks, revoked_tasks
+from tracelake.control.tasks.claims.rows import ClosedAttempt, NewAttempt, QueuedTask, TaskFacts
+from tracelake.control.tasks.claims.unchanged import UnchangedTasks
+from tracelake.control.tasks.claims.watermarks import Watermarks, next_low
 from tracelake.control.tasks.judgement import lease_token_sha256
-from tracelake.control.tasks.payloads import PayloadMaker, Wire
 from tracelake.control.tasks.routing import Routes
-from tracelake.control.tasks.rows import Candidate, ClosedAttempt, NewAttempt, TaskFacts
-from tracelake.control.tasks.waiting import Poll, WaitingRoom
 from tracelake_sdk.dags import Runtime
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.tasks import MAX_BATCH, ClaimRequest
 from tracelake_sdk.tasks.runs import RunStatus
 
 TIMED_OUT = "The lease ran out and no report came."
-_WITHOUT_HINT_SECONDS = 5.0
-
-
-@dataclass
-class Watermarks:
-    """Per pool the least `seq` that may still be queued: a hint that spares reading what was claimed long ago.
-
-    It never passes a row that was seen queued, locked or not. What it cannot see (a transaction that drew an earlier
-    number and commits late) is found by the claim that runs without it every few seconds.
-    """
-
-    clock: Callable[[], float] = time.monotonic
-    _low: dict[UUID, int] = field(default_factory=dict)
-    _looked: dict[UUID, float] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def low(self, pool: UUID) -> int:
-        with self._lock:
-            if self.clock() - self._looked.get(pool, float("-inf")) >= _WITHOUT_HINT_SECONDS:
-                self._looked[pool] = self.clock()
-                return 0
-            return self._low.get(pool, 0)
-
-    def learn(self, pool: UUID, low: int | None) -> None:
-        """`low` None: the look found nothing, so it says nothing."""
-        if low is not None:
-            with self._lock:
-                self._low[pool] = low
-
-
-def next_low(candidates: Sequence[Candidate], taken: Collection[UUID]) -> int | None:
-    """After a look: the first candidate that somebody else holds, else just past the last one. Pure."""
-    for candidate in candidates:
-        if candidate.id not in taken:
-            return candidate.seq
-    return candidates[-1].seq + 1 if candidates else None
 
 
 @dataclass(frozen=True)
@@ -72,8 +37,8 @@ class Claims:
     database: Database
     waiting: WaitingRoom
     lease: timedelta
-    unchanged: Callable[[list[TaskFacts]], None]  # ends tasks whose result is there already
-    barring: Callable[[list[Barred]], None]       # ends tasks that may not use what they need
+    unchanged: UnchangedTasks
+    revoked: RevokedTasks
     max_unrecorded: int = 100                     # places of a line that may wait to be recorded before its tasks are held back
     watermarks: Watermarks = field(default_factory=Watermarks)
     clock: Callable[[], float] = time.monotonic
@@ -87,12 +52,12 @@ class Claims:
         pool_ids = self._pools(caller, request)
         while True:
             seen = self.waiting.counters(list(pool_ids))
-            claimed, unchanged, lapsed = self.claim_now(caller, request, pool_ids, now=now)
+            claimed, unchanged, revoked = self.claim_now(caller, request, pool_ids, now=now)
             if unchanged:
-                self.unchanged(unchanged)
-            if lapsed:
-                self.barring(lapsed)
-            if (unchanged or lapsed) and not claimed:
+                self.unchanged.end(unchanged)
+            if revoked:
+                self.revoked.end(revoked)
+            if (unchanged or revoked) and not claimed:
                 continue  # the room is still free
             left = deadline - self.clock()
             if claimed or left <= 0 or self.waiting.closed:
@@ -103,10 +68,10 @@ class Claims:
 
     def claim_now(
         self, caller: Caller, request: ClaimRequest, pool_ids: dict[UUID, int], *, now: datetime | None = None
-    ) -> tuple[list[Wire], list[TaskFacts], list[Barred]]:
+    ) -> tuple[list[Wire], list[TaskFacts], list[RevokedTask]]:
         """One transaction; a claim that is repeated returns what it holds. Each is a `ClaimedTask` as it goes over the wire.
 
-        Beside them come tasks whose result is there already, and tasks that may not use what they need: they run, and nobody is handed them.
+        Beside them come tasks whose result already exists, and tasks that may not use what they need: they run, and nobody is handed them.
         """
         claim_sha256 = hashlib.sha256(request.claim_id.encode()).digest()
         learned: dict[UUID, int | None] = {}
@@ -120,29 +85,29 @@ class Claims:
                     facts += taken
             claimed: list[Wire] = []
             unchanged: list[TaskFacts] = []
-            lapsed: list[Barred] = []
+            revoked: list[RevokedTask] = []
             if facts:
                 maker = PayloadMaker(tx, facts, lease_seconds=self.lease.total_seconds())
                 tokens = {fact.id: _lease_token(request, fact) for fact in facts}
-                handed = maker.handing_out.plan(facts) if fresh else maker.handing_out.again(facts)
+                handed = maker.assignments.plan(facts) if fresh else maker.assignments.stored(facts)
                 kept: list[TaskFacts] = []
                 if fresh:
-                    lapsed = barred(tx, facts, maker.jobs, maker.inputs, maker.locations)
-                    kept = [one.fact for one in lapsed]
+                    revoked = revoked_tasks(tx, facts, maker.jobs, maker.inputs, maker.locations)
+                    kept = [one.fact for one in revoked]
                     unchanged = [
                         fact for fact in facts if fact.id in handed and fact not in kept and maker.is_unchanged(fact, handed[fact.id])
                     ]
                     kept += unchanged
                     self._start_attempts(tx, request.worker, claim_sha256, tokens, facts, maker, kept, now)
-                    maker.handing_out.give(facts, handed)
+                    maker.assignments.store(facts, handed)
                 ours = [fact for fact in facts if fact.open and fact not in kept]
-                claimed = [_handed_out(fact, tokens[fact.id], maker.payload(fact, claimed=True, handing=handed.get(fact.id))) for fact in ours]
+                claimed = [_handed_out(fact, tokens[fact.id], maker.payload(fact, claimed=True, assignment=handed.get(fact.id))) for fact in ours]
         self.routes.remember(caller.org_id, {fact.id: fact.generation_id for fact in facts})
         for pool, low in learned.items():
             self.watermarks.learn(pool, low)
             if low is not None and sum(1 for fact in facts if fact.pool_id == pool) >= pool_ids[pool]:
                 self.waiting.wake(pool)  # there may be more than this worker could take
-        return claimed, unchanged, lapsed
+        return claimed, unchanged, revoked
 
     def fetch(self, caller: Caller, task: UUID) -> Wire:
         """The payload as a claim would hand it out, changing nothing."""
@@ -167,26 +132,26 @@ class Claims:
         return found
 
     def _take(self, tx: Transaction, pool: UUID, room: int, now: datetime | None, *, writes_files: bool) -> tuple[list[TaskFacts], int | None]:
-        """Candidates from the watermark on; where others hold some of a full look, the next look goes behind it."""
+        """Queued tasks from the watermark on; where others hold some of a full look, the next look goes behind it."""
         low, learned, found = self.watermarks.low(pool), None, list[TaskFacts]()
         while len(found) < room:
             wanted = room - len(found)
-            candidates = store.candidates(tx, pool=pool, low=low, room=wanted)
-            ready = self._ready(tx, candidates) if writes_files and candidates else candidates
-            taken = store.claim(tx, [candidate.id for candidate in ready], lease=self.lease, now=now) if ready else {}
-            found += [taken[candidate.id] for candidate in ready if candidate.id in taken]
+            queued = store.queued(tx, pool=pool, low=low, room=wanted)
+            ready = self._ready(tx, queued) if writes_files and queued else queued
+            taken = store.claim(tx, [task.id for task in ready], lease=self.lease, now=now) if ready else {}
+            found += [taken[task.id] for task in ready if task.id in taken]
             learned = next_low(ready, taken) if learned is None else learned
-            if len(candidates) < wanted:
+            if len(queued) < wanted:
                 break
-            low = candidates[-1].seq + 1
+            low = queued[-1].seq + 1
         return found, learned
 
-    def _ready(self, tx: Transaction, candidates: list[Candidate]) -> list[Candidate]:
+    def _ready(self, tx: Transaction, queued: list[QueuedTask]) -> list[QueuedTask]:
         """Those that can run now; the others leave the queue and say what they wait for."""
-        held = store.held_back(tx, [candidate.id for candidate in candidates], max_unrecorded=self.max_unrecorded)
+        held = store.held_back(tx, [task.id for task in queued], max_unrecorded=self.max_unrecorded)
         if held:
             store.hold_back(tx, held)
-        return [candidate for candidate in candidates if candidate.id not in held]
+        return [task for task in queued if task.id not in held]
 
     def _start_attempts(
         self,

@@ -11,9 +11,10 @@ import pytest
 from support.controls import EMIT, Desk, failed, fresh_claim_id, succeeded
 
 from tracelake.control.database.transactions import Database
-from tracelake.control.tasks.claiming import Claims, Watermarks, next_low
-from tracelake.control.tasks.rows import Candidate
-from tracelake.control.tasks.waiting import WaitingRoom
+from tracelake.control.tasks.claims.claiming import Claims
+from tracelake.control.tasks.claims.long_polls import WaitingRoom
+from tracelake.control.tasks.claims.rows import QueuedTask
+from tracelake.control.tasks.claims.watermarks import Watermarks, next_low
 from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.errors import Forbidden, NotFound
 from tracelake_sdk.tasks import ClaimRequest, TaskPayload, TaskState
@@ -137,7 +138,7 @@ def test_a_retry_that_becomes_due_is_claimed(desk: Desk, clock: Clock):
 
 def test_the_watermark_stops_at_the_first_row_that_somebody_holds():
     def seen(*pairs: tuple[int, bool]) -> int | None:
-        return next_low([Candidate(UUID(int=seq), seq) for seq, _ in pairs], {UUID(int=seq) for seq, mine in pairs if mine})
+        return next_low([QueuedTask(UUID(int=seq), seq) for seq, _ in pairs], {UUID(int=seq) for seq, mine in pairs if mine})
 
     assert seen() is None
     assert seen((3, True), (4, True)) == 5
@@ -164,7 +165,7 @@ def test_a_claim_reads_at_most_twice_its_batch_however_many_dead_rows_lie_before
             [(low,)] = connection.execute("SELECT min(seq) FROM task WHERE id = ANY(%s)", [last]).fetchall()
             connection.execute("UPDATE task SET state = 'completed', seq = NULL, finished_at = now() WHERE seq < %s", [low])
             with Database(desk.database.service_url, size=1) as only_one:
-                claims = Claims(only_one, WaitingRoom(), timedelta(seconds=30), lambda facts: None, lambda barred: None, watermarks=Watermarks(clock))
+                claims = replace(desk.services.claims, database=only_one, waiting=WaitingRoom(), watermarks=Watermarks(clock))
                 object.__setattr__(desk.services, "claims", claims)
                 assert len(desk.claim(room=10)) == 10  # the look without the hint: it reads them all, and learns
                 clock.now += 0 if with_watermark else 5

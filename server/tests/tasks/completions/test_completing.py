@@ -263,5 +263,5 @@ def test_every_attempt_has_exactly_one_run_row(desk: Desk):
 def test_what_an_attempt_says_of_its_work_is_kept_with_it(desk: Desk):
     task = one_running(desk)
     desk.complete(succeeded(task).model_copy(update={"summary": ["Left out 2 rows."]}))
-    shown = desk.services.asking.task(desk.admin, task.fence.task_id)
+    shown = desk.services.views.task(desk.admin, task.fence.task_id)
     assert [attempt.summary for attempt in shown.attempts] == [["Left out 2 rows."]]
