@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from tracelake.control.dags.store import Output
@@ -13,15 +13,13 @@ from tracelake.control.promotion.store import PolicyRow, RuleRow, TableRuleRow
 from tracelake.control.registry import store as registry
 from tracelake.control.registry.store import DatasetFacts
 from tracelake.control.tasks.completions import store
+from tracelake.control.tasks.completions.reported import Reported
 from tracelake.control.tasks.completions.rows import PinnedParent
 from tracelake.control.tasks.completions.tables import Plan
 from tracelake.control.tasks.fingerprints import Pin
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.datasets.measurements import OutputMeasured
 from tracelake_sdk.rules import RuleScope, RuleToMeasure, RuleType
-
-if TYPE_CHECKING:
-    from tracelake.control.tasks.completions.deciding import Reported
 
 
 @dataclass(frozen=True)
@@ -33,10 +31,10 @@ class Gathered:
     policies: dict[Layer, list[PolicyRow]]
     parents: dict[tuple[UUID, int], list[PinnedParent]]  # by task and attempt
 
-    def pins_of(self, given: "Reported") -> list[Pin]:
+    def pins_of(self, given: Reported) -> list[Pin]:
         return [parent.pin for parent in self._parents_of(given)]
 
-    def noted_pins(self, given: "Reported") -> list[dict[str, Any]]:
+    def noted_pins(self, given: Reported) -> list[dict[str, Any]]:
         """The pins as a decision notes them, so that a replay reads exactly these."""
         return [
             {"index": pin.index, "dataset": str(pin.dataset_id), "dataset_version": str(pin.dataset_version_id), "version": pin.version}
@@ -47,7 +45,7 @@ class Gathered:
         """Whether a rule about the whole table was measured; a number of rows is computed where it is decided."""
         return any(rule.scope == RuleScope.TABLE.value and rule.rule_type != RuleType.ROW_COUNT.value for rule in self.rules[output.dataset_id])
 
-    def unmeasured(self, given: "Reported", measured: Mapping[int, OutputMeasured], plans: Mapping[int, Plan]) -> dict[int, list[RuleToMeasure]]:
+    def unmeasured(self, given: Reported, measured: Mapping[int, OutputMeasured], plans: Mapping[int, Plan]) -> dict[int, list[RuleToMeasure]]:
         """By output: the active rules that the report knows nothing of."""
         found: dict[int, list[RuleToMeasure]] = {}
         for output in given.outputs:
@@ -69,13 +67,13 @@ class Gathered:
             if (violations := counted.get((rule.id, rule.revision))) is not None
         ]
 
-    def candidates(self, given: "Reported", measured: Mapping[int, OutputMeasured], plans: Mapping[int, Plan]) -> list[Candidate]:
+    def candidates(self, given: Reported, measured: Mapping[int, OutputMeasured], plans: Mapping[int, Plan]) -> list[Candidate]:
         parents = tuple(
             Parent(parent.name or str(parent.pin.dataset_id), Layer(parent.layer), parent.pin.version, parent.allowed) for parent in self._parents_of(given)
         )
         return [self._candidate(given, output, measured[output.output_index], plans[output.output_index], parents) for output in given.outputs]
 
-    def _candidate(self, given: "Reported", output: Output, measured: OutputMeasured, plan: Plan, parents: tuple[Parent, ...]) -> Candidate:
+    def _candidate(self, given: Reported, output: Output, measured: OutputMeasured, plan: Plan, parents: tuple[Parent, ...]) -> Candidate:
         fact = self.datasets.get(output.dataset_id)
         layer = Layer(output.layer)
         return Candidate(
@@ -96,7 +94,7 @@ class Gathered:
             ),
         )
 
-    def _parents_of(self, given: "Reported") -> list[PinnedParent]:
+    def _parents_of(self, given: Reported) -> list[PinnedParent]:
         return self.parents.get((given.task.id, given.attempt.attempt), [])
 
     @staticmethod

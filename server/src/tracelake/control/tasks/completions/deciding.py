@@ -4,113 +4,44 @@ All of it happens in the transaction that takes the report, under the line's loc
 table are judged as of the decided place, so that nothing can fail any more once a place is taken.
 """
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tracelake.control.dags.store import Job, Output
+from tracelake.control.dags.store import Output
 from tracelake.control.database.transactions import Asked, Transaction
 from tracelake.control.promotion import store as promotion
 from tracelake.control.promotion.gate import Decision, judge_all
 from tracelake.control.promotion.store import Decided
 from tracelake.control.promotion.table_rules import TableRules
+from tracelake.control.tasks import store as task_store
 from tracelake.control.tasks.completions import store
+from tracelake.control.tasks.completions.answers import Answer, Blocked, Committed, Moved, Superseded, Unchanged, Unmeasured, Wait
 from tracelake.control.tasks.completions.candidates import Gathered, gather
+from tracelake.control.tasks.completions.operator_states import OperatorStates
+from tracelake.control.tasks.completions.reported import Reported, adds_nothing, checked_outputs
 from tracelake.control.tasks.completions.rows import LostBatch
 from tracelake.control.tasks.completions.tables import Plan, Tables
 from tracelake.control.tasks.fingerprints import fingerprint
-from tracelake.control.tasks.judgement import AttemptRow, LockedTask
 from tracelake.control.versions import store as versions
 from tracelake.control.versions.bases import BaseVerdict, Since, judge_base
 from tracelake.control.versions.store import Line, NewChange, NewChangeOutput
-from tracelake.storage.paths import UnsafePath, plain, staging_folder
-from tracelake_sdk.dags import NullKeys, UpdateStrategy
+from tracelake_sdk.dags import UpdateStrategy
 from tracelake_sdk.datasets.measurements import OutputMeasured
-from tracelake_sdk.datasets.scopes import FullScope, Scope, covers
-from tracelake_sdk.errors import Invalid
-from tracelake_sdk.tasks import Completion, MissingRules, MovedOutput
+from tracelake_sdk.datasets.scopes import Scope
+from tracelake_sdk.errors import BatchesDiffer, Invalid
+from tracelake_sdk.tasks import Completion, MissingRules, MovedOutput, TaskState
 
 REBASES_BEFORE_A_TURN = 2
-_WRITTEN_AGAIN = re.compile(r"-u[0-9a-f]{16}(?=\.parquet$)")
 
-
-@dataclass(frozen=True)
-class Reported:
-    """A successful report of a task that writes files, under the locks of its line and its task."""
-
-    report: Completion
-    task: LockedTask
-    attempt: AttemptRow
-    job: Job
-    outputs: list[Output]
-    adopted: Sequence[str]          # the files of the batch that the task adopts, where they lie
-    swap_state: Callable[[], bool]  # moves the operator's state; False where it had moved already
-
-    @property
-    def strategy(self) -> UpdateStrategy:
-        return UpdateStrategy(self.job.spec["update_strategy"])
-
-    @property
-    def needed_key(self) -> tuple[str, ...]:
-        """The columns in which no row of an append may have a null; none where the job says that such rows are distinct."""
-        spec = self.job.spec
-        needed = self.strategy is UpdateStrategy.APPEND and spec.get("null_keys", NullKeys.BLOCK.value) == NullKeys.BLOCK.value
-        return tuple(spec["unique_key"]) if needed else ()
-
-    @property
-    def base(self) -> int:
-        """What it was measured against: what the attempt was given last, or before an answer that was lost on its way."""
-        return self.report.base or 0
-
-
-@dataclass(frozen=True)
-class Committed:
-    """Allowed: the change has its place."""
-
-    place: int
-    reason: str
-
-
-@dataclass(frozen=True)
-class Blocked:
-    reason: str
-
-
-@dataclass(frozen=True)
-class Unchanged:
-    """Allowed, and there is nothing to commit."""
-
-
-@dataclass(frozen=True)
-class Moved:
-    base: int
-    moved: list[MovedOutput]
-
-
-@dataclass(frozen=True)
-class Unmeasured:
-    rules: list[MissingRules]
-
-
-@dataclass(frozen=True)
-class Wait:
-    """Another attempt of the line has its turn."""
-
-
-@dataclass(frozen=True)
-class Superseded:
-    pass
-
-
-Answer = Committed | Blocked | Unchanged | Moved | Unmeasured | Wait | Superseded
+BatchStates = dict[UUID, TaskState]  # by batch that a task posted: the state of the task that adopts it
 
 
 @dataclass
 class Deciding:
-    """The lines of one transaction's reports; answers come one report after the other, and `write` stores what they did."""
+    """The lines of one transaction's reports: each is answered on what the ones before it changed, and only `write` stores the changes."""
 
     tx: Transaction
     decided_at: datetime
@@ -118,6 +49,8 @@ class Deciding:
     gathered: Gathered
     tables: Tables
     table_rules: TableRules
+    states: OperatorStates
+    batches: dict[UUID, BatchStates]  # by task
     _places: dict[UUID, int] = field(default_factory=dict)
     _changes: list[NewChange] = field(default_factory=list)
     _outputs: list[NewChangeOutput] = field(default_factory=list)
@@ -125,7 +58,9 @@ class Deciding:
     _turns: dict[UUID, tuple[UUID, int] | None] = field(default_factory=dict)
 
     @staticmethod
-    def ask(tx: Transaction, org: UUID, reports: Sequence[tuple[Completion, list[Output]]], *, now: datetime | None) -> Asked["Deciding"]:
+    def ask(
+        tx: Transaction, org: UUID, reports: Sequence[tuple[Completion, list[Output]]], states: Asked[OperatorStates], *, now: datetime | None
+    ) -> Asked["Deciding"]:
         """Everything that deciding these reports of jobs with these outputs needs in most cases; whether they will be decided may be unknown yet."""
         outputs = [output for _, written in reports for output in written]
         lines = versions.ask_lines(tx, sorted({output.generation_id for output in outputs}))
@@ -133,33 +68,14 @@ class Deciding:
         gathered = gather(tx, org, outputs, [(report.fence.task_id, report.fence.attempt) for report, _ in reports])
         tables = Tables.ask(tx, lines, _scopes_by_table(reports))
         known = TableRules.ask(tx, sorted({output.dataset_version_id for output in outputs}))
-        return known.then(lambda found: Deciding(tx, clock.answer(), lines.answer(), gathered.answer(), tables.answer(), found))
+        batches = store.ask_states_of_batches(tx, [report.fence.task_id for report, _ in reports])
+        return batches.then(
+            lambda found: Deciding(tx, clock.answer(), lines.answer(), gathered.answer(), tables.answer(), known.answer(), states.answer(), found)
+        )
 
     def answer(self, given: Reported) -> Answer:
-        """Raises Invalid where the report does not fit its attempt; whatever it answers, nothing is written yet."""
-        measured = _checked(given)
-        line = self.lines[given.task.generation_id]
-        holder = self._turns.get(line.generation_id, line.turn)
-        if holder is not None and holder != (given.task.id, given.attempt.attempt) and store.holds_lease(self.tx, holder[0], holder[1]):
-            return Wait()
-        verdict = self._base(given, measured)
-        if verdict is not None:
-            return verdict
-        plans = {output.output_index: self.tables.plan(given, output, measured[output.output_index]) for output in given.outputs}
-        missing = self.gathered.unmeasured(given, measured, plans)
-        if missing:
-            return Unmeasured([MissingRules(index=index, rules=rules) for index, rules in missing.items()])
-        return self._gate(given, measured, plans)
-
-    def refuse(self, given: Reported, lost: Sequence[LostBatch]) -> Blocked:
-        """A run goes on from its batches: where one of them was refused or failed, the run is blocked by a decision that names it."""
-        measured = _checked(given)
-        plans = {output.output_index: self.tables.plan(given, output, measured[output.output_index]) for output in given.outputs}
-        facts = tuple(batch.fact for batch in lost)
-        decisions = judge_all([replace(candidate, refused_batches=facts) for candidate in self.gathered.candidates(given, measured, plans)])
-        self._remember(given, decisions, self.place(given.task.generation_id) + 1, batches=[batch.evidence for batch in lost])
-        self._end_turn(given)
-        return Blocked(decisions[0].reason)
+        """Raises Invalid or BatchesDiffer where the report does not fit its attempt; whatever it answers, nothing is written yet."""
+        return self._after_batches(given) or self._decide(given)
 
     def write(self) -> None:
         promotion.decide(self.tx, self._decided, now=self.decided_at)
@@ -178,13 +94,46 @@ class Deciding:
         """The decided place, with what this transaction has decided."""
         return self._places.get(generation, self.lines[generation].decided)
 
+    def _after_batches(self, given: Reported) -> Blocked | Wait | None:
+        """A task is decided after its batches: its state moves behind all of them, so each must have become visible first."""
+        states = self.batches[given.task.id]
+        _check_batches(self.tx, given, states)
+        if any(state in (TaskState.FAILED, TaskState.CANCELED) for state in states.values()):
+            return self._refuse(given, store.lost_batches(self.tx, given.task.id))
+        return None if all(state in (TaskState.COMMITTING, TaskState.COMPLETED) for state in states.values()) else Wait()
+
+    def _decide(self, given: Reported) -> Answer:
+        measured = checked_outputs(given)
+        line = self.lines[given.task.generation_id]
+        holder = self._turns.get(line.generation_id, line.turn)
+        if holder is not None and holder != (given.task.id, given.attempt.attempt) and store.holds_lease(self.tx, holder[0], holder[1]):
+            return Wait()
+        verdict = self._base(given, measured)
+        if verdict is not None:
+            return verdict
+        plans = {output.output_index: self.tables.plan(given, output, measured[output.output_index]) for output in given.outputs}
+        missing = self.gathered.unmeasured(given, measured, plans)
+        if missing:
+            return Unmeasured([MissingRules(index=index, rules=rules) for index, rules in missing.items()])
+        return self._gate(given, measured, plans)
+
+    def _refuse(self, given: Reported, lost: Sequence[LostBatch]) -> Blocked:
+        """A run goes on from its batches: where one of them was refused or failed, the run is blocked by a decision that names it."""
+        measured = checked_outputs(given)
+        plans = {output.output_index: self.tables.plan(given, output, measured[output.output_index]) for output in given.outputs}
+        facts = tuple(batch.fact for batch in lost)
+        decisions = judge_all([replace(candidate, refused_batches=facts) for candidate in self.gathered.candidates(given, measured, plans)])
+        self._remember(given, decisions, self.place(given.task.generation_id) + 1, batches=[batch.evidence for batch in lost])
+        self._end_turn(given)
+        return Blocked(decisions[0].reason)
+
     def _base(self, given: Reported, measured: dict[int, OutputMeasured]) -> Moved | Superseded | None:
         """None: the base is good."""
         since = {output.output_index: self.tables.since(output, given.base) for output in given.outputs}
         verdicts = {
             index: judge_base(
                 given.strategy,
-                self.scopes_of(given, measured[index]),
+                given.rewritten(measured[index]),
                 measured[index].files,
                 moved,
                 table_rules=self.gathered.has_table_rules(given.outputs[index]),
@@ -207,9 +156,9 @@ class Deciding:
     def _gate(self, given: Reported, measured: dict[int, OutputMeasured], plans: dict[int, Plan]) -> Answer:
         decisions = judge_all(self.gathered.candidates(given, measured, plans))
         allowed = all(decision.allowed for decision in decisions)
-        if allowed and not given.swap_state():
+        if allowed and not self.states.swap(given.task.generation_id, given.attempt.state_revision, given.report.state):
             return Superseded()
-        if allowed and _adds_nothing(given, measured):
+        if allowed and adds_nothing(given, measured):
             self._end_turn(given)
             return Unchanged()
         place = self.place(given.task.generation_id) + 1
@@ -261,10 +210,17 @@ class Deciding:
         if line.turn_task_id is not None:
             self._turns[line.generation_id] = None
 
-    @staticmethod
-    def scopes_of(given: Reported, measured: OutputMeasured) -> Sequence[Scope]:
-        """What the report writes anew; everything where everything was announced."""
-        return [FullScope()] if given.attempt.announced(measured.index).everything else measured.scopes
+
+def _check_batches(tx: Transaction, given: Reported, states: BatchStates) -> None:
+    """The report lists exactly the batches that were posted, and none of their files."""
+    listed, posted = set(given.report.posted), set(states)
+    if listed != posted:
+        said = f"Posted and not listed: {sorted(map(str, posted - listed))}; listed and not posted: {sorted(map(str, listed - posted))}."
+        raise BatchesDiffer(said, posted=list(states))
+    if states:
+        files = {path for batch in task_store.batches_of_task(tx, given.task.id) for path in batch.files}
+        if any(file.path in files for output in given.report.outputs for file in output.files):
+            raise Invalid("The report names a file that was posted in a batch, which is decided by itself.")
 
 
 def _scopes_by_table(reports: Sequence[tuple[Completion, list[Output]]]) -> dict[UUID, set[Scope]]:
@@ -276,57 +232,3 @@ def _scopes_by_table(reports: Sequence[tuple[Completion, list[Output]]]) -> dict
             if measured.index in by_index:
                 tables[by_index[measured.index]].update([*measured.scopes, *(file.scope for file in measured.files)])
     return tables
-
-
-def _checked(given: Reported) -> dict[int, OutputMeasured]:
-    """By output index: exactly the outputs of the job, with files of this attempt's own folder alone."""
-    measured = {output.index: output for output in given.report.outputs}
-    if sorted(measured) != [output.output_index for output in given.outputs] or len(measured) != len(given.report.outputs):
-        raise Invalid(f"The report must measure each of the job's {len(given.outputs)} outputs once.")
-    _check_base(given.report.base, given.attempt)
-    if given.report.events:
-        raise Invalid("Events about a dataset with files are emitted when its version is recorded; report none.")
-    folder = f"{staging_folder(given.task.id, given.attempt.attempt)}/"
-    for output in measured.values():
-        if len({file.path for file in output.files}) < len(output.files):
-            raise Invalid("The report names a file twice.")
-        for path in [path for file in output.files for path in (file.path, file.hashes) if path is not None]:
-            _check_path(path, folder, given.adopted)
-    return {index: _as_announced(given, output) for index, output in measured.items()}
-
-
-def _check_base(reported: int | None, attempt: AttemptRow) -> None:
-    """An earlier base is welcome once the attempt was given a later one: that answer may have been lost, and judged by it more has moved, never less."""
-    if reported is None or attempt.base is None or reported > attempt.base or reported < 0 or (reported < attempt.base and not attempt.rebases):
-        raise Invalid("The outputs were measured against another base than this attempt was given; measure again.")
-
-
-def _as_announced(given: Reported, output: OutputMeasured) -> OutputMeasured:
-    """A replace writes anew what was announced, all of it and nothing else: a scope that the report does not speak of is empty now."""
-    announced = given.attempt.announced(output.index)
-    if given.strategy is not UpdateStrategy.REPLACE or announced.everything:
-        return output
-    if not output.outside_scope and not all(any(covers(mine, scope) for mine in announced.scopes) for scope in output.scopes):
-        raise Invalid("The report writes a scope that was not announced to its attempt.")
-    return output.model_copy(update={"scopes": list(announced.scopes)})
-
-
-def _check_path(path: str, folder: str, adopted: Sequence[str]) -> None:
-    try:
-        plain(path)
-    except UnsafePath as unsafe:
-        raise Invalid(f"A file of the report has a name that is not plain: {unsafe}.") from None
-    if not path.startswith(folder) and _first_name(path) not in {_first_name(file) for file in adopted}:
-        raise Invalid("The report names a file outside its attempt's own staging folder.")
-
-
-def _first_name(path: str) -> str:
-    """Of a file before measuring wrote it again without some rows, and of the file whose keys lie beside it."""
-    return _WRITTEN_AGAIN.sub("", path.removesuffix(".keys"))
-
-
-def _adds_nothing(given: Reported, measured: dict[int, OutputMeasured]) -> bool:
-    """An append without a row, or a replace that wrote so little that not even its columns are known: no table can be made of that."""
-    if any(output.files for output in measured.values()):
-        return False
-    return given.strategy is UpdateStrategy.APPEND or not any(output.table_schema["fields"] for output in measured.values())

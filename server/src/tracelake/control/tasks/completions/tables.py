@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from tracelake.control.dags.store import Output
 from tracelake.control.database.transactions import Asked, Transaction
+from tracelake.control.tasks.completions.reported import Reported
 from tracelake.control.versions import store as versions
 from tracelake.control.versions.bases import Since
 from tracelake.control.versions.scope_mapping import widened
@@ -14,11 +15,8 @@ from tracelake.control.versions.store import FileAdded, FileRemoved, FileToRemov
 from tracelake.storage.delta_schemas import Carried, carries, schema_hash
 from tracelake_sdk.dags import UpdateStrategy
 from tracelake_sdk.datasets.measurements import OutputMeasured, TableFile
-from tracelake_sdk.datasets.scopes import FullScope, Scope, covers, overlap
+from tracelake_sdk.datasets.scopes import Scope, covers, overlap
 from tracelake_sdk.tasks.events import EventKind
-
-if TYPE_CHECKING:
-    from tracelake.control.tasks.completions.deciding import Reported
 
 
 @dataclass(frozen=True)
@@ -78,25 +76,25 @@ class Tables:
             self._since[id, base] = self._read_since(id, base) if self.lines[output.generation_id].decided > base else Since()
         return self._since[id, base].and_then(self._applied[id]) if id in self._applied else self._since[id, base]
 
-    def covers_whole_scopes(self, given: "Reported", measured: dict[int, OutputMeasured]) -> bool:
+    def covers_whole_scopes(self, given: Reported, measured: dict[int, OutputMeasured]) -> bool:
         """Whether a replace takes away whole scopes; one that would cut into a scope is out of date."""
         if given.strategy is not UpdateStrategy.REPLACE:
             return True
         return all(
             any(covers(mine, there) for mine in written)
             for output in given.outputs
-            for written in (self._rewrites(given, measured[output.output_index]),)
+            for written in (given.rewritten(measured[output.output_index]),)
             for there in self._scopes_touching(output.dataset_version_id, written)
         )
 
-    def plan(self, given: "Reported", output: Output, measured: OutputMeasured) -> Plan:
+    def plan(self, given: Reported, output: Output, measured: OutputMeasured) -> Plan:
         key = (given.task.id, output.output_index)
         if key not in self._plans:
             planned = self._plan_replace if given.strategy is UpdateStrategy.REPLACE else self._plan_append
             self._plans[key] = planned(given, output, measured)
         return self._plans[key]
 
-    def apply(self, given: "Reported", output: Output, measured: OutputMeasured, place: int) -> After:
+    def apply(self, given: Reported, output: Output, measured: OutputMeasured, place: int) -> After:
         id, plan = output.dataset_version_id, self.plan(given, output, measured)
         schema = plan.carried.table_schema
         if schema is None:
@@ -133,9 +131,9 @@ class Tables:
         if moved:
             versions.move_scopes(tx, moved)
 
-    def _plan_replace(self, given: "Reported", output: Output, measured: OutputMeasured) -> Plan:
+    def _plan_replace(self, given: Reported, output: Output, measured: OutputMeasured) -> Plan:
         id = output.dataset_version_id
-        rewrites = self._rewrites(given, measured)
+        rewrites = given.rewritten(measured)
         there = self._scopes_touching(id, rewrites)
         # What is there and got no row is empty now, and still a scope.
         kept = tuple(dict.fromkeys([*measured.scopes, *(scope for scope in there if not any(overlap(scope, mine) for mine in measured.scopes))]))
@@ -144,7 +142,7 @@ class Tables:
         rows = self._rows(id) - sum(file.rows for file in removed) + measured.rows
         return Plan(self._carried(id, measured), removed, rows, written, kept, there)
 
-    def _plan_append(self, given: "Reported", output: Output, measured: OutputMeasured) -> Plan:
+    def _plan_append(self, given: Reported, output: Output, measured: OutputMeasured) -> Plan:
         id = output.dataset_version_id
         written = tuple(dict.fromkeys(file.scope for file in measured.files))
         there = self._scopes_touching(id, written)
@@ -160,10 +158,6 @@ class Tables:
 
     def _rows(self, id: UUID) -> int:
         return self.states[id].row_count if id in self.states else 0
-
-    @staticmethod
-    def _rewrites(given: "Reported", measured: OutputMeasured) -> Sequence[Scope]:
-        return [FullScope()] if given.attempt.announced(measured.index).everything else measured.scopes
 
     def _scopes_touching(self, id: UUID, wanted: Sequence[Scope]) -> tuple[Scope, ...]:
         new = set(wanted) - self._looked.get(id, set())
