@@ -192,7 +192,7 @@ def test_events_runs_rules_and_decisions_follow_the_dataset_that_they_are_about(
     ada, rex = user(lake, "ada", "analysts"), user(lake, "rex", "reader")
     otto = user(lake, "otto", "auditor")
     lake.services.reading.set_read_roles(lake.admin, "sample_clean", ["analysts"])
-    views, guard = lake.services.views, lake.services.guard
+    views, guard = lake.services.tasks.views, lake.services.guard
     [decided] = [promotion for promotion in guard.promotions(lake.admin).items if promotion.dataset_name == "sample_raw"]
     for caller, names in ((ada, {"sample_clean"}), (rex, set()), (otto, set(DATASETS)), (lake.admin, set(DATASETS))):
         events = views.events(caller, dag=None, job=None, producer=None, limit=50, before=None).items

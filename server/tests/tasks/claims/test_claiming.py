@@ -36,8 +36,8 @@ class Clock:
 @pytest.fixture
 def clock(desk: Desk) -> Clock:
     clock = Clock()
-    claims = desk.services.claims
-    object.__setattr__(desk.services, "claims", replace(claims, watermarks=Watermarks(clock)))
+    claims = desk.services.tasks.claims
+    object.__setattr__(desk.services.tasks, "claims", replace(claims, watermarks=Watermarks(clock)))
     return clock
 
 
@@ -75,9 +75,9 @@ def test_a_worker_fetches_only_tasks_of_its_pools(desk: Desk):
     desk.deploy()
     task = desk.ask()
     bound = replace(desk.worker, pools=frozenset({"default"}))
-    assert desk.services.claims.fetch(bound, task) is not None
+    assert desk.services.tasks.claims.fetch(bound, task) is not None
     with pytest.raises(NotFound):
-        desk.services.claims.fetch(replace(desk.worker, pools=frozenset({"gpu"})), task)
+        desk.services.tasks.claims.fetch(replace(desk.worker, pools=frozenset({"gpu"})), task)
 
 
 def test_a_transaction_that_drew_an_earlier_number_and_commits_late_is_found(desk: Desk, clock: Clock):
@@ -132,7 +132,7 @@ def test_a_retry_that_becomes_due_is_claimed(desk: Desk, clock: Clock):
     [desk.ask() for n in range(1, 5)]
     desk.claim()
     desk.complete(failed(task))
-    desk.services.reaper.run_once(now=datetime.now(UTC) + LONG)
+    desk.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG)
     assert ids(desk.claim()) == [first]
 
 
@@ -165,8 +165,8 @@ def test_a_claim_reads_at_most_twice_its_batch_however_many_dead_rows_lie_before
             [(low,)] = connection.execute("SELECT min(seq) FROM task WHERE id = ANY(%s)", [last]).fetchall()
             connection.execute("UPDATE task SET state = 'completed', seq = NULL, finished_at = now() WHERE seq < %s", [low])
             with Database(desk.database.service_url, size=1) as only_one:
-                claims = replace(desk.services.claims, database=only_one, waiting=WaitingRoom(), watermarks=Watermarks(clock))
-                object.__setattr__(desk.services, "claims", claims)
+                claims = replace(desk.services.tasks.claims, database=only_one, waiting=WaitingRoom(), watermarks=Watermarks(clock))
+                object.__setattr__(desk.services.tasks, "claims", claims)
                 assert len(desk.claim(room=10)) == 10  # the look without the hint: it reads them all, and learns
                 clock.now += 0 if with_watermark else 5
                 before = index_entries_read(connection, claims)
@@ -216,6 +216,6 @@ def test_a_wake_up_that_one_worker_cannot_use_up_is_passed_on(desk: Desk):
 def test_a_worker_bound_to_other_pools_gets_nothing(desk: Desk):
     request = ClaimRequest(worker="w", claim_id=fresh_claim_id(), runtime="dispatcher", room={"default": 1})
     with pytest.raises(Forbidden):
-        desk.services.claims.claim(replace(desk.worker, pools=frozenset({"other"})), request)
+        desk.services.tasks.claims.claim(replace(desk.worker, pools=frozenset({"other"})), request)
     with pytest.raises(NotFound):
-        desk.services.claims.claim(desk.worker, request.model_copy(update={"room": {"nothing": 1}}))
+        desk.services.tasks.claims.claim(desk.worker, request.model_copy(update={"room": {"nothing": 1}}))

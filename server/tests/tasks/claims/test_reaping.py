@@ -12,7 +12,7 @@ LONG = timedelta(days=1)
 
 
 def beat(desk: Desk, *tasks, now=None):
-    return desk.services.heartbeats.beat(desk.worker, HeartbeatRequest(worker="w1", fences=[task.fence for task in tasks]), now=now)
+    return desk.services.tasks.heartbeats.beat(desk.worker, HeartbeatRequest(worker="w1", fences=[task.fence for task in tasks]), now=now)
 
 
 def running(desk: Desk, number: int = 1, **deploy):
@@ -26,8 +26,8 @@ def running(desk: Desk, number: int = 1, **deploy):
 def test_a_lease_that_ran_out_is_marked_once_and_its_heartbeat_is_lost(desk: Desk):
     [task] = running(desk)
     late = datetime.now(UTC) + LONG
-    desk.services.reaper.run_once(now=late)
-    desk.services.reaper.run_once(now=late + LONG)
+    desk.services.tasks.reaper.run_once(now=late)
+    desk.services.tasks.reaper.run_once(now=late + LONG)
     [(timed_out_at, ended_at)] = desk.query("SELECT timed_out_at, ended_at FROM task_attempt")
     assert timed_out_at == late
     assert ended_at is None
@@ -41,9 +41,9 @@ def test_a_heartbeat_extends_the_lease_and_is_kept_with_the_attempt(desk: Desk):
     answer = beat(desk, task, now=now)
     assert answer.expires_at == {task.fence.task_id: now + timedelta(seconds=30)}
     assert desk.query("SELECT last_heartbeat_at FROM task_attempt") == [(now,)]
-    desk.services.reaper.run_once(now=now + timedelta(seconds=29))
+    desk.services.tasks.reaper.run_once(now=now + timedelta(seconds=29))
     assert desk.one("SELECT state FROM task") == "running"
-    desk.services.reaper.run_once(now=now + timedelta(seconds=31))
+    desk.services.tasks.reaper.run_once(now=now + timedelta(seconds=31))
     assert desk.one("SELECT state FROM task") == "queued"
 
 
@@ -70,9 +70,9 @@ def test_a_retry_waits_for_its_time_and_is_claimed_then(desk: Desk):
     desk.complete(failed(task), now=now)
     assert desk.query("SELECT waits, seq FROM task") == [("retry", None)]
     [(due,)] = desk.query("SELECT due_at FROM task")
-    desk.services.reaper.run_once(now=due - timedelta(milliseconds=1))
+    desk.services.tasks.reaper.run_once(now=due - timedelta(milliseconds=1))
     assert desk.claim() == []
-    desk.services.reaper.run_once(now=due)
+    desk.services.tasks.reaper.run_once(now=due)
     assert [again.fence.attempt for again in desk.claim()] == [2]
 
 
@@ -88,5 +88,5 @@ def test_backoff_doubles_with_jitter_up_to_its_longest():
 
 def test_the_reaper_takes_many_in_one_go_and_says_how_many(desk: Desk):
     running(desk, 30)
-    assert desk.services.reaper.run_once(now=datetime.now(UTC) + LONG) >= 30
+    assert desk.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG) >= 30
     assert desk.one("SELECT count(*) FROM task WHERE state = 'queued'") == 30

@@ -52,7 +52,7 @@ def test_another_body_for_a_completed_attempt_is_a_conflict(desk: Desk):
 def test_duplicates_and_conflicts_are_told_apart_also_after_a_later_attempt_started(desk: Desk):
     task = one_running(desk)
     [first] = desk.complete(failed(task))
-    desk.services.reaper.run_once(now=datetime.now(UTC) + LONG)
+    desk.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG)
     [second] = desk.claim()
     assert (second.fence.task_id, second.fence.attempt) == (task.fence.task_id, 2)
     assert desk.complete(failed(task)) == [first]
@@ -65,8 +65,8 @@ def test_duplicates_and_conflicts_are_told_apart_also_after_a_later_attempt_star
 def test_a_stale_attempt_gets_409_and_leaves_no_trace(desk: Desk):
     task = one_running(desk)
     now = datetime.now(UTC)
-    desk.services.reaper.run_once(now=now + LONG)
-    desk.services.reaper.run_once(now=now + 2 * LONG)
+    desk.services.tasks.reaper.run_once(now=now + LONG)
+    desk.services.tasks.reaper.run_once(now=now + 2 * LONG)
     [second] = desk.claim(now=now + 2 * LONG)
     before = desk.query("SELECT * FROM task_attempt ORDER BY attempt")
     [stale] = desk.complete(succeeded(task, events=told(1)))
@@ -89,7 +89,7 @@ def test_a_fence_that_was_never_given_out_is_stale(desk: Desk):
 @pytest.mark.proves("T3.4")
 def test_a_late_completion_of_the_current_attempt_is_welcome(desk: Desk):
     task = one_running(desk)
-    desk.services.reaper.run_once(now=datetime.now(UTC) + LONG)
+    desk.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG)
     assert state_of(desk, task) == "queued"
     [answer] = desk.complete(succeeded(task, events=told(1)))
     assert (answer.result, answer.task_state) == (CompletionResult.DONE, TaskState.COMPLETED)
@@ -100,12 +100,12 @@ def test_a_late_completion_of_the_current_attempt_is_welcome(desk: Desk):
 def test_the_last_attempt_stays_open_for_one_further_lease_and_is_then_final(desk: Desk):
     task = one_running(desk, max_attempts=1)
     late = datetime.now(UTC) + LONG
-    desk.services.reaper.run_once(now=late)
+    desk.services.tasks.reaper.run_once(now=late)
     assert state_of(desk, task) == "running"
     assert desk.one("SELECT count(*) FROM run_history") == 0
-    desk.services.reaper.run_once(now=late + timedelta(seconds=1))
+    desk.services.tasks.reaper.run_once(now=late + timedelta(seconds=1))
     assert state_of(desk, task) == "running"
-    desk.services.reaper.run_once(now=late + LONG)
+    desk.services.tasks.reaper.run_once(now=late + LONG)
     assert state_of(desk, task) == "failed"
     assert desk.query("SELECT status, error_message FROM run_history") == [("FAILED", "The lease ran out and no report came.")]
     [answer] = desk.complete(succeeded(task))
@@ -115,7 +115,7 @@ def test_the_last_attempt_stays_open_for_one_further_lease_and_is_then_final(des
 @pytest.mark.proves("T3.4")
 def test_within_the_further_lease_the_last_attempt_may_still_report(desk: Desk):
     task = one_running(desk, max_attempts=1)
-    desk.services.reaper.run_once(now=datetime.now(UTC) + LONG)
+    desk.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG)
     [answer] = desk.complete(succeeded(task))
     assert answer.task_state is TaskState.COMPLETED
 
@@ -130,7 +130,7 @@ def test_failures_are_retried_until_max_attempts_and_each_attempt_keeps_its_row(
         assert task.fence.attempt == attempt
         [answer] = desk.complete(failed(task, error_class=f"broken_{attempt}"), now=now)
         now += LONG
-        desk.services.reaper.run_once(now=now)
+        desk.services.tasks.reaper.run_once(now=now)
     assert answer.task_state is TaskState.FAILED
     rows = desk.query("SELECT attempt, worker, outcome, error_class, ended_at IS NOT NULL FROM task_attempt ORDER BY attempt")
     assert rows == [(n, f"w{n}", "failed", f"broken_{n}", True) for n in (1, 2, 3)]
@@ -148,7 +148,7 @@ def test_a_failure_that_cannot_be_retried_is_final_at_once(desk: Desk):
 @pytest.mark.proves("T3.5")
 def test_a_timeout_and_its_late_failure_count_once(desk: Desk):
     task = one_running(desk, max_attempts=3)
-    desk.services.reaper.run_once(now=datetime.now(UTC) + LONG)
+    desk.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG)
     assert desk.one("SELECT failures FROM task") == 1
     desk.complete(failed(task))
     assert desk.one("SELECT failures FROM task") == 1
@@ -245,11 +245,11 @@ def test_every_attempt_has_exactly_one_run_row(desk: Desk):
     now = datetime.now(UTC)
     for ending in ("timeout", "failed", "given_back", "done"):
         now += LONG
-        desk.services.reaper.run_once(now=now)
+        desk.services.tasks.reaper.run_once(now=now)
         [task] = desk.claim(now=now)
         now += LONG
         if ending == "timeout":
-            desk.services.reaper.run_once(now=now)
+            desk.services.tasks.reaper.run_once(now=now)
         elif ending == "failed":
             desk.complete(failed(task), now=now)
         elif ending == "given_back":
@@ -263,5 +263,5 @@ def test_every_attempt_has_exactly_one_run_row(desk: Desk):
 def test_what_an_attempt_says_of_its_work_is_kept_with_it(desk: Desk):
     task = one_running(desk)
     desk.complete(succeeded(task).model_copy(update={"summary": ["Left out 2 rows."]}))
-    shown = desk.services.views.task(desk.admin, task.fence.task_id)
+    shown = desk.services.tasks.views.task(desk.admin, task.fence.task_id)
     assert [attempt.summary for attempt in shown.attempts] == [["Left out 2 rows."]]

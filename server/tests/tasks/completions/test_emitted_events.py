@@ -80,7 +80,7 @@ def test_the_same_request_key_returns_the_first_task_and_other_content_is_a_conf
 
 def test_a_request_is_checked_before_it_becomes_a_task(desk: Desk):
     desk.deploy(EMIT)
-    run = desk.services.requests.run
+    run = desk.services.tasks.requests.run
     with pytest.raises(JobNotRunnable):
         run(desk.admin, "sample", "end", {}, idempotency_key=None)
     with pytest.raises(NotFound):

@@ -1,6 +1,5 @@
 """Cancel: a queued task ends at once, a running one is asked to stop and keeps its lease until it reports or the lease ends."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -11,6 +10,7 @@ from tracelake.control.database.transactions import Database
 from tracelake.control.tasks import store
 from tracelake.control.tasks.finishing import Finisher, final_body, next_turns
 from tracelake.control.tasks.judgement import Ending, LockedTask, stopped
+from tracelake.control.tasks.notifications import WakePools
 from tracelake.control.tasks.routing import look_and_lock, until_routing_holds
 from tracelake.control.tasks.rows import EndedAttempt
 from tracelake.control.tasks.task_state import Move, after
@@ -23,7 +23,7 @@ from tracelake_sdk.tasks.runs import RunStatus
 @dataclass(frozen=True)
 class Cancels:
     database: Database
-    wake: Callable[[Iterable[UUID]], None]
+    wake: WakePools
     finisher: Finisher
 
     def cancel(self, caller: Caller, task_id: UUID) -> TaskState:

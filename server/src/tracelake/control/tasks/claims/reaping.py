@@ -1,6 +1,5 @@
 """The reaper: marks leases that ran out, by the database's clock, and gives due retries their place in the queue."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -14,6 +13,7 @@ from tracelake.control.tasks.claims import store
 from tracelake.control.tasks.claims.claiming import TIMED_OUT
 from tracelake.control.tasks.finishing import Finisher, next_turns, place_due
 from tracelake.control.tasks.judgement import AttemptRow, Backoff, Ending, LockedTask, stopped
+from tracelake.control.tasks.notifications import WakePools
 from tracelake.control.tasks.routing import Routing, look_and_lock, until_routing_holds
 from tracelake.control.tasks.rows import EndedAttempt
 from tracelake.control.tasks.task_state import Move, after
@@ -26,7 +26,7 @@ BATCH = 200
 @dataclass(frozen=True)
 class Reaper:
     database: Database
-    wake: Callable[[Iterable[UUID]], None]
+    wake: WakePools
     lease: timedelta
     backoff: Backoff
     finisher: Finisher

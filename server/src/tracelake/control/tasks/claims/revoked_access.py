@@ -4,7 +4,6 @@ An event is emitted once, so its task waits for the right and then runs by itsel
 can request it again. A task that adopts a batch belongs to the attempt that posted it, which had the right when it began and waits for it.
 """
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -16,6 +15,7 @@ from tracelake.control.tasks import store as task_store
 from tracelake.control.tasks.claims.rows import TaskFacts
 from tracelake.control.tasks.finishing import Finisher
 from tracelake.control.tasks.judgement import Ending, LockedTask
+from tracelake.control.tasks.notifications import WakePools
 from tracelake.control.tasks.routing import look_and_lock, until_routing_holds
 from tracelake.control.tasks.rows import EndedAttempt
 from tracelake.control.tasks.task_state import Move, after
@@ -45,7 +45,7 @@ class RevokedTasks:
     """Not in the claim's own transaction, which waits for no line; a crash in between costs a lease, and then it is found again."""
 
     database: Database
-    wake: Callable[[Iterable[UUID]], None]
+    wake: WakePools
     finisher: Finisher
 
     def end(self, found: list[RevokedTask]) -> None:

@@ -1,6 +1,5 @@
 """Unchanged: a task whose result already exists ends without running and emits no event, so that a cascade ends."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -9,6 +8,7 @@ from tracelake.control.tasks import store as task_store
 from tracelake.control.tasks.claims.rows import TaskFacts
 from tracelake.control.tasks.finishing import Finisher
 from tracelake.control.tasks.judgement import Ending
+from tracelake.control.tasks.notifications import WakePools
 from tracelake.control.tasks.routing import look_and_lock, until_routing_holds
 from tracelake.control.tasks.rows import EndedAttempt
 from tracelake.control.tasks.task_state import Move, after
@@ -23,7 +23,7 @@ class UnchangedTasks:
     """Not in the claim's own transaction, which waits for no line; a crash in between costs a lease, and then it is found again."""
 
     database: Database
-    wake: Callable[[Iterable[UUID]], None]
+    wake: WakePools
     finisher: Finisher
 
     def end(self, facts: list[TaskFacts]) -> None:

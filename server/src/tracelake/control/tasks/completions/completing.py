@@ -4,7 +4,6 @@ Where the job writes files, a successful report is decided here: allowed, it tak
 when that place is recorded.
 """
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
@@ -29,6 +28,7 @@ from tracelake.control.tasks.completions.settling import (
 )
 from tracelake.control.tasks.finishing import Finisher
 from tracelake.control.tasks.judgement import AttemptRow, Backoff, LockedTask
+from tracelake.control.tasks.notifications import NotifyLines, WakePools
 from tracelake.control.tasks.routing import Locked, Routes, until_routing_holds
 from tracelake.control.versions import store as versions
 from tracelake_sdk.tasks import Completion, CompletionAnswer, Outcome
@@ -46,10 +46,10 @@ class _Completed:
 @dataclass(frozen=True)
 class Completions:
     database: Database
-    wake: Callable[[Iterable[UUID]], None]
+    wake: WakePools
     backoff: Backoff
     finisher: Finisher
-    moved: Callable[[Iterable[UUID]], None]  # notified of generations whose line has something new
+    notify_lines: NotifyLines
     routes: Routes = field(default_factory=Routes)
 
     def complete(self, caller: Caller, reports: list[Completion], *, now: datetime | None = None) -> list[CompletionAnswer]:
@@ -62,7 +62,7 @@ class Completions:
             numbers = sorted(batch.values())
             completed = until_routing_holds(lambda numbers=numbers: self._complete(caller, [reports[number] for number in numbers], now))
             self.wake(completed.pools)
-            self.moved(completed.lines)
+            self.notify_lines(completed.lines)
             answers |= dict(zip(numbers, completed.answers, strict=True))
             left = {number: report for number, report in left.items() if number not in answers}
         return [answers[number] for number in range(len(reports))]

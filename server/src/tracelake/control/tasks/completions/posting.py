@@ -5,7 +5,6 @@ still has one decision. A batch has its name from its task: posted twice, by whi
 """
 
 import hmac
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -16,6 +15,7 @@ from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.tasks import store as task_store
 from tracelake.control.tasks.completions import store
 from tracelake.control.tasks.judgement import lease_token_sha256
+from tracelake.control.tasks.notifications import WakePools
 from tracelake.control.tasks.routing import look_and_lock, until_routing_holds
 from tracelake.control.tasks.rows import NewTask, PostedBatch
 from tracelake.control.tasks.task_state import FINAL
@@ -28,7 +28,7 @@ from tracelake_sdk.tasks import Batch, BatchAnswer, TaskState, TriggerKind
 @dataclass(frozen=True)
 class Posting:
     database: Database
-    wake: Callable[[Iterable[UUID]], None]
+    wake: WakePools
 
     def post(self, caller: Caller, batches: list[Batch]) -> list[BatchAnswer]:
         """One answer per batch, in order; a wrong one harms no other."""

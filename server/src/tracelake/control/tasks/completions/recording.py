@@ -3,7 +3,6 @@
 One transaction, and it cannot fail for what it finds: everything was judged when the places were taken.
 """
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
@@ -19,6 +18,7 @@ from tracelake.control.tasks.completions.emitted_events import EmittedEvent
 from tracelake.control.tasks.completions.rows import ChangeToRecord, OutputToRecord
 from tracelake.control.tasks.finishing import Finisher, final_body, run_of
 from tracelake.control.tasks.judgement import LockedTask
+from tracelake.control.tasks.notifications import WakePools
 from tracelake.control.tasks.routing import Routes, Routing, until_routing_holds
 from tracelake.control.tasks.task_state import Move, after
 from tracelake.control.versions import store as versions
@@ -32,7 +32,7 @@ from tracelake_sdk.tasks.runs import RunStatus
 @dataclass(frozen=True)
 class Recording:
     database: Database
-    wake: Callable[[Iterable[UUID]], None]
+    wake: WakePools
     finisher: Finisher
     routes: Routes = field(default_factory=Routes)
 
