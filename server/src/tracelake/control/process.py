@@ -165,7 +165,7 @@ class Control:
 
 
 class ControlServer(HttpServer):
-    """A control process's services behind a socket; told to stop, it sends the waiting polls and streams home first."""
+    """A control process's services behind a socket; when it stops, it first ends the waiting polls and streams."""
 
     def __init__(self, control: Control) -> None:
         api = control.settings.api
@@ -179,7 +179,7 @@ class ControlServer(HttpServer):
 
 
 def run(settings: Settings) -> None:
-    """Serves until it is told to stop."""
+    """Serves until it is asked to stop."""
     configure_logging()
     control = Control(settings, watch=watch_for(settings.chaos.kill_at))
     control.start()

@@ -53,7 +53,7 @@ class TaskBuilder:
     routes: Routes = field(default_factory=Routes)
 
     def recording(self) -> Recording:
-        """Records what was committed: whoever moves lines calls it, so it is built before the services, which notify those who move lines."""
+        """Records what was committed. Built before the services: they notify the movers of lines, and the movers call it."""
         return Recording(self.database, self.wake, self._finisher, self.routes)
 
     def services(self, notify_lines: NotifyLines) -> TaskServices:

@@ -51,8 +51,8 @@ class Routing:
         """The part that is about one generation."""
         outputs = self.outputs[generation]
         jobs = {generation: self.jobs[generation]} if generation in self.jobs else {}
-        heard = {output.dataset_id: self.subscribers[output.dataset_id] for output in outputs if output.dataset_id in self.subscribers}
-        return Routing(jobs, {generation: outputs}, heard)
+        subscribers = {output.dataset_id: self.subscribers[output.dataset_id] for output in outputs if output.dataset_id in self.subscribers}
+        return Routing(jobs, {generation: outputs}, subscribers)
 
 
 @dataclass(frozen=True)
@@ -148,18 +148,18 @@ class Routes:
 
 
 def look_and_lock(tx: Transaction, generations: Iterable[UUID], *, emitting: Iterable[UUID]) -> Routing:
-    """The same for whoever remembers nothing and has nothing else to ask; raises RoutingMoved where a deploy came in between."""
+    """The same for a caller that remembers nothing and has nothing else to ask; raises RoutingMoved where a deploy came in between."""
     return Routes().lock(tx, generations, emitting=emitting).routing.answer()
 
 
 def _ask(tx: Transaction, outputs: dict[UUID, list[Output]], emitting: set[UUID]) -> Asked[Routing]:
     datasets = sorted({output.dataset_id for generation in emitting for output in outputs[generation]})
     jobs = dags.ask_jobs_of_generations(tx, list(outputs))
-    heard = dags.ask_subscribers_of_datasets(tx, datasets) if datasets else Asked[list[Subscriber]](list)
+    asked = dags.ask_subscribers_of_datasets(tx, datasets) if datasets else Asked[list[Subscriber]](list)
 
     def routing(found: dict[UUID, Job]) -> Routing:
         subscribers: dict[UUID, list[Subscriber]] = {dataset: [] for dataset in datasets}
-        for subscriber in heard.answer():
+        for subscriber in asked.answer():
             subscribers[subscriber.dataset_id].append(subscriber)
         return Routing(found, outputs, subscribers)
 

@@ -93,12 +93,12 @@ class Assignments:
         return {task: self._from_attempt(by_id[task], attempts[task, attempt], pins.get((task, attempt), [])) for task, attempt in fences}
 
     def is_unchanged(self, fact: TaskFacts, assignment: Assignment) -> bool:
-        """Whether what the task would write is there already, made by the same config of the same inputs for the same scope."""
+        """Whether what the task would write already exists, made by the same config of the same inputs for the same scope."""
         job = self._jobs[fact.generation_id]
         keeps_state = OPERATORS[job.spec["runtime"], job.spec["operator"]].keeps_state
         if fact.trigger_kind != TriggerKind.EVENT.value or keeps_state or not assignment.pins:
             return False
-        return all(self._is_there(job, output, assignment) for output in self._outputs[fact.generation_id])
+        return all(self._already_exists(job, output, assignment) for output in self._outputs[fact.generation_id])
 
     def wire(self, fact: TaskFacts, assignment: Assignment) -> Wire:
         """The parts of the payload that only such tasks have."""
@@ -142,7 +142,7 @@ class Assignments:
         # A replace covers whole scopes, visibly; an append goes where it goes.
         return Announced(everything=False, scopes=widened(asked.scopes, current) if replaces else asked.scopes)
 
-    def _is_there(self, job: Job, output: Output, assignment: Assignment) -> bool:
+    def _already_exists(self, job: Job, output: Output, assignment: Assignment) -> bool:
         announced = assignment.announced[output.output_index]
         same = fingerprint(job.config_hash, everything=announced.everything, scopes=announced.scopes, pins=assignment.pins.values())
         touching: Sequence[Scope] = (FullScope(),) if announced.everything else announced.scopes

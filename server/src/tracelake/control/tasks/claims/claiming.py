@@ -16,6 +16,7 @@ from tracelake.control.pools import store as pools
 from tracelake.control.run_history import store as run_history
 from tracelake.control.run_history.store import FinishedAttempt
 from tracelake.control.tasks.claims import store
+from tracelake.control.tasks.claims.assignments import Assignment
 from tracelake.control.tasks.claims.long_polls import Poll, WaitingRoom
 from tracelake.control.tasks.claims.payloads import PayloadMaker, Wire
 from tracelake.control.tasks.claims.revoked_access import RevokedTask, RevokedTasks, revoked_tasks
@@ -33,13 +34,22 @@ TIMED_OUT = "The lease ran out and no report came."
 
 
 @dataclass(frozen=True)
+class _Claimed:
+    """What one transaction claimed. All of it runs; only `tasks` are handed to the worker."""
+
+    tasks: list[Wire] = field(default_factory=list)
+    unchanged: list[TaskFacts] = field(default_factory=list)   # their result already exists
+    revoked: list[RevokedTask] = field(default_factory=list)   # they may not use what they need
+
+
+@dataclass(frozen=True)
 class Claims:
     database: Database
     waiting: WaitingRoom
     lease: timedelta
     unchanged: UnchangedTasks
     revoked: RevokedTasks
-    max_unrecorded: int = 100                     # places of a line that may wait to be recorded before its tasks are held back
+    max_unrecorded: int = 100  # places of a line that may wait to be recorded before its tasks are held back
     watermarks: Watermarks = field(default_factory=Watermarks)
     clock: Callable[[], float] = time.monotonic
     known_pools: dict[tuple[UUID, str, str], UUID] = field(default_factory=dict)
@@ -52,68 +62,66 @@ class Claims:
         pool_ids = self._pools(caller, request)
         while True:
             seen = self.waiting.counters(list(pool_ids))
-            claimed, unchanged, revoked = self.claim_now(caller, request, pool_ids, now=now)
-            if unchanged:
-                self.unchanged.end(unchanged)
-            if revoked:
-                self.revoked.end(revoked)
-            if (unchanged or revoked) and not claimed:
+            claimed = self._claim_now(caller, request, pool_ids, now)
+            if claimed.unchanged:
+                self.unchanged.end(claimed.unchanged)
+            if claimed.revoked:
+                self.revoked.end(claimed.revoked)
+            if (claimed.unchanged or claimed.revoked) and not claimed.tasks:
                 continue  # the room is still free
             left = deadline - self.clock()
-            if claimed or left <= 0 or self.waiting.closed:
-                return claimed
+            if claimed.tasks or left <= 0 or self.waiting.closed:
+                return claimed.tasks
             self.waiting.wait(poll, list(pool_ids), seen, left)
             if poll.gone:
                 return []
 
-    def claim_now(
-        self, caller: Caller, request: ClaimRequest, pool_ids: dict[UUID, int], *, now: datetime | None = None
-    ) -> tuple[list[Wire], list[TaskFacts], list[RevokedTask]]:
-        """One transaction; a claim that is repeated returns what it holds. Each is a `ClaimedTask` as it goes over the wire.
-
-        Beside them come tasks whose result already exists, and tasks that may not use what they need: they run, and nobody is handed them.
-        """
+    def _claim_now(self, caller: Caller, request: ClaimRequest, pool_ids: dict[UUID, int], now: datetime | None) -> _Claimed:
+        """One transaction; a claim that is repeated returns what it holds."""
         claim_sha256 = hashlib.sha256(request.claim_id.encode()).digest()
         learned: dict[UUID, int | None] = {}
         with self.database.transaction("claim") as tx:
             store.lock_claim(tx, claim_sha256)
             facts = store.held_by_claim(tx, org=caller.org_id, claim=claim_sha256)
-            fresh = not facts
-            if fresh:
+            if facts:
+                claimed = self._repeat(tx, request, facts)
+            else:
                 for pool, room in pool_ids.items():
                     taken, learned[pool] = self._take(tx, pool, room, now, writes_files=request.runtime != Runtime.DISPATCHER.value)
                     facts += taken
-            claimed: list[Wire] = []
-            unchanged: list[TaskFacts] = []
-            revoked: list[RevokedTask] = []
-            if facts:
-                maker = PayloadMaker(tx, facts, lease_seconds=self.lease.total_seconds())
-                tokens = {fact.id: _lease_token(request, fact) for fact in facts}
-                handed = maker.assignments.plan(facts) if fresh else maker.assignments.stored(facts)
-                kept: list[TaskFacts] = []
-                if fresh:
-                    revoked = revoked_tasks(tx, facts, maker.jobs, maker.inputs, maker.locations)
-                    kept = [one.fact for one in revoked]
-                    unchanged = [
-                        fact for fact in facts if fact.id in handed and fact not in kept and maker.is_unchanged(fact, handed[fact.id])
-                    ]
-                    kept += unchanged
-                    self._start_attempts(tx, request.worker, claim_sha256, tokens, facts, maker, kept, now)
-                    maker.assignments.store(facts, handed)
-                ours = [fact for fact in facts if fact.open and fact not in kept]
-                claimed = [_handed_out(fact, tokens[fact.id], maker.payload(fact, claimed=True, assignment=handed.get(fact.id))) for fact in ours]
+                claimed = self._start(tx, request, claim_sha256, facts, now) if facts else _Claimed()
         self.routes.remember(caller.org_id, {fact.id: fact.generation_id for fact in facts})
         for pool, low in learned.items():
             self.watermarks.learn(pool, low)
             if low is not None and sum(1 for fact in facts if fact.pool_id == pool) >= pool_ids[pool]:
                 self.waiting.wake(pool)  # there may be more than this worker could take
-        return claimed, unchanged, revoked
+        return claimed
+
+    def _repeat(self, tx: Transaction, request: ClaimRequest, facts: list[TaskFacts]) -> _Claimed:
+        maker = self._payloads(tx, facts)
+        return _Claimed(_handed_out(request, maker, [fact for fact in facts if fact.open], maker.assignments.stored(facts)))
+
+    def _start(self, tx: Transaction, request: ClaimRequest, claim_sha256: bytes, facts: list[TaskFacts], now: datetime | None) -> _Claimed:
+        maker = self._payloads(tx, facts)
+        planned = maker.assignments.plan(facts)
+        revoked = revoked_tasks(tx, facts, maker.jobs, maker.inputs, maker.locations)
+        permitted = [fact for fact in facts if fact not in [one.fact for one in revoked]]
+        unchanged = [fact for fact in permitted if fact.id in planned and maker.is_unchanged(fact, planned[fact.id])]
+        handed = [fact for fact in permitted if fact not in unchanged]
+        self._close_overtaken(tx, facts, maker, now)
+        # What no worker is handed is not the claim's: the same claim may take other tasks in its place.
+        for claim, started in ((claim_sha256, handed), (secrets.token_bytes(32), [fact for fact in facts if fact not in handed])):
+            if started:
+                attempts = [_new_attempt(fact, _lease_token(request, fact), maker) for fact in started]
+                store.add_attempts(tx, attempts, claim=claim, worker=request.worker, now=now)
+        maker.assignments.store(facts, planned)
+        return _Claimed(_handed_out(request, maker, handed, planned), unchanged, revoked)
 
     def fetch(self, caller: Caller, task: UUID) -> Wire:
         """The payload as a claim would hand it out, changing nothing."""
         with self.database.transaction("fetch") as tx:
             fact = store.for_payload(tx, org=caller.org_id, task=task, pools=sorted(caller.pools) if caller.pools is not None else None)
-            return PayloadMaker(tx, [fact], lease_seconds=self.lease.total_seconds()).payload(fact, claimed=False)
+            return self._payloads(tx, [fact]).payload(fact, claimed=False)
 
     def _pools(self, caller: Caller, request: ClaimRequest) -> dict[UUID, int]:
         """The ids of the pools that the request has room for; they never change, so each is looked up once."""
@@ -153,26 +161,16 @@ class Claims:
             store.hold_back(tx, held)
         return [task for task in queued if task.id not in held]
 
-    def _start_attempts(
-        self,
-        tx: Transaction,
-        worker: str,
-        claim_sha256: bytes,
-        tokens: dict[UUID, str],
-        facts: list[TaskFacts],
-        maker: PayloadMaker,
-        kept: list[TaskFacts],
-        now: datetime | None,
-    ) -> None:
-        overtaken = [(fact.id, fact.attempt - 1) for fact in facts if fact.attempt > 1]
+    def _payloads(self, tx: Transaction, facts: list[TaskFacts]) -> PayloadMaker:
+        return PayloadMaker(tx, facts, lease_seconds=self.lease.total_seconds())
+
+    @staticmethod
+    def _close_overtaken(tx: Transaction, facts: list[TaskFacts], maker: PayloadMaker, now: datetime | None) -> None:
+        """The attempts before these, where they never reported."""
+        overtaken = {fact.id: fact for fact in facts if fact.attempt > 1}
         if overtaken:
-            by_id = {fact.id: fact for fact in facts}
-            closed = store.close_overtaken(tx, overtaken, message=TIMED_OUT, now=now)
-            run_history.append(tx, [_timed_out(by_id[attempt.task_id], attempt) for attempt in closed], maker.outputs, now=now)
-        # What nobody is handed is not the claim's: the same claim may take other tasks in its place.
-        for claim, started in ((claim_sha256, [f for f in facts if f not in kept]), (secrets.token_bytes(32), kept)):
-            if started:
-                store.add_attempts(tx, [_new_attempt(fact, tokens[fact.id], maker) for fact in started], claim=claim, worker=worker, now=now)
+            closed = store.close_overtaken(tx, [(fact.id, fact.attempt - 1) for fact in overtaken.values()], message=TIMED_OUT, now=now)
+            run_history.append(tx, [_timed_out(overtaken[attempt.task_id], attempt) for attempt in closed], maker.outputs, now=now)
 
 
 def _new_attempt(fact: TaskFacts, token: str, maker: PayloadMaker) -> NewAttempt:
@@ -188,9 +186,16 @@ def _lease_token(request: ClaimRequest, fact: TaskFacts) -> str:
     return base64.urlsafe_b64encode(mac).decode().rstrip("=")
 
 
-def _handed_out(fact: TaskFacts, token: str, payload: Wire) -> Wire:
-    fence = {"task_id": fact.id, "attempt": fact.attempt, "lease_token": token}
-    return {"fence": fence, "lease_expires_at": fact.lease_expires_at, "payload": payload}
+def _handed_out(request: ClaimRequest, maker: PayloadMaker, facts: list[TaskFacts], assignments: dict[UUID, Assignment]) -> list[Wire]:
+    """Each is a `ClaimedTask` as it goes over the wire."""
+    return [
+        {
+            "fence": {"task_id": fact.id, "attempt": fact.attempt, "lease_token": _lease_token(request, fact)},
+            "lease_expires_at": fact.lease_expires_at,
+            "payload": maker.payload(fact, claimed=True, assignment=assignments.get(fact.id)),
+        }
+        for fact in facts
+    ]
 
 
 def _timed_out(fact: TaskFacts, attempt: ClosedAttempt) -> FinishedAttempt:

@@ -12,7 +12,7 @@ ORDER BY task.id
 
 -- name: queued
 -- Read without a lock: what others hold is seen and stays known, so that the watermark never overtakes it. One index
--- entry is read for each task, however many dead ones lie before it.
+-- entry is read for each task, however many dead ones are before it.
 SELECT id, seq FROM task
 WHERE state = 'queued' AND seq IS NOT NULL AND pool_id = %(pool)s AND seq >= %(low)s
 ORDER BY seq LIMIT %(room)s

@@ -1,4 +1,4 @@
-"""Heartbeats: a worker says which attempts are alive and hears which to stop and which it has lost."""
+"""Heartbeats: a worker says which attempts are alive and learns which to stop and which it has lost."""
 
 import hmac
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """Joining: completions that would wait for each other are settled in one transaction.
 
 Reports of one line are judged one after the other, and each costs a dozen questions of its own; asked for many at once, the same
-questions cost little more than for one. Nobody waits in order to be joined: a call starts at once while nobody of its line is at it,
-and whoever comes meanwhile goes together with the others that wait.
+questions cost little more than for one. No call waits in order to be joined: it starts at once while no other call of its line runs,
+and calls that arrive meanwhile are settled together when that one ends.
 """
 
 import threading

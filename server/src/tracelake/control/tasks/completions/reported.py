@@ -72,7 +72,7 @@ def _check_base(reported: int | None, attempt: AttemptRow) -> None:
 
 
 def _as_announced(given: Reported, output: OutputMeasured) -> OutputMeasured:
-    """A replace writes anew what was announced, all of it and nothing else: a scope that the report does not speak of is empty now."""
+    """A replace overwrites what was announced, all of it and nothing else: a scope that the report does not name is empty now."""
     announced = given.attempt.announced(output.index)
     if given.strategy is not UpdateStrategy.REPLACE or announced.everything:
         return output
@@ -91,7 +91,7 @@ def _check_path(path: str, folder: str, adopted: Sequence[str]) -> None:
 
 
 def _first_name(path: str) -> str:
-    """Of a file before measuring wrote it again without some rows, and of the file whose keys lie beside it."""
+    """Of a file before measuring wrote it again without some rows, and of the file whose keys are stored beside it."""
     return _WRITTEN_AGAIN.sub("", path.removesuffix(".keys"))
 
 
