@@ -21,10 +21,10 @@ from tracelake.control.tasks.completions.settling import (
     EmittingSuccess,
     Settled,
     WritingSuccess,
-    judged,
+    find_result,
+    judge_report,
     settle_events,
     settle_outputs,
-    with_result,
 )
 from tracelake.control.tasks.finishing import Finisher
 from tracelake.control.tasks.judgement import AttemptRow, Backoff, LockedTask
@@ -78,8 +78,8 @@ class Completions:
 
     def _settle(self, tx: Transaction, org: UUID, reports: list[Completion], read: "_Read") -> list[Settled]:
         routing = read.locked.routing.answer()
-        first = [judged(report, read.task(report), read.attempt(report), routing, self.backoff) for report in reports]
-        stages = [with_result(tx, stage, routing) for stage in first]
+        first = [judge_report(report, read.task(report), read.attempt(report), routing, self.backoff) for report in reports]
+        stages = [find_result(tx, stage, routing) for stage in first]
         emitted = [event for stage in stages if isinstance(stage, EmittingSuccess) for event in stage.emitted]
         remembered = emitted_events.find_emitted(tx, org, emitted)
         return [_settled(stage, remembered, read) for stage in stages]

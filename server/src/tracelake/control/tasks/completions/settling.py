@@ -1,6 +1,6 @@
 """Settling: the way of one report to its answer. Each stage is a value, each step a function from one to the next, and none of them writes.
 
-`judged` asks the fence and the state table. A report that ends its attempt without success is `Settled` at once; a success goes on as one that emits
+`judge_report` asks the fence and the state table. A report that ends its attempt without success is `Settled` at once; a success goes on as one that emits
 events or as one whose outputs are decided, and `settle_events` or `settle_outputs` make it `Settled`.
 """
 
@@ -90,7 +90,7 @@ class WritingSuccess:
     reported: Reported
 
 
-def judged(report: Completion, task: LockedTask | None, attempt: AttemptRow | None, routing: Routing, backoff: Backoff) -> Success | Settled:
+def judge_report(report: Completion, task: LockedTask | None, attempt: AttemptRow | None, routing: Routing, backoff: Backoff) -> Success | Settled:
     if task is None:
         return Settled(refusal(report.fence.task_id, CompletionResult.STALE, StaleAttempt()))
     body = body_sha256(report)
@@ -103,7 +103,7 @@ def judged(report: Completion, task: LockedTask | None, attempt: AttemptRow | No
     return Success(report, body, task, attempt, verdict.ending)
 
 
-def with_result(tx: Transaction, stage: Success | Settled, routing: Routing) -> EmittingSuccess | WritingSuccess | Settled:
+def find_result(tx: Transaction, stage: Success | Settled, routing: Routing) -> EmittingSuccess | WritingSuccess | Settled:
     """A success with what it is about: its events, or its outputs and the batch that it adopts."""
     if isinstance(stage, Settled):
         return stage
@@ -127,7 +127,7 @@ def settle_events(stage: EmittingSuccess, remembered: dict[bytes, Remembered], s
     except TracelakeError as error:
         return success.refuse(error)
     if moved:
-        return success.end(CompletionResult.SUPERSEDED, superseded(success.task, "The operator state it built on had moved."))
+        return success.end(CompletionResult.SUPERSEDED, superseded(success.task))
     return success.done(emitted)
 
 
@@ -136,10 +136,10 @@ def settle_outputs(stage: WritingSuccess, deciding: Deciding) -> Settled:
         answer = deciding.answer(stage.reported)
     except TracelakeError as error:
         return stage.success.refuse(error)
-    return _answered(stage.success, DecidedOutputs(stage.reported, answer))
+    return _settle_decided(stage.success, DecidedOutputs(stage.reported, answer))
 
 
-def _answered(success: Success, decided: DecidedOutputs) -> Settled:
+def _settle_decided(success: Success, decided: DecidedOutputs) -> Settled:
     task, result = success.task, CompletionResult
     match decided.answer:
         case Committed():
