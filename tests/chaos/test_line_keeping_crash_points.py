@@ -63,7 +63,7 @@ def test_a_task_that_waited_for_an_input_is_placed_once(processes: Processes, si
     # Before another control starts, whose movers may look at once.
     assert rows_of(processes.database, "SELECT seq IS NOT NULL FROM task WHERE state = 'queued'") == [(side == AFTER,)]
     with by_hand(processes) as lake:
-        lake.services.reaper.run_once()
+        lake.services.tasks.reaper.run_once()
         assert waiting(lake, "clean") == [None]
         [task] = lake.take()
         assert lake.write(task, [(1, "a")]).result == "committing"
@@ -95,7 +95,7 @@ def test_a_task_that_would_write_what_is_there_ends_once(processes: Processes, s
     assert ended == [("completed" if side == AFTER else "running",)]
     assert end_leases(processes) == int(side == BEFORE)
     with by_hand(processes) as lake:
-        lake.services.reaper.run_once()
+        lake.services.tasks.reaper.run_once()
         assert lake.take() == []
     account, tables = account_for_lines(processes.database, processes.home / "lake")
     assert account.tasks == {("load", "completed"): 2, ("clean", "completed"): 2}

@@ -92,7 +92,7 @@ class TaskMachine(RuleBasedStateMachine):
             return
         got = data.draw(st.sampled_from(task.claims))
         request = HeartbeatRequest(worker="w1", fences=[got.fence])
-        answer = self.desk.services.heartbeats.beat(self.desk.worker, request, now=self.now)
+        answer = self.desk.services.tasks.heartbeats.beat(self.desk.worker, request, now=self.now)
         current = got.fence.attempt == len(task.claims)
         alive = current and task.state == "running" and not task.timed_out
         assert (task.id in answer.expires_at) == alive
@@ -103,7 +103,7 @@ class TaskMachine(RuleBasedStateMachine):
 
     @rule()
     def reap(self):
-        self.desk.services.reaper.run_once(now=self.now)
+        self.desk.services.tasks.reaper.run_once(now=self.now)
         for task in self.tasks.values():
             if task.state == "running" and task.lease_end is not None and task.lease_end <= self.now:
                 self._expire(task)
@@ -179,9 +179,9 @@ class TaskMachine(RuleBasedStateMachine):
             return
         if task.state in {"completed", "failed"}:
             with pytest.raises(AlreadyFinal):
-                self.desk.services.cancels.cancel(self.desk.admin, task.id)
+                self.desk.services.tasks.cancels.cancel(self.desk.admin, task.id)
             return
-        self.desk.services.cancels.cancel(self.desk.admin, task.id)
+        self.desk.services.tasks.cancels.cancel(self.desk.admin, task.id)
         if task.state == "running":
             task.cancel_asked = True
         elif task.state == "queued":

@@ -96,7 +96,7 @@ class Desk:
 
     def ask(self, dag: str = "sample", *, key: str | None = None, **request: Any) -> UUID:
         """One run of the source."""
-        return self.services.requests.run(self.admin, dag, "start", request, idempotency_key=key)
+        return self.services.tasks.requests.run(self.admin, dag, "start", request, idempotency_key=key)
 
     def emit(self, *cursors: int, rewrite: bool = False) -> UUID:
         """One run of a source that is deployed with `EMIT` or `EMIT_RANGES`."""
@@ -104,14 +104,14 @@ class Desk:
 
     def claim(self, room: int = 100, *, wait_s: float = 0, claim_id: str | None = None, now=None, worker: str = "w1") -> list[ClaimedTask]:
         request = ClaimRequest(worker=worker, claim_id=claim_id or fresh_claim_id(), runtime="dispatcher", room={"default": room}, wait_s=wait_s)
-        claimed = self.services.claims.claim(self.worker, request, now=now)
+        claimed = self.services.tasks.claims.claim(self.worker, request, now=now)
         return ClaimAnswer.model_validate_json(wire_json.encode({"claimed": claimed})).claimed
 
     def fetch(self, task: UUID) -> TaskPayload:
-        return TaskPayload.model_validate_json(wire_json.encode(self.services.claims.fetch(self.worker, task)))
+        return TaskPayload.model_validate_json(wire_json.encode(self.services.tasks.claims.fetch(self.worker, task)))
 
     def complete(self, *reports: Completion, now=None) -> list[CompletionAnswer]:
-        return self.services.completions.complete(self.worker, list(reports), now=now)
+        return self.services.tasks.completions.complete(self.worker, list(reports), now=now)
 
     def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """As the superuser: what is really there."""

@@ -61,11 +61,11 @@ class Lake(Desk):
         return self.control.settings.home / "lake"
 
     def run(self, job: str = "load", dag: str = "sample", **request: Any) -> UUID:
-        return self.services.requests.run(self.admin, dag, job, request, idempotency_key=None)
+        return self.services.tasks.requests.run(self.admin, dag, job, request, idempotency_key=None)
 
     def take(self, room: int = 10, *, claim_id: str | None = None, worker: str = "w1") -> list[ClaimedTask]:
         request = ClaimRequest(worker=worker, claim_id=claim_id or fresh_claim_id(), runtime="spark", room={"default": room}, wait_s=0)
-        claimed = self.services.claims.claim(self.worker, request)
+        claimed = self.services.tasks.claims.claim(self.worker, request)
         return ClaimAnswer.model_validate_json(wire_json.encode({"claimed": claimed})).claimed
 
     def take_one(self) -> ClaimedTask:
@@ -125,7 +125,7 @@ class Lake(Desk):
     def move(self) -> int:
         """Every line as far as it goes; what waited for it gets its place."""
         moved = self.control.committer.run_once()
-        self.services.reaper.place_waiting()
+        self.services.tasks.reaper.place_waiting()
         return moved
 
     def location(self, dataset: str = "sample_raw") -> Path:

@@ -26,8 +26,8 @@ from uuid import UUID
 from tracelake.control.commits.service import Commits
 from tracelake.control.commits.store import FrozenEntry
 from tracelake.control.database.transactions import Database
+from tracelake.control.tasks.completions.recording import Recording
 from tracelake.control.tasks.finishing import Finisher
-from tracelake.control.tasks.recording import Recording
 from tracelake.logging_setup import configure_logging
 from tracelake.storage.contract import PutResult, StoredFile
 from tracelake.storage.local import LocalStorage
@@ -84,7 +84,7 @@ class Workplace:
         self.storage = LosingStorage(LocalStorage(Path(lake), lambda moment: None))
         self.generation = UUID(generation)
         self.commits = Commits(self.database, self.storage)
-        self.recording = Recording(self.database, lambda pools: None, Finisher(tells_webhook=False))
+        self.recording = Recording(self.database, lambda pools: None, Finisher(notifies_webhook=False))
         self.held: list[FrozenEntry] = []
 
     def take(self, step: str, lost: str | None) -> dict[str, Any]:

@@ -104,8 +104,8 @@ class Hands(Lake):
 
     def claim_task(self, task: UUID) -> ClaimedTask:
         self.query("UPDATE task SET seq = (SELECT min(seq) - 1 FROM task) WHERE id = %s AND seq IS NOT NULL", task)
-        watermarks = self.services.claims.watermarks
-        for pool in self.services.claims.known_pools.values():
+        watermarks = self.services.tasks.claims.watermarks
+        for pool in self.services.tasks.claims.known_pools.values():
             watermarks.learn(pool, 0)
         [claimed] = self.take(1)
         assert claimed.fence.task_id == task
@@ -145,7 +145,7 @@ def prepare(configuration: Configuration, database: StateDatabase, folder: Path)
             situation.tasks[START] = start
             _write_start(lake, situation)
         else:
-            lake.services.cancels.cancel(lake.admin, start)
+            lake.services.tasks.cancels.cancel(lake.admin, start)
     return situation
 
 
@@ -260,7 +260,7 @@ class Replay:
     def _lose(self, name: str) -> None:
         """Its worker is gone, and its lease runs out."""
         self.connection.execute("UPDATE task SET lease_expires_at = now() - interval '1 second' WHERE id = %s", [self.tasks[name]])
-        self.lake.services.reaper.run_once()
+        self.lake.services.tasks.reaper.run_once()
 
     def _decide(self, task: Task, expected: str) -> None:
         claimed = self.held[task.name]

@@ -61,7 +61,7 @@ def load_parts(lake: Lake, rows: dict[Scope, Sequence[tuple[Any, ...]]], *, job:
 def move_line(lake: Lake, job: str) -> int:
     """This line alone; what waited for it gets its place."""
     moved = lake.control.committer.move(generation_of(lake, job))
-    lake.services.reaper.place_waiting()
+    lake.services.tasks.reaper.place_waiting()
     return moved
 
 
@@ -73,10 +73,10 @@ def tasks_of(lake: Lake, job: str, room: int = 100) -> list[ClaimedTask]:
         job,
     )
     for dag, other in others:
-        lake.services.pauses.pause(lake.admin, dag, other)
+        lake.services.tasks.pauses.pause(lake.admin, dag, other)
     claimed = lake.take(room)
     for dag, other in others:
-        lake.services.pauses.resume(lake.admin, dag, other)
+        lake.services.tasks.pauses.resume(lake.admin, dag, other)
     return claimed
 
 

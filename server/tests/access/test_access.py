@@ -164,23 +164,23 @@ def test_another_orgs_objects_do_not_exist(desk: Desk):
     eve = desk.services.access.authenticate(token)
     services = desk.services
     for ask in (
-        lambda: services.asking.task(eve, task),
-        lambda: services.asking.status(eve, "sample"),
-        lambda: services.cancels.cancel(eve, task),
-        lambda: services.pauses.pause(eve, "sample", None),
-        lambda: services.requests.run(eve, "sample", "start", {}, idempotency_key=None),
-        lambda: services.claims.fetch(Caller(other, "other", TokenKind.WORKER, "w"), task),
+        lambda: services.tasks.views.task(eve, task),
+        lambda: services.tasks.views.status(eve, "sample"),
+        lambda: services.tasks.cancels.cancel(eve, task),
+        lambda: services.tasks.pauses.pause(eve, "sample", None),
+        lambda: services.tasks.requests.run(eve, "sample", "start", {}, idempotency_key=None),
+        lambda: services.tasks.claims.fetch(Caller(other, "other", TokenKind.WORKER, "w"), task),
     ):
         with pytest.raises(NotFound):
             ask()
     for page in (
-        services.asking.tasks(eve, dag=None, job=None, state=None, limit=10, before=None),
-        services.asking.events(eve, dag=None, job=None, producer=None, limit=10, before=None),
-        services.asking.runs(eve, dag=None, job=None, status=None, limit=10, before=None),
+        services.tasks.views.tasks(eve, dag=None, job=None, state=None, limit=10, before=None),
+        services.tasks.views.events(eve, dag=None, job=None, producer=None, limit=10, before=None),
+        services.tasks.views.runs(eve, dag=None, job=None, status=None, limit=10, before=None),
     ):
         assert page.items == []
-    assert services.asking.status(eve, None) == []
-    [stale] = services.completions.complete(Caller(other, "other", TokenKind.WORKER, "w"), [succeeded(claimed)])
+    assert services.tasks.views.status(eve, None) == []
+    [stale] = services.tasks.completions.complete(Caller(other, "other", TokenKind.WORKER, "w"), [succeeded(claimed)])
     assert stale.code == "stale_attempt"
     assert desk.one("SELECT state FROM task") == "running"
 

@@ -28,16 +28,16 @@ def may(act, *arguments) -> str:
 def acts(desk: Desk, caller: Caller, dag: str, attempts: int) -> dict[str, str]:
     """Every act on a DAG, tried by a caller."""
     services = desk.services
-    task = services.requests.run(desk.admin, dag, "start", {}, idempotency_key=None)
+    task = services.tasks.requests.run(desk.admin, dag, "start", {}, idempotency_key=None)
     return {
-        "see": may(services.asking.status, caller, dag),
-        "task": may(services.asking.task, caller, task),
-        "run": may(lambda: services.requests.run(caller, dag, "start", {}, idempotency_key=None)),
-        "pause": may(services.pauses.pause, caller, dag, None),
-        "resume": may(services.pauses.resume, caller, dag, None),
-        "pause job": may(services.pauses.pause, caller, dag, "end"),
-        "resume job": may(services.pauses.resume, caller, dag, "end"),
-        "cancel": may(services.cancels.cancel, caller, task),
+        "see": may(services.tasks.views.status, caller, dag),
+        "task": may(services.tasks.views.task, caller, task),
+        "run": may(lambda: services.tasks.requests.run(caller, dag, "start", {}, idempotency_key=None)),
+        "pause": may(services.tasks.pauses.pause, caller, dag, None),
+        "resume": may(services.tasks.pauses.resume, caller, dag, None),
+        "pause job": may(services.tasks.pauses.pause, caller, dag, "end"),
+        "resume job": may(services.tasks.pauses.resume, caller, dag, "end"),
+        "cancel": may(services.tasks.cancels.cancel, caller, task),
         "deploy": may(services.deploys.deploy, caller, text(dag, attempts)),
     }
 
@@ -74,16 +74,16 @@ def test_lists_show_what_a_caller_has_a_right_on(desk: Desk):
     desk.deploy(name="admins")
     for dag in ("hers", "admins"):
         desk.ask(dag)
-    asking = desk.services.asking
+    views = desk.services.tasks.views
 
     def seen(caller: Caller) -> tuple[set[str], set[str]]:
-        tasks = asking.tasks(caller, dag=None, job=None, state=None, limit=10, before=None).items
-        return {dag.name for dag in asking.status(caller, None)}, {task.dag for task in tasks}
+        tasks = views.tasks(caller, dag=None, job=None, state=None, limit=10, before=None).items
+        return {dag.name for dag in views.status(caller, None)}, {task.dag for task in tasks}
 
     assert seen(wanda) == ({"hers"}, {"hers"})
     assert seen(desk.admin) == seen(user(desk, "otto", "auditor")) == ({"hers", "admins"}, {"hers", "admins"})
     assert seen(user(desk, "rex", "reader")) == (set(), set())
-    assert asking.tasks(wanda, dag="admins", job=None, state=None, limit=10, before=None).items == []
+    assert views.tasks(wanda, dag="admins", job=None, state=None, limit=10, before=None).items == []
 
 
 def test_writers_and_admins_create_dags_and_nobody_else(desk: Desk):
@@ -107,20 +107,20 @@ def test_a_service_that_created_a_dag_has_both_rights_within_its_scopes(desk: De
     assert {(grant.right, grant.service, grant.user, grant.role) for grant in grants} == {(right, "ci", None, None) for right in DagRight}
     narrow = Caller(made.org_id, made.org, made.kind, made.name, made.roles, frozenset({"read"}), token_id=made.token_id)
     with pytest.raises(Forbidden):
-        desk.services.requests.run(narrow, "built", "start", {}, idempotency_key=None)
+        desk.services.tasks.requests.run(narrow, "built", "start", {}, idempotency_key=None)
     desk.services.granting.revoke(desk.admin, "built", DagRight.TRIGGER, Holder(service="ci"))
     with pytest.raises(Forbidden):
-        desk.services.requests.run(made, "built", "start", {}, idempotency_key=None)
+        desk.services.tasks.requests.run(made, "built", "start", {}, idempotency_key=None)
 
 
 def test_a_role_that_is_lost_takes_its_rights_with_it(desk: Desk):
     walter = user(desk, "walter", "night_shift", "reader")
     desk.deploy()
     desk.services.granting.grant(desk.admin, "sample", DagRight.TRIGGER, "night_shift")
-    desk.services.requests.run(walter, "sample", "start", {}, idempotency_key=None)
+    desk.services.tasks.requests.run(walter, "sample", "start", {}, idempotency_key=None)
     desk.services.administration.remove_member(desk.admin, "night_shift", "walter")
     with pytest.raises(NotFound):
-        desk.services.requests.run(again(desk, walter), "sample", "start", {}, idempotency_key=None)
+        desk.services.tasks.requests.run(again(desk, walter), "sample", "start", {}, idempotency_key=None)
 
 
 def test_grants_are_listed_audited_and_told_twice_are_told_once(desk: Desk):

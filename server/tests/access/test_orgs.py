@@ -84,7 +84,7 @@ def test_another_orgs_objects_are_not_there(desk: Desk):
     desk.services.locations.add(desk.admin, "nowhere", "/data/other", org="other")
     desk.services.deploys.deploy(ada, DAG)
     asked = (
-        lambda caller: desk.services.asking.status(caller, "theirs"),
+        lambda caller: desk.services.tasks.views.status(caller, "theirs"),
         lambda caller: desk.services.explaining.dataset(caller, "theirs_raw"),
         lambda caller: desk.services.administration.disable_user(caller, "ada"),
     )

@@ -144,7 +144,7 @@ def test_an_unexpected_error_has_an_id_and_no_trace_and_its_words_reach_no_log(a
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("the inner secret")
 
-    monkeypatch.setattr("tracelake.control.tasks.asking.store.page", broken)
+    monkeypatch.setattr("tracelake.control.tasks.views.store.page", broken)
     with capture_logs() as logged:
         answer = admin.get("/v1/tasks")
     [entry] = [entry for entry in logged if entry["event"] == "an unexpected error"]
@@ -273,7 +273,7 @@ def test_metrics_count_every_unfinished_task_by_what_it_waits_for(desk: Desk, ap
     left = 9 - len(Waits) - 1
     assert f'tracelake_tasks{{state="queued"}} {left}.0' in text and 'tracelake_tasks{state="running"} 1.0' in text
     assert 'tracelake_tasks{state="committing"} 0.0' in text
-    [status] = desk.services.asking.status(desk.admin, "sample")
+    [status] = desk.services.tasks.views.status(desk.admin, "sample")
     [end] = [job for job in status.jobs if job.name == "end"]
     assert end.tasks.waiting == {waits.value: 1 for waits in Waits} and (end.tasks.queued, end.tasks.running, end.tasks.more) == (left, 1, False)
 

@@ -15,7 +15,7 @@ from support.registries import REPORTS, SAMPLE, deploy_reports, deploy_sample, f
 from tracelake.control.dags import store as dags
 from tracelake.control.database.ids import new_id
 from tracelake.control.registry import store as registry
-from tracelake.control.tasks.accepting import Wanted, make_tasks
+from tracelake.control.tasks.new_tasks import WantedTask, make_tasks
 from tracelake_sdk.access import DagRight
 from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.errors import NameTaken, RebuildNeeded
@@ -125,7 +125,7 @@ def test_an_earlier_definition_is_activated_again_and_makes_no_version(lake: Lak
     assert lake.one("SELECT count(*) FROM dag_version") == 2
     assert lake.one("SELECT count(*) FROM dag_activation") == 4
     assert lake.one("SELECT count(*) FROM dag_activation WHERE previous_id IS NOT NULL") == 3
-    assert lake.services.asking.status(lake.admin, "sample")[0].version == 2
+    assert lake.services.tasks.views.status(lake.admin, "sample")[0].version == 2
 
 
 @pytest.mark.proves("T4.3", "T4.5")
@@ -228,7 +228,7 @@ def test_queued_tasks_go_to_the_new_pool_also_behind_its_watermark(desk: Desk):
     desk.services.deploys.deploy(desk.admin, NAMED.replace("name: sample", "name: other").replace("operator: noop\n    outputs", "operator: noop\n    scaling: {worker_pool: fast}\n    outputs"))
     def claim(pool: str) -> list:
         request = ClaimRequest(worker="w", claim_id=fresh_claim_id(), runtime="dispatcher", room={pool: 10}, wait_s=0)
-        return [claimed["fence"]["task_id"] for claimed in desk.services.claims.claim(desk.worker, request)]
+        return [claimed["fence"]["task_id"] for claimed in desk.services.tasks.claims.claim(desk.worker, request)]
 
     for _ in range(3):  # so that the new pool's watermark is past the old tasks' places
         desk.ask("other")
@@ -238,7 +238,7 @@ def test_queued_tasks_go_to_the_new_pool_also_behind_its_watermark(desk: Desk):
     assert claim("fast") == queued, "in their order"
     desk.complete(failed(held))
     desk.query("UPDATE task SET due_at = now() WHERE id = %s", running)
-    desk.services.reaper.run_once()
+    desk.services.tasks.reaper.run_once()
     assert claim("fast") == [running], "what ran goes there with its next attempt"
 
 
@@ -291,10 +291,10 @@ def test_who_redeploys_is_who_the_dag_reads_as_from_then_on(lake: Lake):
 def test_a_paused_dag_stays_paused(desk: Desk):
     desk.deploy()
     desk.ask()
-    desk.services.pauses.pause(desk.admin, "sample", None)
+    desk.services.tasks.pauses.pause(desk.admin, "sample", None)
     redeploy(desk, limited(1))
     assert desk.claim() == []
-    desk.services.pauses.resume(desk.admin, "sample", None)
+    desk.services.tasks.pauses.resume(desk.admin, "sample", None)
     assert len(desk.claim()) == 1
 
 
@@ -319,6 +319,6 @@ def test_a_redeploy_waits_for_what_is_being_told_and_sees_its_tasks(desk: Desk):
             dags.lock_routing_shared(tx, [dag])
             waits = begun_and_waiting(desk, tx, pool, lambda: redeploy(desk, limited(1)))
             job = dags.find_job(tx, org=desk.admin.org_id, dag="sample", job="start")
-            make_tasks(tx, desk.admin.org_id, [Wanted(new_id(), job, TriggerKind.REQUEST, new_id(), request={}) for _ in range(2)])
+            make_tasks(tx, desk.admin.org_id, [WantedTask(new_id(), job, TriggerKind.REQUEST, new_id(), request={}) for _ in range(2)])
         assert waits.result(timeout=30).version == 2
     assert waiting(desk) == [("queued", None, True), ("queued", "turn", True)]

@@ -148,7 +148,7 @@ def test_a_failed_try_and_the_next_one_are_two_records(desk: Desk, repository: M
     [first] = desk.claim()
     desk.complete(failed(first))
     desk.query("UPDATE task SET due_at = now() WHERE waits = 'retry'")
-    desk.services.reaper.run_once()
+    desk.services.tasks.reaper.run_once()
     [second] = desk.claim()
     desk.complete(succeeded(second))
     emit_all(emission(desk, repository))

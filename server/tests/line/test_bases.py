@@ -297,7 +297,7 @@ def test_a_task_that_was_superseded_twice_runs_alone(lake: Lake):
     [alone] = tasks_of(lake, "clean")
     assert alone.fence.task_id == long_one.fence.task_id
     assert waiting(lake, "clean") == ["line"]
-    lake.services.reaper.run_once()
+    lake.services.tasks.reaper.run_once()
     assert tasks_of(lake, "clean") == []
     assert rewrite(lake, alone, {A: [(5, "a")], B: [(5, "b")], C: [(5, "c")]}).result == "committing"
     lake.move()
@@ -316,8 +316,8 @@ def test_a_canceled_task_keeps_nobody_waiting(lake: Lake):
         if number == 1:
             [long_one] = tasks_of(lake, "clean")
     load_parts(lake, {C: [(9, "c")]})
-    lake.services.cancels.cancel(lake.admin, long_one.fence.task_id)
-    lake.services.reaper.run_once()
+    lake.services.tasks.cancels.cancel(lake.admin, long_one.fence.task_id)
+    lake.services.tasks.reaper.run_once()
     [task] = tasks_of(lake, "clean")
     assert wanted_scopes(task) == [C]
 

@@ -15,7 +15,7 @@ from tracelake_sdk.tasks import Batch, BatchAnswer, ClaimedTask, CompletionResul
 
 
 def post(lake: Lake, task: ClaimedTask, files: Sequence[str], *, name: str = "one", **parts: Any) -> BatchAnswer:
-    [answer] = lake.services.posting.post(lake.worker, [Batch(fence=task.fence, name=name, output=0, files=list(files), **parts)])
+    [answer] = lake.services.tasks.posting.post(lake.worker, [Batch(fence=task.fence, name=name, output=0, files=list(files), **parts)])
     return answer
 
 
@@ -77,7 +77,7 @@ def test_only_the_current_attempt_posts_batches(lake: Lake, producer: ClaimedTas
     assert lake.query("SELECT count(*) FROM batch") == [(1,)]
     # The next attempt is told what was posted, goes on behind it, and may name it again.
 
-    lake.services.reaper.run_once(now=datetime.now(UTC) + timedelta(hours=1))
+    lake.services.tasks.reaper.run_once(now=datetime.now(UTC) + timedelta(hours=1))
     again = next(task for task in lake.take() if task.payload.batch is None)
     assert (again.fence.attempt, again.payload.posted) == (2, ["one"])
     assert again.payload.state is not None and again.payload.state.value == {"at": 1}
@@ -180,7 +180,7 @@ def test_what_replaces_posts_no_batches(lake: Lake):
 
 def test_a_wrong_batch_harms_no_other_of_its_call(lake: Lake, producer: ClaimedTask):
     good = lake.stage(producer, [(1, "a")])
-    answers = lake.services.posting.post(
+    answers = lake.services.tasks.posting.post(
         lake.worker,
         [
             Batch(fence=producer.fence, name="bad", output=3, files=[good.path]),
@@ -193,7 +193,7 @@ def test_a_wrong_batch_harms_no_other_of_its_call(lake: Lake, producer: ClaimedT
 
 
 def test_a_canceled_task_posts_nothing_more(lake: Lake, producer: ClaimedTask):
-    lake.services.cancels.cancel(lake.admin, producer.fence.task_id)
+    lake.services.tasks.cancels.cancel(lake.admin, producer.fence.task_id)
     file = lake.stage(producer, [(1, "a")])
     assert post(lake, producer, [file.path]).code == "task_canceled"
 
@@ -223,11 +223,11 @@ def test_a_run_that_is_blocked_by_its_batch_has_a_decision_that_names_it(lake: L
 @pytest.mark.proves("T2.2")
 def test_a_pause_strands_no_batch_of_a_run_that_goes_on(lake: Lake, producer: ClaimedTask):
     first, one = posted(lake, producer, [(1, "a")])
-    lake.services.pauses.pause(lake.admin, "sample", None)
+    lake.services.tasks.pauses.pause(lake.admin, "sample", None)
     second, two = posted(lake, producer, [(2, "a")], name="two")
     adopts = {task.payload.batch.name: task for task in lake.take() if task.payload.batch}
     lake.complete(failed(adopts["one"]))
-    lake.services.reaper.run_once(now=datetime.now(UTC) + timedelta(hours=1))
+    lake.services.tasks.reaper.run_once(now=datetime.now(UTC) + timedelta(hours=1))
     [again] = lake.take()
     assert again.payload.batch is not None and again.payload.batch.name == "one", "its retry is not held either"
     assert lake.report(again, lake.measured([one])).result == "committing"

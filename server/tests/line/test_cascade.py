@@ -296,9 +296,9 @@ def test_a_task_waits_for_the_first_version_of_every_input(lake: Lake):
     load_parts(lake, {part("a"): [(1, "a")]})
     assert lake.take() == []
     assert waiting(lake, "clean") == ["input"]
-    [status] = lake.services.asking.status(lake.admin, "sample")
+    [status] = lake.services.tasks.views.status(lake.admin, "sample")
     assert next(job.tasks.waiting for job in status.jobs if job.name == "clean") == {"input": 1}
-    lake.services.reaper.run_once()
+    lake.services.tasks.reaper.run_once()
     assert waiting(lake, "clean") == ["input"]
     load(lake, 1, job="rates")  # recording it gives the task its place
     assert waiting(lake, "clean") == [None]

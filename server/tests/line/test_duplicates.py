@@ -79,7 +79,7 @@ def test_the_same_report_again_is_answered_as_before_however_it_ended(lake: Lake
     assert first.result == how
     before = counts(lake)
     assert lake.complete(report) == [first]
-    lake.services.reaper.run_once(now=datetime.now(UTC) + timedelta(hours=1))
+    lake.services.tasks.reaper.run_once(now=datetime.now(UTC) + timedelta(hours=1))
     if how == "superseded":
         assert [again.fence.attempt for again in lake.take()] == [2]
         before = counts(lake)
@@ -153,8 +153,8 @@ def test_an_attempt_that_lost_its_lease_reports_in_vain_once_another_has_started
     [slow] = tasks_of(lake, "clean")
     report = report_of(lake, slow, [1])
     now = datetime.now(UTC) + timedelta(minutes=1)
-    lake.services.reaper.run_once(now=now)
-    lake.services.reaper.run_once(now=now + timedelta(minutes=10))
+    lake.services.tasks.reaper.run_once(now=now)
+    lake.services.tasks.reaper.run_once(now=now + timedelta(minutes=10))
     [fresh] = tasks_of(lake, "clean")
     before = counts(lake)
     [answer] = lake.complete(report)
@@ -171,7 +171,7 @@ def test_a_slow_attempt_is_decided_while_nobody_else_has_started(lake: Lake):
     lake.deploy(APPENDING)
     load(lake, 1)
     [slow] = tasks_of(lake, "clean")
-    lake.services.reaper.run_once(now=datetime.now(UTC) + timedelta(minutes=1))
+    lake.services.tasks.reaper.run_once(now=datetime.now(UTC) + timedelta(minutes=1))
     assert lake.write(slow, [(1, "a")]).result == "committing"
     lake.move()
     assert lake.rows(lake.location_of("clean")) == [(1, "a")]
@@ -182,7 +182,7 @@ def test_a_canceled_task_commits_nothing(lake: Lake):
     lake.deploy(APPENDING)
     load(lake, 1)
     [task] = tasks_of(lake, "clean")
-    lake.services.cancels.cancel(lake.admin, task.fence.task_id)
+    lake.services.tasks.cancels.cancel(lake.admin, task.fence.task_id)
     answer = lake.write(task, [(1, "a")])
     assert (answer.result, answer.task_state) == (CompletionResult.CANCELED, "canceled")
     assert lake.move() == 0
@@ -195,5 +195,5 @@ def test_a_decided_task_cannot_be_canceled(lake: Lake):
     [task] = tasks_of(lake, "clean")
     lake.write(task, [(1, "a")])
     with pytest.raises(AlreadyDecided):
-        lake.services.cancels.cancel(lake.admin, task.fence.task_id)
+        lake.services.tasks.cancels.cancel(lake.admin, task.fence.task_id)
     assert lake.move() == 1

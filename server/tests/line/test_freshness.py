@@ -77,7 +77,7 @@ def test_an_older_scope_whose_task_failed_is_behind_while_the_newest_run_succeed
     load_parts(lake, {RangeScope(start=3, end=5): [(3, "x")]})
     load_parts(lake, {RangeScope(start=12, end=13): [(12, "x")]})
     older, newer = tasks_of(lake, "clean")
-    lake.services.cancels.cancel(lake.admin, older.fence.task_id)
+    lake.services.tasks.cancels.cancel(lake.admin, older.fence.task_id)
     rewrite(lake, newer, {RangeScope(start=10, end=20): [(12, "x")]})
     lake.move()
     [behind] = reasons(lake)["behind"]

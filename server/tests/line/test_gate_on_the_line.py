@@ -146,7 +146,7 @@ def test_a_blocked_task_of_an_ordered_job_pauses_it_and_its_state_stays(lake: La
     assert lake.query("SELECT value FROM operator_state") == [({"rows": 1},)]
     assert lake.take() == []
     assert lake.one("SELECT pause_reason FROM job_key WHERE name = 'load'").startswith("Task ")
-    lake.services.pauses.resume(lake.admin, "sample", "load")
+    lake.services.tasks.pauses.resume(lake.admin, "sample", "load")
     assert len(lake.take()) == 1
 
 
@@ -241,7 +241,7 @@ def test_a_source_cannot_write_gold_or_silver(lake: Lake):
         lake.run()
         task = lake.take_one()
         assert lake.write(task, [(1, "a")]).result is CompletionResult.BLOCKED
-        lake.services.pauses.resume(lake.admin, "sample", "load")
+        lake.services.tasks.pauses.resume(lake.admin, "sample", "load")
     assert lake.move() == 0
 
 

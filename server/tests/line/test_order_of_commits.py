@@ -179,15 +179,15 @@ def test_a_foreign_writer_stops_the_line_and_a_resume_goes_on_with_everything_th
     load(lake, 77)
     assert tasks_of(lake, "clean") == []
     assert waiting(lake, "clean") == ["line"]
-    [status] = lake.services.asking.status(lake.admin, "sample")
+    [status] = lake.services.tasks.views.status(lake.admin, "sample")
     assert {job.name: job.tasks.waiting for job in status.jobs} == {"load": {}, "clean": {"line": 1}}
     # A resume without mending the cause finds it again.
-    lake.services.pauses.resume(lake.admin, "sample", "clean")
+    lake.services.tasks.pauses.resume(lake.admin, "sample", "clean")
     assert lake.move() == 0
     assert lake.one("SELECT count(*) FROM line WHERE stopped_at IS NOT NULL") == 1
 
     foreign.unlink()
-    lake.services.pauses.resume(lake.admin, "sample", "clean")
+    lake.services.tasks.pauses.resume(lake.admin, "sample", "clean")
     assert lake.move() == 2
     assert versions_of(lake, "clean") == [1, 2]
     assert len(lake.rows(lake.location_of("clean"))) == 3
@@ -207,7 +207,7 @@ def test_what_runs_when_its_line_is_stopped_is_still_decided(lake: Lake):
     assert lake.write(two, [(11, "a")]).result == "committing"
     assert lake.move() == 0
     foreign.unlink()
-    lake.services.pauses.resume(lake.admin, "sample", "clean")
+    lake.services.tasks.pauses.resume(lake.admin, "sample", "clean")
     assert lake.move() == 2
     assert [row[0] for row in lake.rows(lake.location_of("clean"))] == [1, 11]
 
@@ -226,7 +226,7 @@ def test_a_line_that_does_not_move_takes_no_more_tasks_than_it_may_hold(database
             assert lake.write(task, [(at, "a")]).result == "committing"
         assert tasks_of(lake, "clean") == []
         assert waiting(lake, "clean") == ["line", "line"]
-        lake.services.reaper.run_once()
+        lake.services.tasks.reaper.run_once()
         assert waiting(lake, "clean") == ["line", "line"]  # nothing has moved
         assert lake.move() == 3
         assert waiting(lake, "clean") == [None, None]
@@ -254,13 +254,13 @@ def test_a_backlog_behind_one_line_hides_no_task_of_another(lake: Lake):
             [task],
         )
     lake.query("UPDATE line SET stopped_at = now(), stopped_reason = 'test' WHERE generation_id = %s", generation_of(lake, "clean", "other"))
-    lake.services.requests.run(lake.admin, "other", "load", {}, idempotency_key=None)
+    lake.services.tasks.requests.run(lake.admin, "other", "load", {}, idempotency_key=None)
     [source] = lake.take()
     lake.write(source, [(1, "a")], state={})
     lake.move()
     assert lake.take() == []
     lake.query("UPDATE line SET stopped_at = NULL, stopped_reason = NULL WHERE generation_id = %s", generation_of(lake, "clean", "other"))
-    lake.services.reaper.run_once()
+    lake.services.tasks.reaper.run_once()
     [ready] = lake.take()
     assert ready.payload.dag.name == "other"
     assert lake.one("SELECT count(*) FROM task WHERE waits = 'line' AND generation_id = %s", generation) == 251

@@ -61,7 +61,7 @@ def test_a_job_that_replaces_makes_its_whole_table_again_when_somebody_asks(lake
             [scope] = wanted_scopes(task)
             rewrite(lake, task, {scope: [(1, scope.key)]})
         else:
-            lake.services.cancels.cancel(lake.admin, task.fence.task_id)
+            lake.services.tasks.cancels.cancel(lake.admin, task.fence.task_id)
     lake.move()
     lake.run("clean", rewrite=True)
     [task] = tasks_of(lake, "clean")

@@ -57,7 +57,7 @@ def test_files_of_an_attempt_that_came_to_nothing_are_swept_after_the_retention_
             now = datetime.now(UTC)
             for _ in range(3):
                 now += timedelta(minutes=1)
-                lake.services.reaper.run_once(now=now)
+                lake.services.tasks.reaper.run_once(now=now)
             assert lake.one("SELECT state::text FROM task WHERE id = %s", task.fence.task_id) == "failed"
     lake.move()
     sweep(lake, RETENTION - timedelta(hours=1))
@@ -73,7 +73,7 @@ def test_an_attempt_that_may_still_report_is_not_swept(lake: Lake):
     load(lake, 1)
     [task] = tasks_of(lake, "clean")
     file = lake.stage(task, [(1, "a")])
-    lake.services.reaper.run_once(now=datetime.now(UTC) + timedelta(minutes=1))  # its lease is over, and nobody else has started
+    lake.services.tasks.reaper.run_once(now=datetime.now(UTC) + timedelta(minutes=1))  # its lease is over, and nobody else has started
     sweep(lake, timedelta(days=400))
     assert lake.report(task, lake.measured([file])).result == "committing"
     sweep(lake, timedelta(days=400))
@@ -110,13 +110,13 @@ def test_files_of_a_batch_stay_until_it_is_adopted_and_what_was_adopted_stays(la
     kept = lake.stage(producer, [(1, "a")], name="kept")
     dropped = lake.stage(producer, [(2, "a")], name="dropped")
     loose = lake.stage(producer, [(3, "a")], name="loose")
-    [posted] = lake.services.posting.post(lake.worker, [Batch(fence=producer.fence, name="one", output=0, files=[kept.path, dropped.path])])
+    [posted] = lake.services.tasks.posting.post(lake.worker, [Batch(fence=producer.fence, name="one", output=0, files=[kept.path, dropped.path])])
     assert posted.status == 200
     lake.complete(failed(producer, retry=False))
     # The producer's attempt is over for long, and nobody has adopted its batch yet.
     assert sweep(lake, timedelta(days=30)) == 0
     assert len(files(lake, "load")) == 3
-    lake.services.pauses.resume(lake.admin, "sample", "load")
+    lake.services.tasks.pauses.resume(lake.admin, "sample", "load")
     [adopt] = lake.take()
     assert lake.report(adopt, lake.measured([kept])).result == "committing"
     assert sweep(lake, timedelta(days=30)) == 0  # decided, and not recorded
@@ -229,8 +229,8 @@ def test_a_late_attempt_of_a_task_that_another_attempt_finished_is_swept_alone(l
     [first] = tasks_of(lake, "clean")
     lake.stage(first, [(1, "late")])
     now = datetime.now(UTC) + timedelta(minutes=1)
-    lake.services.reaper.run_once(now=now)
-    lake.services.reaper.run_once(now=now + timedelta(minutes=10))
+    lake.services.tasks.reaper.run_once(now=now)
+    lake.services.tasks.reaper.run_once(now=now + timedelta(minutes=10))
     [second] = tasks_of(lake, "clean")
     assert second.fence.attempt == 2
     assert lake.write(second, [(1, "good")]).result == "committing"

@@ -83,7 +83,7 @@ def test_a_batch_of_an_attempt_that_began_with_the_right_is_adopted_without_it(l
     producer = lake.take_one()
     file = lake.stage(producer, [(1, "a")])
     lake.services.locations.revoke(lake.admin, "shop", "writer")
-    lake.services.posting.post(lake.worker, [Batch(fence=producer.fence, name="one", output=0, files=[file.path])])
+    lake.services.tasks.posting.post(lake.worker, [Batch(fence=producer.fence, name="one", output=0, files=[file.path])])
     batch = lake.take_one()
     assert lake.query("SELECT trigger_kind::text FROM task WHERE id = %s", batch.fence.task_id) == [("batch",)]
     assert lake.report(batch, lake.measured([file])).result == "committing"
@@ -98,6 +98,6 @@ def test_somebody_who_may_use_it_takes_the_dag_on_by_deploying_it_again(lake: La
     with pytest.raises(LocationNotAllowed):
         lake.services.deploys.deploy(wanda, DAG)
     assert lake.services.deploys.deploy(lake.admin, DAG).created is False
-    lake.services.pauses.resume(lake.admin, "sample", "load")
+    lake.services.tasks.pauses.resume(lake.admin, "sample", "load")
     lake.run()
     assert len(lake.take()) == 1

@@ -86,13 +86,13 @@ def test_a_final_task_is_told_once_with_its_key_and_its_signature(hooked):
 def test_every_way_to_be_final_is_told(hooked):
     desk, server = hooked
     ids = {name: desk.ask() for name in ("completed", "failed", "canceled while queued", "canceled while running", "timed out")}
-    desk.services.cancels.cancel(desk.admin, ids["canceled while queued"])
+    desk.services.tasks.cancels.cancel(desk.admin, ids["canceled while queued"])
     tasks = {task.fence.task_id: task for task in desk.claim()}
     desk.complete(succeeded(tasks[ids["completed"]]), failed(tasks[ids["failed"]]))
-    desk.services.cancels.cancel(desk.admin, ids["canceled while running"])
+    desk.services.tasks.cancels.cancel(desk.admin, ids["canceled while running"])
     late = datetime.now(UTC) + timedelta(days=1)
-    desk.services.reaper.run_once(now=late)
-    desk.services.reaper.run_once(now=late + timedelta(days=1))
+    desk.services.tasks.reaper.run_once(now=late)
+    desk.services.tasks.reaper.run_once(now=late + timedelta(days=1))
     drain(desk)
     told = {json.loads(body)["task_id"]: json.loads(body)["state"] for _, body in server.got}
     assert told == {

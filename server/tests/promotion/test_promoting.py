@@ -27,7 +27,7 @@ def found(rule: Rule, violations: int | None, *, error: str | None = None, sampl
 
 
 def claim(lake: Lake) -> ClaimedTask:
-    lake.services.pauses.resume(lake.admin, "sample", "load")  # a refusal pauses a source
+    lake.services.tasks.pauses.resume(lake.admin, "sample", "load")  # a refusal pauses a source
     lake.run()
     return lake.take_one()
 
@@ -155,12 +155,12 @@ def test_empty_batches_are_decided_explicitly(lake: Lake):
 @pytest.mark.proves("G2.1")
 def test_a_child_is_judged_by_the_decisions_that_promoted_what_it_read(lake: Lake):
     lake.deploy(SILVER.replace("{strategy}", "append").replace("{key}", "unique_key: [id]"), name="layers")
-    lake.services.requests.run(lake.admin, "layers", "load", {}, idempotency_key=None)
+    lake.services.tasks.requests.run(lake.admin, "layers", "load", {}, idempotency_key=None)
     [task] = tasks_of(lake, "load")
     lake.write(task, [(1, "a")])
     lake.move()
     # The parent's newest run is blocked; the version that the child reads was allowed, and that counts.
-    lake.services.requests.run(lake.admin, "layers", "load", {}, idempotency_key=None)
+    lake.services.tasks.requests.run(lake.admin, "layers", "load", {}, idempotency_key=None)
     [blocked] = tasks_of(lake, "load")
     assert lake.report(blocked, lake.measured([lake.stage(blocked, [(2, "b")])], outside_scope=1)).result is CompletionResult.BLOCKED
     [child] = tasks_of(lake, "clean")

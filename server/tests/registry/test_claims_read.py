@@ -75,9 +75,9 @@ def test_a_task_whose_input_may_not_be_read_any_more_is_handed_to_nobody_and_wai
     assert [reason.code for reason in reasons] == ["retrying", "waiting", "behind", "serving"]
     assert reasons[1].sentence == "1 task of its job wait for a right: whoever activated the DAG may not read an input, or not use a location, of the job."
     assert reasons[1].remedy is not None and "deploy the DAG again" in reasons[1].remedy
-    [status] = lake.services.asking.status(lake.admin, "reports")
+    [status] = lake.services.tasks.views.status(lake.admin, "reports")
     assert status.jobs[0].tasks.waiting == {"right": 1}
-    lake.services.reaper.run_once()
+    lake.services.tasks.reaper.run_once()
     assert waiting(lake, "sum_up") == ["right"], "it is not tried again before anything has changed"
     match how:
         case "read role":
@@ -86,7 +86,7 @@ def test_a_task_whose_input_may_not_be_read_any_more_is_handed_to_nobody_and_wai
             lake.services.administration.add_member(lake.admin, "analysts", "wanda")
         case "disabled":
             lake.services.deploys.deploy(lake.admin, REPORTS)
-    lake.services.reaper.run_once()
+    lake.services.tasks.reaper.run_once()
     [made] = tasks_of(lake, "sum_up")
     assert lake.write(made, [(2, "x")]).result == "committing"
     lake.move()
@@ -155,4 +155,4 @@ jobs:
     assert desk.claim() == []
     assert outcomes(desk, "listen") == [("queued", 1, "failed", "input_not_readable", "FAILED")]
     with pytest.raises(NotFound):
-        desk.services.asking.status(user(desk, "rex", "reader"), "hears")
+        desk.services.tasks.views.status(user(desk, "rex", "reader"), "hears")

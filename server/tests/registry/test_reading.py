@@ -192,13 +192,13 @@ def test_events_runs_rules_and_decisions_follow_the_dataset_that_they_are_about(
     ada, rex = user(lake, "ada", "analysts"), user(lake, "rex", "reader")
     otto = user(lake, "otto", "auditor")
     lake.services.reading.set_read_roles(lake.admin, "sample_clean", ["analysts"])
-    asking, guard = lake.services.asking, lake.services.guard
+    views, guard = lake.services.tasks.views, lake.services.guard
     [decided] = [promotion for promotion in guard.promotions(lake.admin).items if promotion.dataset_name == "sample_raw"]
     for caller, names in ((ada, {"sample_clean"}), (rex, set()), (otto, set(DATASETS)), (lake.admin, set(DATASETS))):
-        events = asking.events(caller, dag=None, job=None, producer=None, limit=50, before=None).items
+        events = views.events(caller, dag=None, job=None, producer=None, limit=50, before=None).items
         assert {event.dataset_name for event in events} == names
         ids = {dataset.uuid for dataset in lake.services.explaining.datasets(caller).items}
-        assert {run.dataset_id for run in asking.runs(caller, dag=None, job=None, status=None, limit=50, before=None).items} == ids
+        assert {run.dataset_id for run in views.runs(caller, dag=None, job=None, status=None, limit=50, before=None).items} == ids
         assert {rule.dataset_name for rule in guard.list_rules(caller).items} == names
         assert {promotion.dataset_name for promotion in guard.promotions(caller).items} == names
         for which in (str(decided.id), decided.run_id):

@@ -22,7 +22,7 @@ from tracelake_sdk.tasks.runs import RunStatus
 
 def run_of(lake: Lake, job: str) -> str:
     """The newest run of a job."""
-    return lake.services.asking.runs(lake.admin, dag=None, job=job, status=None, limit=1, before=None).items[0].run_id
+    return lake.services.tasks.views.runs(lake.admin, dag=None, job=job, status=None, limit=1, before=None).items[0].run_id
 
 
 def test_a_run_tells_its_pins_its_decision_its_results_and_its_version(lake: Lake):
@@ -70,7 +70,7 @@ def test_gold_says_what_far_above_it_stands_still(lake: Lake):
     told = "Nothing new comes from sample_raw, which it is made from: its job sample/load is paused."
     assert explained()[:-1] == [("waiting", told, "`tracelake explain sample_raw`")]
     assert explained()[-1][0] == "fresh"
-    lake.services.pauses.resume(lake.admin, "sample", "load")
+    lake.services.tasks.pauses.resume(lake.admin, "sample", "load")
     assert explained()[0][1] == told.replace("its job sample/load is paused", "its newest candidate was blocked")
     assert not [sentence for _, sentence, _ in explained(dataset="sample_raw") if "Nothing new" in sentence]
 
@@ -141,7 +141,7 @@ def test_explain_tells_a_failure_that_is_retried_from_one_that_is_final(lake: La
 
     code, sentence = fail()[0]
     assert code == "retrying" and sentence.startswith("Attempt 1 of task") and sentence.endswith("failed and is retried: No luck.")
-    lake.services.reaper.run_once(now=datetime.now(UTC) + timedelta(hours=1))
+    lake.services.tasks.reaper.run_once(now=datetime.now(UTC) + timedelta(hours=1))
     assert fail()[0][0] == "paused", "a job in order stops at a task that failed"
     assert [code for code, _ in explained(lake, "sample_raw")] == ["paused", "failed", "empty"]
 
@@ -151,7 +151,7 @@ def test_explain_calls_a_canceled_task_canceled(lake: Lake):
     lake.deploy(BRONZE, max_attempts=2)
     id = lake.run("load")
     task = lake.take_one()
-    lake.services.cancels.cancel(lake.admin, id)
+    lake.services.tasks.cancels.cancel(lake.admin, id)
     lake.complete(Completion(fence=task.fence, outcome=Outcome.CANCELED))
     assert [code for code, _ in explained(lake, "sample_raw")] == ["canceled", "empty"]
 
@@ -162,10 +162,10 @@ def test_a_run_keeps_the_dag_version_that_it_ran_under(lake: Lake):
     load(lake, 1)
     lake.deploy(BRONZE, max_attempts=5)
     load(lake, 2)
-    runs = lake.services.asking.runs(lake.admin, dag=None, job=None, status=None, limit=9, before=None).items
+    runs = lake.services.tasks.views.runs(lake.admin, dag=None, job=None, status=None, limit=9, before=None).items
     assert [run.dag_version for run in runs] == [2, 1]
     assert [lake.services.explaining.run(lake.admin, run.run_id).dag_version for run in runs] == [2, 1]
-    detail = lake.services.asking.task(lake.admin, runs[1].task_id)
+    detail = lake.services.tasks.views.task(lake.admin, runs[1].task_id)
     assert [attempt.dag_version for attempt in detail.attempts] == [1]
     versions = lake.services.explaining.versions(lake.admin, "sample_raw", before=None, limit=9).items
     assert [part.dag_version for version in versions for part in version.parts] == [2, 1], "also of a version, whatever is active now"

@@ -32,7 +32,7 @@ def told(task: ClaimedTask, *cursors: int) -> Completion:
 
 
 def caused(desk: Desk, task: UUID) -> Cascade:
-    return desk.services.asking.caused(desk.admin, task)
+    return desk.services.tasks.views.caused(desk.admin, task)
 
 
 def counts(cascade: Cascade) -> dict[str, dict[str, int]]:
@@ -76,7 +76,7 @@ def test_a_task_that_is_held_keeps_a_run_open_unless_something_failed(desk: Desk
     run = desk.emit(1, 2)
     desk.complete(told(desk.claim()[0], 1, 2))
     [one, _] = desk.claim()
-    desk.services.pauses.pause(desk.admin, "sample", "end")
+    desk.services.tasks.pauses.pause(desk.admin, "sample", "end")
     cascade = caused(desk, run)
     assert not cascade.held  # two tasks run
     desk.complete(failed(one))
@@ -104,6 +104,6 @@ def test_tasks_of_another_dag_are_part_of_it_for_those_who_may_see_that_dag(desk
     assert set(counts(caused(desk, run))) == {"sample/start", "sample/end", "follower/heard"}
     ann = user(desk, "ann", "makers")
     with pytest.raises(NotFound):
-        desk.services.asking.caused(ann, run)
+        desk.services.tasks.views.caused(ann, run)
     desk.services.granting.grant(desk.admin, "sample", DagRight.TRIGGER, "makers")
-    assert set(counts(desk.services.asking.caused(ann, run))) == {"sample/start", "sample/end"}
+    assert set(counts(desk.services.tasks.views.caused(ann, run))) == {"sample/start", "sample/end"}

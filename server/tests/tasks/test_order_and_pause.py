@@ -45,10 +45,10 @@ def test_a_failing_task_holds_the_later_ones_back_visibly(desk: Desk):
     [first] = desk.claim()
     desk.complete(failed(first), now=now)
     assert desk.claim() == []
-    [status] = desk.services.asking.status(desk.admin, "sample")
+    [status] = desk.services.tasks.views.status(desk.admin, "sample")
     [join] = [job for job in status.jobs if job.name == "join"]
     assert join.tasks.waiting == {"retry": 1, "turn": 2}
-    desk.services.reaper.run_once(now=now + LONG)
+    desk.services.tasks.reaper.run_once(now=now + LONG)
     [again] = desk.claim()
     assert (cursor_of(again), again.fence.attempt) == (1, 2)
 
@@ -61,11 +61,11 @@ def test_a_terminal_failure_pauses_an_ordered_job_until_it_is_resumed(desk: Desk
     desk.complete(failed(first, retry=False, error_class="out_of_order"))
     assert desk.claim() == []
     tell(desk, 4)
-    [status] = desk.services.asking.status(desk.admin, "sample")
+    [status] = desk.services.tasks.views.status(desk.admin, "sample")
     [join] = [job for job in status.jobs if job.name == "join"]
     assert join.paused
     assert "out_of_order" in (join.pause_reason or "")
-    desk.services.pauses.resume(desk.admin, "sample", "join")
+    desk.services.tasks.pauses.resume(desk.admin, "sample", "join")
     seen = []
     while tasks := desk.claim():
         seen.append(cursor_of(tasks[0]))
@@ -83,7 +83,7 @@ def test_a_limited_job_never_has_more_tasks_running_than_it_may(desk: Desk):
     assert [cursor_of(task) for task in desk.claim()] == [3]
     desk.complete(failed(running[0], retry=False))
     assert [cursor_of(task) for task in desk.claim()] == [4]
-    [status] = desk.services.asking.status(desk.admin, "sample")
+    [status] = desk.services.tasks.views.status(desk.admin, "sample")
     assert not any(job.paused for job in status.jobs)
 
 
@@ -91,24 +91,24 @@ def test_a_limited_job_never_has_more_tasks_running_than_it_may(desk: Desk):
 def test_a_pause_holds_what_is_queued_and_what_comes_and_a_resume_lets_it_go_in_order(desk: Desk, job: str | None):
     desk.deploy()
     tell(desk, 1, 2)
-    desk.services.pauses.pause(desk.admin, "sample", job)
+    desk.services.tasks.pauses.pause(desk.admin, "sample", job)
     assert desk.claim() == []
-    desk.services.pauses.resume(desk.admin, "sample", job)
-    desk.services.pauses.pause(desk.admin, "sample", "end")
+    desk.services.tasks.pauses.resume(desk.admin, "sample", job)
+    desk.services.tasks.pauses.pause(desk.admin, "sample", "end")
     tell(desk, 3)
     assert desk.query("SELECT DISTINCT waits FROM task WHERE state = 'queued'") == [("paused",)]
-    desk.services.pauses.resume(desk.admin, "sample", "end")
+    desk.services.tasks.pauses.resume(desk.admin, "sample", "end")
     assert [cursor_of(task) for task in desk.claim()] == [1, 2, 3]
 
 
 def test_a_job_that_is_paused_by_itself_stays_so_when_its_dag_is_resumed(desk: Desk):
     desk.deploy()
     tell(desk, 1)
-    desk.services.pauses.pause(desk.admin, "sample", "end")
-    desk.services.pauses.pause(desk.admin, "sample", None)
-    desk.services.pauses.resume(desk.admin, "sample", None)
+    desk.services.tasks.pauses.pause(desk.admin, "sample", "end")
+    desk.services.tasks.pauses.pause(desk.admin, "sample", None)
+    desk.services.tasks.pauses.resume(desk.admin, "sample", None)
     assert desk.claim() == []
-    desk.services.pauses.resume(desk.admin, "sample", "end")
+    desk.services.tasks.pauses.resume(desk.admin, "sample", "end")
     assert len(desk.claim()) == 1
 
 
@@ -116,12 +116,12 @@ def test_what_runs_goes_on_and_a_retry_waits_for_the_resume(desk: Desk):
     desk.deploy()
     tell(desk, 1)
     [task] = desk.claim()
-    desk.services.pauses.pause(desk.admin, "sample", None)
+    desk.services.tasks.pauses.pause(desk.admin, "sample", None)
     now = datetime.now(UTC)
     desk.complete(failed(task), now=now)
-    desk.services.reaper.run_once(now=now + LONG)
+    desk.services.tasks.reaper.run_once(now=now + LONG)
     assert desk.query("SELECT waits FROM task WHERE id = %s", task.fence.task_id) == [("paused",)]
-    desk.services.pauses.resume(desk.admin, "sample", None)
+    desk.services.tasks.pauses.resume(desk.admin, "sample", None)
     assert [again.fence.attempt for again in desk.claim()] == [2]
 
 
@@ -129,7 +129,7 @@ def test_pausing_what_is_not_there_is_not_found(desk: Desk):
     desk.deploy()
     for dag, job in (("nothing", None), ("sample", "nothing")):
         with pytest.raises(NotFound):
-            desk.services.pauses.pause(desk.admin, dag, job)
+            desk.services.tasks.pauses.pause(desk.admin, dag, job)
 
 
 @pytest.mark.proves("T9.1")
@@ -180,12 +180,12 @@ def test_a_task_that_waits_for_its_retry_leaves_its_turn_to_others(desk: Desk, h
         desk.complete(failed(first))
     else:
         desk.query("UPDATE task SET lease_expires_at = now() - interval '1 second' WHERE id = %s", first.fence.task_id)
-        desk.services.reaper.run_once()
+        desk.services.tasks.reaper.run_once()
     [third] = desk.claim()
     assert cursor_of(third) == 3, "the turn is another's during the back-off"
     # When its time has come it waits for a turn like the others, and is the first of them.
     desk.query("UPDATE task SET due_at = now() WHERE id = %s", first.fence.task_id)
-    assert desk.services.reaper.run_once() == 1
+    assert desk.services.tasks.reaper.run_once() == 1
     assert desk.claim() == []
     desk.complete(succeeded(second))
     assert [cursor_of(task) for task in desk.claim()] == [1]

@@ -119,7 +119,7 @@ def test_batches_over_the_same_lines_in_opposite_order_never_deadlock(desk: Desk
                 done = [pool.submit(desk.complete, *first), pool.submit(other.complete, *second)]
                 wait_until(lambda: waiting_for_locks(desk) == 2)
                 done.append(pool.submit(other.complete, *[succeeded(task) for task in heads[::-1]]))
-                reaped = pool.submit(other.services.reaper.run_once)
+                reaped = pool.submit(other.services.tasks.reaper.run_once)
             for answers in done:
                 assert all(answer.status == 200 for answer in answers.result())
             reaped.result()
@@ -141,7 +141,7 @@ def test_cancel_against_complete_has_one_winner_and_no_deadlock(desk: Desk, canc
 
             def cancel(task_id=task.fence.task_id) -> str:
                 try:
-                    return desk.services.cancels.cancel(desk.admin, task_id).value
+                    return desk.services.tasks.cancels.cancel(desk.admin, task_id).value
                 except AlreadyFinal:
                     return "too late"
 
@@ -198,8 +198,8 @@ def test_a_reaper_and_a_late_report_settle_it_between_them(desk: Desk):
             desk.ask()
             [task] = desk.claim()
             late = datetime.now(UTC) + LONG
-            desk.services.reaper.run_once(now=late)
-            reap = pool.submit(desk.services.reaper.run_once, now=late + LONG)
+            desk.services.tasks.reaper.run_once(now=late)
+            reap = pool.submit(desk.services.tasks.reaper.run_once, now=late + LONG)
             [answer] = pool.submit(desk.complete, failed(task)).result()
             reap.result()
             assert answer.status in {200, 409}

@@ -48,4 +48,4 @@ def until(fact: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def polls(desk: Desk) -> bool:
-    return desk.services.waiting.number_waiting > 0
+    return desk.services.tasks.waiting.number_waiting > 0

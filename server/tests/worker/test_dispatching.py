@@ -132,7 +132,7 @@ def test_a_task_that_is_canceled_after_the_claim_is_not_run(desk: Desk, hire: Hi
     ran: list[TaskPayload] = []
 
     def cancel() -> None:
-        desk.services.cancels.cancel(desk.admin, task)
+        desk.services.tasks.cancels.cancel(desk.admin, task)
         worker.leases.run_once()
 
     def noop(payload: TaskPayload) -> OperatorResult:
@@ -152,7 +152,7 @@ def test_a_cancel_while_the_operator_runs_replaces_its_result(desk: Desk, hire: 
     source = desk.emit(1, 2)
 
     def cancel() -> None:
-        desk.services.cancels.cancel(desk.admin, source)
+        desk.services.tasks.cancels.cancel(desk.admin, source)
         worker.leases.run_once()
 
     worker: DispatcherWorker = hire(watch=at("worker_ran", cancel))
@@ -166,8 +166,8 @@ def test_a_canceled_task_hears_that_its_attempt_has_stopped(desk: Desk, hire: Hi
     task = end_task(desk)
 
     def cancel() -> None:
-        desk.services.reaper.run_once(now=later())  # nobody runs it by the database's clock, so the cancel ends it at once
-        assert desk.services.cancels.cancel(desk.admin, task) is TaskState.CANCELED
+        desk.services.tasks.reaper.run_once(now=later())  # nobody runs it by the database's clock, so the cancel ends it at once
+        assert desk.services.tasks.cancels.cancel(desk.admin, task) is TaskState.CANCELED
         worker.leases.run_once()
 
     worker: DispatcherWorker = hire(watch=at("worker_ran", cancel))
@@ -190,7 +190,7 @@ def test_what_was_reported_is_held_no_longer(desk: Desk, hire: Hire):
 def test_a_cancel_that_the_worker_has_not_heard_of_wins_all_the_same(desk: Desk, hire: Hire):
     desk.deploy(EMIT)
     source = desk.emit(1, 2)
-    run_until_idle(hire(watch=at("worker_completing", lambda: desk.services.cancels.cancel(desk.admin, source))))
+    run_until_idle(hire(watch=at("worker_completing", lambda: desk.services.tasks.cancels.cancel(desk.admin, source))))
     assert dict(desk.query(STATES)) == {"canceled": 1}
     assert desk.one("SELECT count(*) FROM dataset_event") == 0
 
@@ -201,8 +201,8 @@ def test_a_lost_task_is_dropped_and_its_new_attempt_stands(desk: Desk, hire: Hir
     ran: list[TaskPayload] = []
 
     def lose() -> None:
-        desk.services.reaper.run_once(now=later())
-        desk.services.reaper.run_once(now=later(7200))
+        desk.services.tasks.reaper.run_once(now=later())
+        desk.services.tasks.reaper.run_once(now=later(7200))
         [other] = desk.claim(worker="w2")
         assert other.fence.attempt == 2
         worker.leases.run_once()
@@ -222,8 +222,8 @@ def test_a_stale_report_is_dropped_and_the_worker_goes_on(desk: Desk, hire: Hire
     task = end_task(desk)
 
     def overtake() -> None:
-        desk.services.reaper.run_once(now=later())
-        desk.services.reaper.run_once(now=later(7200))
+        desk.services.tasks.reaper.run_once(now=later())
+        desk.services.tasks.reaper.run_once(now=later(7200))
         desk.complete(*[succeeded(other) for other in desk.claim(worker="w2")])
 
     worker = hire(watch=at("worker_completing", overtake))
@@ -237,7 +237,7 @@ def test_a_stale_report_is_dropped_and_the_worker_goes_on(desk: Desk, hire: Hire
 @pytest.mark.proves("T3.4")
 def test_a_slow_worker_may_finish_late(desk: Desk, hire: Hire):
     task = end_task(desk)
-    run_until_idle(hire(watch=at("worker_completing", lambda: desk.services.reaper.run_once(now=later()))))
+    run_until_idle(hire(watch=at("worker_completing", lambda: desk.services.tasks.reaper.run_once(now=later()))))
     assert desk.query(ATTEMPTS, task) == [("succeeded", None)]
 
 

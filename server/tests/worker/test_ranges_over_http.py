@@ -80,6 +80,6 @@ def test_a_cursor_out_of_order_stops_its_line_until_somebody_resumes_it(workers:
     tell(desk, 36)
     assert desk.query("SELECT error_class FROM task_attempt WHERE outcome = 'failed'") == [("out_of_order",)]
     assert desk.query("SELECT waits::text FROM task WHERE state = 'queued'") == [("paused",)]
-    desk.services.pauses.resume(desk.admin, "sample", "join")
+    desk.services.tasks.pauses.resume(desk.admin, "sample", "join")
     until(lambda: set(dict(desk.query(STATES))) == {"completed", "failed"})
     assert desk.query(TOLD, "join") == [(7, 14), (14, 21), (21, 28), (28, 35)]

@@ -25,17 +25,7 @@ from tracelake.control.records.desk import RecordDesk
 from tracelake.control.records.tails import Tails
 from tracelake.control.registry.read_roles import Reading
 from tracelake.control.registry.snapshots import Snapshots
-from tracelake.control.tasks.asking import Asking
-from tracelake.control.tasks.canceling import Cancels
-from tracelake.control.tasks.claiming import Claims
-from tracelake.control.tasks.completing import Completions
-from tracelake.control.tasks.heartbeats import Heartbeats
-from tracelake.control.tasks.joining import Joining
-from tracelake.control.tasks.pausing import Pauses
-from tracelake.control.tasks.posting import Posting
-from tracelake.control.tasks.reaping import Reaper
-from tracelake.control.tasks.requesting import Requests
-from tracelake.control.tasks.waiting import WaitingRoom
+from tracelake.control.tasks.building import TaskServices
 from tracelake_sdk.access import TokenKind
 from tracelake_sdk.errors import Forbidden, Unauthenticated
 
@@ -53,23 +43,13 @@ class Services:
     locations: Locations
     snapshots: Snapshots
     deploys: Deploys
-    requests: Requests
-    claims: Claims
-    completions: Completions
-    joining: Joining
-    posting: Posting
-    heartbeats: Heartbeats
-    cancels: Cancels
-    pauses: Pauses
-    asking: Asking
+    tasks: TaskServices
     explaining: Explaining
     guard: Guard
     pins: Pins
     receipts: Receipts
     saved_queries: SavedQueries
     forwarding: Forwarding
-    reaper: Reaper
-    waiting: WaitingRoom
     desk: RecordDesk
     tails: Tails
     record_loops: RecordLoops

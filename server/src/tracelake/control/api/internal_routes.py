@@ -19,7 +19,7 @@ from tracelake.control.access.callers import Caller
 from tracelake.control.api.bodies import takes
 from tracelake.control.api.context import Services, Serving, Worker, services_of, worker_of
 from tracelake.control.api.guarded_routes import WorkerRoute
-from tracelake.control.tasks.waiting import Poll
+from tracelake.control.tasks.claims.long_polls import Poll
 from tracelake_sdk.tasks import (
     ClaimAnswer,
     ClaimRequest,
@@ -79,9 +79,9 @@ async def task_claim(request: Request) -> Response:
     wanted = ClaimRequest.model_validate_json(await request.body())  # small, and it says in which thread the rest is done
     if wanted.wait_s > 0 and _may_wait(request):
         poll = Poll()
-        return await _in_polls_thread(request, poll, lambda services, worker: {"claimed": services.claims.claim(worker, wanted, poll=poll)})
+        return await _in_polls_thread(request, poll, lambda services, worker: {"claimed": services.tasks.claims.claim(worker, wanted, poll=poll)})
     at_once = wanted.model_copy(update={"wait_s": 0})
-    return await _in_thread(request, lambda services, worker: {"claimed": services.claims.claim(worker, at_once)})
+    return await _in_thread(request, lambda services, worker: {"claimed": services.tasks.claims.claim(worker, at_once)})
 
 
 @router.post("/task-complete", response_model=CompleteAnswer, openapi_extra=takes(CompleteRequest))
@@ -91,8 +91,8 @@ async def task_complete(request: Request) -> Response:
 
     def step(services: Services, worker: Caller) -> object:
         reports = CompleteRequest.model_validate_json(body)
-        results = services.joining.complete(worker, reports.items)
-        claimed = services.claims.claim(worker, reports.claim.model_copy(update={"wait_s": 0})) if reports.claim else []
+        results = services.tasks.joining.complete(worker, reports.items)
+        claimed = services.tasks.claims.claim(worker, reports.claim.model_copy(update={"wait_s": 0})) if reports.claim else []
         return {"results": results, "claimed": claimed}
 
     return await _in_thread(request, step)
@@ -102,15 +102,15 @@ async def task_complete(request: Request) -> Response:
 async def events(request: Request) -> Response:
     """Finished batches of running tasks: each becomes a task of its own that adopts it."""
     body = await request.body()
-    return await _in_thread(request, lambda services, worker: {"results": services.posting.post(worker, PostRequest.model_validate_json(body).batches)})
+    return await _in_thread(request, lambda services, worker: {"results": services.tasks.posting.post(worker, PostRequest.model_validate_json(body).batches)})
 
 
 @router.post("/heartbeat", response_model=HeartbeatAnswer, openapi_extra=takes(HeartbeatRequest))
 async def heartbeat(request: Request) -> Response:
     body = await request.body()
-    return await _in_thread(request, lambda services, worker: services.heartbeats.beat(worker, HeartbeatRequest.model_validate_json(body)))
+    return await _in_thread(request, lambda services, worker: services.tasks.heartbeats.beat(worker, HeartbeatRequest.model_validate_json(body)))
 
 
 @router.get("/task-fetch", response_model=TaskPayload)
 def task_fetch(services: Serving, worker: Worker, task_id: Annotated[UUID, Query()]) -> Response:
-    return Response(wire_json.encode(services.claims.fetch(worker, task_id)), media_type="application/json")
+    return Response(wire_json.encode(services.tasks.claims.fetch(worker, task_id)), media_type="application/json")

@@ -71,7 +71,7 @@ def _exposed(*registries: CollectorRegistry) -> Response:
 
 def _measure_process(request: Request, services: Services, registry: CollectorRegistry) -> None:
     memory: BodyMemory = request.app.state.body_memory
-    Gauge("tracelake_waiting_polls", "Long polls that wait for a task.", registry=registry).set(services.waiting.number_waiting)
+    Gauge("tracelake_waiting_polls", "Long polls that wait for a task.", registry=registry).set(services.tasks.waiting.number_waiting)
     Gauge("tracelake_open_tails", "Streams of records that are open.", registry=registry).set(services.tails.number_open)
     Gauge("tracelake_request_body_bytes", "Bytes of request bodies that the process holds.", registry=registry).set(memory.held)
     _count_told(services.record_loops, registry)

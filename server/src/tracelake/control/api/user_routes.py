@@ -45,48 +45,48 @@ def deploy(services: Serving, user: User, body: Annotated[DeployRequest, parsed(
 
 @router.get("/dags")
 def dags(services: Serving, user: User) -> list[DagStatus]:
-    return services.asking.status(user, None)
+    return services.tasks.views.status(user, None)
 
 
 @router.get("/dags/{dag}")
 def dag(services: Serving, user: User, dag: str) -> DagStatus:
-    return services.asking.status(user, dag)[0]
+    return services.tasks.views.status(user, dag)[0]
 
 
 @router.post("/dags/{dag}/pause")
 def pause_dag(services: Serving, user: User, dag: str) -> DagStatus:
-    services.pauses.pause(user, dag, None)
-    return services.asking.status(user, dag)[0]
+    services.tasks.pauses.pause(user, dag, None)
+    return services.tasks.views.status(user, dag)[0]
 
 
 @router.post("/dags/{dag}/resume")
 def resume_dag(services: Serving, user: User, dag: str) -> DagStatus:
-    services.pauses.resume(user, dag, None)
-    return services.asking.status(user, dag)[0]
+    services.tasks.pauses.resume(user, dag, None)
+    return services.tasks.views.status(user, dag)[0]
 
 
 @router.post("/dags/{dag}/jobs/{job}/pause")
 def pause_job(services: Serving, user: User, dag: str, job: str) -> DagStatus:
-    services.pauses.pause(user, dag, job)
-    return services.asking.status(user, dag)[0]
+    services.tasks.pauses.pause(user, dag, job)
+    return services.tasks.views.status(user, dag)[0]
 
 
 @router.post("/dags/{dag}/jobs/{job}/resume")
 def resume_job(services: Serving, user: User, dag: str, job: str) -> DagStatus:
-    services.pauses.resume(user, dag, job)
-    return services.asking.status(user, dag)[0]
+    services.tasks.pauses.resume(user, dag, job)
+    return services.tasks.views.status(user, dag)[0]
 
 
 @router.post("/runs", openapi_extra=takes(RunRequest))
 def run(services: Serving, user: User, body: Annotated[RunRequest, parsed(RunRequest)], key: Key = None) -> Task:
-    return services.asking.task(user, services.requests.run(user, body.dag, body.job, body.request, idempotency_key=key))
+    return services.tasks.views.task(user, services.tasks.requests.run(user, body.dag, body.job, body.request, idempotency_key=key))
 
 
 @router.get("/runs")
 def runs(
     services: Serving, user: User, dag: Name = None, job: Name = None, status: RunStatus | None = None, limit: Limit = 50, token: Token = None
 ) -> Page[Run]:
-    return services.asking.runs(user, dag=dag, job=job, status=status, limit=limit, before=number_of(token))
+    return services.tasks.views.runs(user, dag=dag, job=job, status=status, limit=limit, before=number_of(token))
 
 
 @router.get("/runs/{run_id}")
@@ -99,28 +99,28 @@ def run_detail(services: Serving, user: User, run_id: str) -> RunDetail:
 def tasks(
     services: Serving, user: User, dag: Name = None, job: Name = None, state: TaskState | None = None, limit: Limit = 50, token: Token = None
 ) -> Page[Task]:
-    return services.asking.tasks(user, dag=dag, job=job, state=state, limit=limit, before=id_of(token))
+    return services.tasks.views.tasks(user, dag=dag, job=job, state=state, limit=limit, before=id_of(token))
 
 
 @router.get("/tasks/{task_id}")
 def task(services: Serving, user: User, task_id: UUID) -> Task:
-    return services.asking.task(user, task_id)
+    return services.tasks.views.task(user, task_id)
 
 
 @router.get("/tasks/{task_id}/caused")
 def caused(services: Serving, user: User, task_id: UUID) -> Cascade:
     """The task and everything that it caused: the tasks of its batches and events, and theirs, by job and state."""
-    return services.asking.caused(user, task_id)
+    return services.tasks.views.caused(user, task_id)
 
 
 @router.post("/tasks/{task_id}/cancel")
 def cancel(services: Serving, user: User, task_id: UUID) -> Task:
-    services.cancels.cancel(user, task_id)
-    return services.asking.task(user, task_id)
+    services.tasks.cancels.cancel(user, task_id)
+    return services.tasks.views.task(user, task_id)
 
 
 @router.get("/events")
 def events(
     services: Serving, user: User, dag: Name = None, job: Name = None, producer: UUID | None = None, limit: Limit = 50, token: Token = None
 ) -> Page[DatasetEvent]:
-    return services.asking.events(user, dag=dag, job=job, producer=producer, limit=limit, before=id_of(token))
+    return services.tasks.views.events(user, dag=dag, job=job, producer=producer, limit=limit, before=id_of(token))

@@ -1,6 +1,6 @@
 """Deploy: a definition is judged, and activated in one transaction under the org's lock, or refused and nothing of it stored."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -22,6 +22,7 @@ from tracelake.control.locations.using import usable
 from tracelake.control.pools import store as pools
 from tracelake.control.registry import store as registry
 from tracelake.control.registry.reading import readable
+from tracelake.control.tasks.notifications import WakePools
 from tracelake_sdk.access import DagRight
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.dags.status import Deployed
@@ -35,7 +36,7 @@ def _nobody_waits(pools: Iterable[UUID]) -> None:
 @dataclass(frozen=True)
 class Deploys:
     database: Database
-    wake: Callable[[Iterable[UUID]], None] = _nobody_waits
+    wake: WakePools = _nobody_waits
 
     def deploy(self, caller: Caller, text: str, *, dry_run: bool = False) -> Deployed:
         """The same definition again makes nothing, one that makes other rows is refused, any other is activated. A dry run only judges."""

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from tracelake import wire_json
 from tracelake.control.database.named_queries import load
-from tracelake.control.database.transactions import Transaction
+from tracelake.control.database.transactions import Asked, Transaction
 
 sql = load(__name__, "operator_state.sql")
 
@@ -20,6 +20,11 @@ class StateRow:
 
 def get(tx: Transaction, generations: list[UUID]) -> dict[UUID, StateRow]:
     return {row.generation_id: row for row in tx.all(StateRow, sql["get"], generations=generations)}
+
+
+def ask_revisions(tx: Transaction, generations: list[UUID]) -> Asked[dict[UUID, int]]:
+    """Of those that have a state."""
+    return tx.ask_tuples(sql["revisions"], generations=generations).then(dict)
 
 
 def swap(tx: Transaction, *, generation: UUID, revision: int, value: dict[str, Any]) -> bool:

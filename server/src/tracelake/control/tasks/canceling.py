@@ -1,6 +1,5 @@
 """Cancel: a queued task ends at once, a running one is asked to stop and keeps its lease until it reports or the lease ends."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -11,6 +10,7 @@ from tracelake.control.database.transactions import Database
 from tracelake.control.tasks import store
 from tracelake.control.tasks.finishing import Finisher, final_body, next_turns
 from tracelake.control.tasks.judgement import Ending, LockedTask, stopped
+from tracelake.control.tasks.notifications import WakePools
 from tracelake.control.tasks.routing import look_and_lock, until_routing_holds
 from tracelake.control.tasks.rows import EndedAttempt
 from tracelake.control.tasks.task_state import Move, after
@@ -23,11 +23,11 @@ from tracelake_sdk.tasks.runs import RunStatus
 @dataclass(frozen=True)
 class Cancels:
     database: Database
-    wake: Callable[[Iterable[UUID]], None]
+    wake: WakePools
     finisher: Finisher
 
     def cancel(self, caller: Caller, task_id: UUID) -> TaskState:
-        """The task's state after it; canceling a canceled task is told again, a final one is refused."""
+        """The task's state after it; canceling a canceled task changes nothing, a final one is refused."""
         caller.require(Right.OPERATE)
         state, pools = until_routing_holds(lambda: self._cancel(caller, task_id))
         self.wake(pools)
@@ -35,12 +35,12 @@ class Cancels:
 
     def _cancel(self, caller: Caller, task_id: UUID) -> tuple[TaskState, set[UUID]]:
         with self.database.transaction("cancel") as tx:
-            places = store.places(tx, org=caller.org_id, tasks=[task_id])
-            if not places:
+            keys = store.keys_of(tx, org=caller.org_id, tasks=[task_id])
+            if not keys:
                 raise NotFound(store.no_task(task_id))
-            rights.require_visible(tx, caller, places[0].dag_id, missing=store.no_task(task_id))
-            rights.require(tx, caller, places[0].dag_id, DagRight.TRIGGER)
-            routing = look_and_lock(tx, [places[0].generation_id], telling=())
+            rights.require_visible(tx, caller, keys[0].dag_id, missing=store.no_task(task_id))
+            rights.require(tx, caller, keys[0].dag_id, DagRight.TRIGGER)
+            routing = look_and_lock(tx, [keys[0].generation_id], emitting=())
             task = store.lock(tx, org=caller.org_id, tasks=[task_id])[task_id]
             match TaskState(task.state):
                 case TaskState.CANCELED:
@@ -64,7 +64,7 @@ class Cancels:
             store.move(tx, [EndedAttempt(task, task.attempt, _unstarted(task))], now=None)
             store.release_lines(tx, [task.id])
             job = routing.jobs[task.generation_id]
-            self.finisher.tell(tx, [(task.org_id, final_body(task.id, job, TaskState.CANCELED, task.attempt, "canceled"))])
+            self.finisher.notify(tx, [(task.org_id, final_body(task.id, job, TaskState.CANCELED, task.attempt, "canceled"))])
             return TaskState.CANCELED, next_turns(tx, {task.generation_id}, routing.jobs)
 
 

@@ -1,6 +1,6 @@
 """Finishing: what happens whenever attempts become final, whoever makes them so.
 
-Attempt and task rows move, the run rows are written, a final task is told to the webhook through the outbox, a job
+Attempt and task rows move, the run rows are written, the webhook is notified of a final task through the outbox, a job
 that keeps an order is paused by a terminal failure, and the next tasks of its line get their turn.
 """
 
@@ -28,9 +28,9 @@ TASK_FINAL = "task_final"  # the outbox kind
 
 @dataclass(frozen=True)
 class Finisher:
-    """`tells_webhook`: whether somebody is told when a task is final."""
+    """`notifies_webhook`: whether a webhook is notified of final tasks."""
 
-    tells_webhook: bool
+    notifies_webhook: bool
 
     def finish(self, tx: Transaction, ended: list[EndedAttempt], starts: dict[UUID, datetime], routing: Routing, *, now: datetime | None) -> set[UUID]:
         """Call it under the routing, line and task locks; returns the pools in which a task became claimable."""
@@ -46,15 +46,15 @@ class Finisher:
         if writers:
             store.release_lines(tx, writers)
         final = [e for e in ended if e.ending.state in FINAL]
-        self.tell(tx, [_final(e, routing.jobs[e.task.generation_id]) for e in final])
+        self.notify(tx, [_final(e, routing.jobs[e.task.generation_id]) for e in final])
         stopped = _pause_broken_lines(tx, final, routing)
         at_once = [e.task.id for e in ended if e.ending.retry_in is not None and not e.ending.retry_in]
         pools = place_due(tx, [(e.task.id, e.task.generation_id) for e in ended if e.task.id in at_once], routing.jobs)
         # Also where a task waits for its next attempt: outside an order it has no turn until then.
         return pools | next_turns(tx, {e.task.generation_id for e in ended} - stopped, routing.jobs)
 
-    def tell(self, tx: Transaction, bodies: list[tuple[UUID, dict[str, Any]]]) -> None:
-        if self.tells_webhook:
+    def notify(self, tx: Transaction, bodies: list[tuple[UUID, dict[str, Any]]]) -> None:
+        if self.notifies_webhook:
             outbox.write(tx, [(org, TASK_FINAL, body) for org, body in bodies])
 
 

@@ -38,7 +38,7 @@ class LockedTask:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """What an attempt was told to write of one output: these scopes, or everything there is and new ones."""
+    """What an attempt must write of one output: these scopes, or everything there is and new ones."""
 
     everything: bool
     scopes: tuple[Scope, ...]
@@ -62,8 +62,8 @@ class AttemptRow:
     rebases: int = 0
 
     def announced(self, output_index: int) -> Announced:
-        told = (self.scopes or {})[str(output_index)]
-        return Announced(told["everything"], tuple(scope_of(scope) for scope in told["scopes"]))
+        given = (self.scopes or {})[str(output_index)]
+        return Announced(given["everything"], tuple(scope_of(scope) for scope in given["scopes"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """Pause and resume of a DAG or one of its jobs: what is queued leaves the queue, what runs goes on."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -13,6 +12,7 @@ from tracelake.control.dags.store import JobPause
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.tasks import store
 from tracelake.control.tasks.finishing import next_turns
+from tracelake.control.tasks.notifications import WakePools
 from tracelake_sdk.access import DagRight
 from tracelake_sdk.errors import NotFound
 
@@ -20,7 +20,7 @@ from tracelake_sdk.errors import NotFound
 @dataclass(frozen=True)
 class Pauses:
     database: Database
-    wake: Callable[[Iterable[UUID]], None]
+    wake: WakePools
 
     def pause(self, caller: Caller, dag: str, job: str | None) -> None:
         caller.require(Right.OPERATE)

@@ -1,7 +1,6 @@
 """Requests: a person or a service asks a source job for a run, which is one task."""
 
 import hashlib
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -15,7 +14,8 @@ from tracelake.control.database import idempotency
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.tasks import store
-from tracelake.control.tasks.accepting import Wanted, make_tasks
+from tracelake.control.tasks.new_tasks import WantedTask, make_tasks
+from tracelake.control.tasks.notifications import WakePools
 from tracelake_sdk.access import DagRight
 from tracelake_sdk.dags import Activation, UpdateStrategy
 from tracelake_sdk.dags.operators import OPERATORS, EmitConfig, EmitRequest
@@ -29,7 +29,7 @@ REQUEST = "request"
 @dataclass(frozen=True)
 class Requests:
     database: Database
-    wake: Callable[[Iterable[UUID]], None]
+    wake: WakePools
 
     def run(self, caller: Caller, dag: str, job: str, request: dict[str, Any], *, idempotency_key: str | None) -> UUID:
         """The id of the task; the same key with the same request returns the first one's."""
@@ -46,7 +46,7 @@ class Requests:
             first = _first_with_key(tx, caller, idempotency_key, found, checked, task)
             if first != task:
                 return first
-            pools = make_tasks(tx, caller.org_id, [Wanted(task, found, TriggerKind.REQUEST, new_id(), request=checked)])
+            pools = make_tasks(tx, caller.org_id, [WantedTask(task, found, TriggerKind.REQUEST, new_id(), request=checked)])
         self.wake(pools)
         return task
 

@@ -1,4 +1,4 @@
-"""Routing: which jobs hear of a dataset, and the locks that keep the answer true until the commit.
+"""Routing: which jobs subscribe to a dataset, and the locks that keep the answer true until the commit.
 
 Lock order everywhere: routing locks by DAG, then lines, then tasks, each ascending by id; a batch takes one kind for
 all its items before the next. What must be known to lock is read unlocked first and checked again after.
@@ -19,7 +19,7 @@ from tracelake_sdk.tasks import Completion
 Found = TypeVar("Found")
 
 
-# What one process remembers at most; beyond it begins anew.
+# What one process remembers at most; beyond it, it starts again empty.
 _MOST_REMEMBERED = 10_000  # generations
 _MOST_TASKS = 20_000
 
@@ -51,8 +51,8 @@ class Routing:
         """The part that is about one generation."""
         outputs = self.outputs[generation]
         jobs = {generation: self.jobs[generation]} if generation in self.jobs else {}
-        heard = {output.dataset_id: self.subscribers[output.dataset_id] for output in outputs if output.dataset_id in self.subscribers}
-        return Routing(jobs, {generation: outputs}, heard)
+        subscribers = {output.dataset_id: self.subscribers[output.dataset_id] for output in outputs if output.dataset_id in self.subscribers}
+        return Routing(jobs, {generation: outputs}, subscribers)
 
 
 @dataclass(frozen=True)
@@ -84,11 +84,11 @@ class Routes:
 
     def __init__(self) -> None:
         self._outputs: dict[UUID, list[Output]] = {}
-        self._locks: dict[tuple[UUID, bool], Locks] = {}  # by generation and whether it tells
+        self._locks: dict[tuple[UUID, bool], Locks] = {}  # by generation and whether it emits
         self._tasks: dict[tuple[UUID, UUID], UUID] = {}   # by org and task
 
     def remember(self, org: UUID, tasks: dict[UUID, UUID]) -> None:
-        """The generations of some tasks, which never change: whoever hands a task out will soon hear of it again."""
+        """The generations of some tasks, which never change: the process that handed a task out probably gets its report."""
         if len(self._tasks) > _MOST_TASKS:
             self._tasks = {}
         self._tasks.update({(org, task): generation for task, generation in tasks.items()})
@@ -104,36 +104,36 @@ class Routes:
         """By task; one that the org does not have is missing."""
         known = {task: generation for task in tasks if (generation := self._tasks.get((org, task))) is not None}
         missing = [task for task in tasks if task not in known]
-        return known | ({place.id: place.generation_id for place in store.places(tx, org=org, tasks=missing)} if missing else {})
+        return known | ({task.id: task.generation_id for task in store.keys_of(tx, org=org, tasks=missing)} if missing else {})
 
-    def lock(self, tx: Transaction, generations: Iterable[UUID], *, telling: Iterable[UUID]) -> Locked:
-        """Routing locks, then lines; subscribers only of the outputs of `telling`, the generations that tell events."""
-        wanted, told = sorted(set(generations)), set(telling)
+    def lock(self, tx: Transaction, generations: Iterable[UUID], *, emitting: Iterable[UUID]) -> Locked:
+        """Routing locks, then lines; subscribers only of the outputs of `emitting`, the generations that emit events."""
+        wanted, emits = sorted(set(generations)), set(emitting)
         outputs = self._outputs_of(tx, wanted)
-        locks = self._remembered(wanted, told)
+        locks = self._remembered(wanted, emits)
         if locks is None:
-            seen = _ask(tx, outputs, told).answer()
+            seen = _ask(tx, outputs, emits).answer()
             locks = Locks.of(seen)
             if not seen.subscribers and not locks.lines:
-                return Locked(outputs, Asked(lambda: seen))  # nothing is told and nothing is in order: there is nothing to protect
+                return Locked(outputs, Asked(lambda: seen))  # nothing is emitted and nothing is in order: there is nothing to protect
         dags.lock_routing_shared(tx, sorted(locks.dags))
         if locks.lines:
             store.lock_lines(tx, sorted(locks.lines))
         # Under the locks: a deploy may have come in between, and a job of a line may have been paused meanwhile.
-        return Locked(outputs, _ask(tx, outputs, told).then(lambda found: self._checked(found, locks, told)))
+        return Locked(outputs, _ask(tx, outputs, emits).then(lambda found: self._checked(found, locks, emits)))
 
-    def _checked(self, found: Routing, locks: Locks, told: set[UUID]) -> Routing:
+    def _checked(self, found: Routing, locks: Locks, emits: set[UUID]) -> Routing:
         for generation in found.outputs:
-            self._locks[generation, generation in told] = Locks.of(found.of(generation))
+            self._locks[generation, generation in emits] = Locks.of(found.of(generation))
         if Locks.of(found) != locks:
             raise RoutingMoved
         return found
 
-    def _remembered(self, wanted: list[UUID], told: set[UUID]) -> Locks | None:
+    def _remembered(self, wanted: list[UUID], emits: set[UUID]) -> Locks | None:
         """None where it does not know all of them, or where there may be nothing to protect: then nothing is looked at again."""
-        known = [self._locks.get((generation, generation in told)) for generation in wanted]
+        known = [self._locks.get((generation, generation in emits)) for generation in wanted]
         found = Locks.of_all([locks for locks in known if locks is not None])
-        return found if (told or found.lines) and None not in known else None
+        return found if (emits or found.lines) and None not in known else None
 
     def _outputs_of(self, tx: Transaction, wanted: list[UUID]) -> dict[UUID, list[Output]]:
         known = {generation: outputs for generation in wanted if (outputs := self._outputs.get(generation)) is not None}
@@ -147,19 +147,19 @@ class Routes:
         return {generation: known[generation] for generation in wanted}
 
 
-def look_and_lock(tx: Transaction, generations: Iterable[UUID], *, telling: Iterable[UUID]) -> Routing:
-    """The same for whoever remembers nothing and has nothing else to ask; raises RoutingMoved where a deploy came in between."""
-    return Routes().lock(tx, generations, telling=telling).routing.answer()
+def look_and_lock(tx: Transaction, generations: Iterable[UUID], *, emitting: Iterable[UUID]) -> Routing:
+    """The same for a caller that remembers nothing and has nothing else to ask; raises RoutingMoved where a deploy came in between."""
+    return Routes().lock(tx, generations, emitting=emitting).routing.answer()
 
 
-def _ask(tx: Transaction, outputs: dict[UUID, list[Output]], telling: set[UUID]) -> Asked[Routing]:
-    told = sorted({output.dataset_id for generation in telling for output in outputs[generation]})
+def _ask(tx: Transaction, outputs: dict[UUID, list[Output]], emitting: set[UUID]) -> Asked[Routing]:
+    datasets = sorted({output.dataset_id for generation in emitting for output in outputs[generation]})
     jobs = dags.ask_jobs_of_generations(tx, list(outputs))
-    heard = dags.ask_subscribers_of_datasets(tx, told) if told else Asked[list[Subscriber]](list)
+    asked = dags.ask_subscribers_of_datasets(tx, datasets) if datasets else Asked[list[Subscriber]](list)
 
     def routing(found: dict[UUID, Job]) -> Routing:
-        subscribers: dict[UUID, list[Subscriber]] = {dataset: [] for dataset in told}
-        for subscriber in heard.answer():
+        subscribers: dict[UUID, list[Subscriber]] = {dataset: [] for dataset in datasets}
+        for subscriber in asked.answer():
             subscribers[subscriber.dataset_id].append(subscriber)
         return Routing(found, outputs, subscribers)
 

@@ -1,4 +1,4 @@
-"""Rows of the task tables, as stores hand them out and take them."""
+"""Rows of the task tables that both rooms and the core read and write."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,10 +6,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tracelake.control.promotion import gate_words as words
-from tracelake.control.tasks.fingerprints import Pin
 from tracelake.control.tasks.judgement import Ending, LockedTask
-from tracelake_sdk.tasks import CompletionAnswer, TaskState, TriggerKind, Waits
+from tracelake_sdk.tasks import CompletionAnswer, TriggerKind, Waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,79 +25,12 @@ class NewTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a task belongs: what must be known to take the locks before its own."""
+class TaskKeys:
+    """What must be known of a task to take the locks before its own."""
 
     id: UUID
     dag_id: UUID
     generation_id: UUID
-    ordinal: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class LatePlace:
-    id: UUID
-    org_id: UUID
-    dag_id: UUID
-    generation_id: UUID
-    ordinal: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A task in the queue, which somebody else may hold already."""
-
-    id: UUID
-    seq: int
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFacts:
-    """What a payload is made of."""
-
-    id: UUID
-    org_id: UUID
-    generation_id: UUID
-    pool_id: UUID
-    attempt: int
-    trigger_kind: str
-    trigger_id: UUID
-    scope: dict[str, Any] | None
-    request: dict[str, Any] | None
-    lease_expires_at: datetime | None
-    open: bool = True
-    state: str = TaskState.RUNNING.value
-
-
-@dataclass(frozen=True, slots=True)
-class NewAttempt:
-    task_id: UUID
-    attempt: int
-    token_sha256: bytes
-    state_revision: int | None
-    timeout_seconds: float
-    dag_version: int
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What an attempt is given to build on, stored with it."""
-
-    task_id: UUID
-    attempt: int
-    base: int
-    scopes: dict[str, Any]  # by output index: {everything, scopes}
-    pins: list[Pin]
-
-
-@dataclass(frozen=True, slots=True)
-class PinnedParent:
-    """A pin, with what the gate must know of the version that it names."""
-
-    pin: Pin
-    name: str | None       # of the dataset, where it is published
-    layer: str
-    allowed: bool | None   # None: nothing promoted it
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,28 +51,6 @@ class PostedBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class LostBatch:
-    """A batch that will never be part of the table: refused by the gate, failed or canceled."""
-
-    name: str
-    task_id: UUID
-    state: str
-    run_id: str | None         # of the last attempt to adopt it; None: there was none
-    promotion_id: UUID | None  # the decision that refused it
-    reason: str | None         # of that decision, or of the failure
-
-    @property
-    def fact(self) -> str:
-        if self.promotion_id and self.reason:
-            return words.refused_batch(self.name, self.task_id, self.reason)
-        return words.ended_batch(self.name, self.task_id, self.state, self.reason)
-
-    @property
-    def evidence(self) -> dict[str, Any]:
-        return {"name": self.name, "task": str(self.task_id), "run": self.run_id, "promotion": str(self.promotion_id) if self.promotion_id else None}
-
-
-@dataclass(frozen=True, slots=True)
 class SweepableAttempt:
     """An ended attempt's staging at one output."""
 
@@ -150,42 +59,6 @@ class SweepableAttempt:
     org_id: UUID
     dataset_id: UUID
     dataset_version_id: UUID
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeToRecord:
-    place: int
-    task_id: UUID
-    attempt: int
-    custom: dict[str, Any]
-    started_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class OutputToRecord:
-    place: int
-    dataset_version_id: UUID
-    table_schema: dict[str, Any]
-    schema_hash: str
-    row_count: int
-    scope: dict[str, Any] | None
-    kind: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ClosedAttempt:
-    task_id: UUID
-    attempt: int
-    started_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerEvent:
-    id: UUID
-    kind: str
-    event_time: datetime | None
-    payload: dict[str, Any]
-    of_a_table: bool
 
 
 @dataclass(frozen=True, slots=True)

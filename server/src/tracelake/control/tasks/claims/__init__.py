@@ -1,0 +1,1 @@
+"""From queued to running: `claiming.Claims` takes tasks for a worker and starts their attempts, whose leases `heartbeats` renews and `reaping` ends."""

@@ -1,0 +1,46 @@
+"""Watermarks: where in a pool's queue the next claim begins to look."""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from tracelake.control.tasks.claims.rows import QueuedTask
+
+_WITHOUT_HINT_SECONDS = 5.0
+
+
+@dataclass
+class Watermarks:
+    """Per pool the least `seq` that may still be queued: a hint that spares reading what was claimed long ago.
+
+    It never passes a row that was seen queued, locked or not. What it cannot see (a transaction that drew an earlier
+    number and commits late) is found by the claim that runs without it every few seconds.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _low: dict[UUID, int] = field(default_factory=dict)
+    _looked: dict[UUID, float] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def low(self, pool: UUID) -> int:
+        with self._lock:
+            if self.clock() - self._looked.get(pool, float("-inf")) >= _WITHOUT_HINT_SECONDS:
+                self._looked[pool] = self.clock()
+                return 0
+            return self._low.get(pool, 0)
+
+    def learn(self, pool: UUID, low: int | None) -> None:
+        """`low` None: the look found nothing, so it says nothing."""
+        if low is not None:
+            with self._lock:
+                self._low[pool] = low
+
+
+def next_low(queued: Sequence[QueuedTask], taken: Collection[UUID]) -> int | None:
+    """After a look: the first task that another claim holds, else just past the last one. Pure."""
+    for task in queued:
+        if task.id not in taken:
+            return task.seq
+    return queued[-1].seq + 1 if queued else None

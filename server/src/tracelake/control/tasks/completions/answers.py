@@ -1,0 +1,47 @@
+"""Answers: what deciding says about the outputs of one report."""
+
+from dataclasses import dataclass
+
+from tracelake_sdk.tasks import MissingRules, MovedOutput
+
+
+@dataclass(frozen=True)
+class Committed:
+    """Allowed: the change has its place."""
+
+    place: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Blocked:
+    reason: str
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """Allowed, and there is nothing to commit."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    base: int
+    moved: list[MovedOutput]
+
+
+@dataclass(frozen=True)
+class Unmeasured:
+    rules: list[MissingRules]
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Another attempt of the line has its turn."""
+
+
+@dataclass(frozen=True)
+class Superseded:
+    pass
+
+
+Answer = Committed | Blocked | Unchanged | Moved | Unmeasured | Wait | Superseded
