@@ -132,8 +132,8 @@ def test_only_the_task_is_followed_where_that_is_asked_for(desk: Desk, shell: Sh
         desk.complete(told(claimed_one(desk), 1))
         out, _ = process.communicate(timeout=180)
     assert (process.returncode, "It caused" in out) == (0, False)
-    assert "add --wait" in shell("run", "sample/start", "--cursor", "1", "--only", code=2)
-    assert "add --wait" in shell("run", "sample/start", "--cursor", "1", "--timeout", "5", code=2)
+    assert "requires --wait" in shell("run", "sample/start", "--cursor", "1", "--only", code=2)
+    assert "requires --wait" in shell("run", "sample/start", "--cursor", "1", "--timeout", "5", code=2)
 
 
 def test_what_is_not_over_in_time_goes_on_and_is_exit_code_3(desk: Desk, shell: Shell) -> None:
