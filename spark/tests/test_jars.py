@@ -42,7 +42,7 @@ def repository(tmp_path: Path) -> Path:
 
 def settings_of(repository: Path) -> str:
     file = repository.parent / "ivysettings.xml"
-    pattern = f"{repository}/[organisation]/[module]/[revision]/[artifact]-[revision]"
+    pattern = f"{repository}/[organisation]/[module]/[revision]/[module]-[revision]"
     file.write_text(
         '<ivysettings><settings defaultResolver="folder"/><resolvers><filesystem name="folder" m2compatible="true">'
         f'<ivy pattern="{pattern}.pom"/><artifact pattern="{pattern}.[ext]"/></filesystem></resolvers></ivysettings>'

@@ -94,14 +94,14 @@ def test_a_file_becomes_three_versions_each_allowed_before_it_is_seen(shop: Proc
     with shop.client() as client:
         client.dags.deploy(DAG)
         client.dags.run("shop", "ingest_orders")
-        wait_until(lambda: settled(shop) and client.datasets.get("revenue").version == 1, "gold has its first version", longest=180)
+        wait_until(lambda: settled(shop) and client.datasets.get("revenue").version == 1, "gold has its first version", longest=400)
         assert [client.datasets.get(name).row_count for name in ("orders_raw", "orders", "revenue")] == [3, 2, 2]
         assert sorted((row["customer"], str(row["amount"]), row["orders"]) for row in rows(shop, "revenue")) == [("ANN", "10.00", 1), ("BOB", "5.50", 1)]
 
         # The same file again and a second one: one row is new.
         (tmp_path / "landing/orders/2.csv").write_text("order_id,customer,amount\n2,bob,5.50\n4,cat,7.00\n")
         client.dags.run("shop", "ingest_orders")
-        wait_until(lambda: settled(shop) and client.datasets.get("revenue").version == 2, "gold has its second version", longest=180)
+        wait_until(lambda: settled(shop) and client.datasets.get("revenue").version == 2, "gold has its second version", longest=400)
         assert sorted(row["order_id"] for row in rows(shop, "orders_raw")) == [1, 2, 3, 4]
         assert sorted(row["customer"] for row in rows(shop, "revenue")) == ["ANN", "BOB", "CAT"]
         assert sorted(row["customer"] for row in rows(shop, "revenue", version=1)) == ["ANN", "BOB"]
@@ -112,7 +112,7 @@ def test_a_file_becomes_three_versions_each_allowed_before_it_is_seen(shop: Proc
         client.rules.add("orders_raw", "NOT_NULL", "customer")
         (tmp_path / "landing/orders/3.csv").write_text("order_id,customer,amount\n5,,3.00\n6,dan,1.00\n")
         client.dags.run("shop", "ingest_orders")
-        wait_until(lambda: settled(shop) and any(not one.allowed for one in client.promotions.list(dataset="orders_raw").items), "the gate has refused", longest=180)
+        wait_until(lambda: settled(shop) and any(not one.allowed for one in client.promotions.list(dataset="orders_raw").items), "the gate has refused", longest=400)
         assert client.datasets.get("orders_raw").version == 2
         assert sorted(row["order_id"] for row in rows(shop, "orders_raw")) == [1, 2, 3, 4]
         reasons = client.datasets.explain("orders_raw").reasons
@@ -123,5 +123,5 @@ def test_a_file_becomes_three_versions_each_allowed_before_it_is_seen(shop: Proc
         (tmp_path / "landing/orders/3.csv").write_text("order_id,customer,amount\n5,eve,3.00\n6,dan,1.00\n")
         client.dags.resume("shop", "ingest_orders")
         client.dags.run("shop", "ingest_orders")
-        wait_until(lambda: settled(shop) and client.datasets.get("revenue").version == 3, "gold has its third version", longest=180)
+        wait_until(lambda: settled(shop) and client.datasets.get("revenue").version == 3, "gold has its third version", longest=400)
         assert sorted(row["order_id"] for row in rows(shop, "orders_raw")) == [1, 2, 3, 4, 5, 6]

@@ -25,7 +25,7 @@ from tracelake_sdk.records.bus import STORED, Bus, MemoryBus, Message, Received,
 from tracelake_sdk.records.subscribers import MemoryOffsets, RecordCounts, Refused, StoredRelay, Subscriber, heard, storing, told
 from tracelake_sdk.testing import MemoryRepository
 
-LONGEST = 60.0
+LONGEST = 180.0
 KAFKA = pytest.param("kafka", marks=pytest.mark.xdist_group("kafka"))  # one broker a run
 CONTEXT = MetadataContext(job_id="shop/load", run_id="run:1", cluster="test", workspace="test", tenant="main")
 

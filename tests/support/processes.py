@@ -23,7 +23,7 @@ NONE: Settings = MappingProxyType({})
 
 KILLED = -9
 AT_ONCE = ((signal.SIGKILL, 10.0),)  # for Child.stop
-LONGEST = 60.0  # seconds that anything here may take; nothing is measured by it
+LONGEST = 180.0  # seconds that anything here may take; nothing is measured by it
 
 # Short, so that what a killed process held comes back while the test watches.
 QUICK = {

@@ -110,7 +110,7 @@ def test_up_starts_everything_and_a_signal_stops_everything(home: Path) -> None:
             assert tuple(processes) == PARTS
             assert all(identity.alive for identity in processes.values())
             process.send_signal(request)
-            _, complained = process.communicate(timeout=60)
+            _, complained = process.communicate(timeout=180)
             assert (process.returncode, complained) == (0, "")
             assert said(home).endswith(f"ready {running['api_url']}\n")
         assert not any(identity.alive for identity in processes.values())
@@ -345,7 +345,7 @@ class TestTheWholeSystem:
             assert api_answers(home)
             assert HomeFiles(home).admin_token()
             process.send_signal(signal.SIGINT)
-            _, complained = process.communicate(timeout=60)
+            _, complained = process.communicate(timeout=180)
             assert (process.returncode, complained) == (0, "")
             assert "Tracelake is up at http://127.0.0.1:" in said(home)
             assert said(home).endswith("Tracelake has stopped.\n")

@@ -26,6 +26,7 @@ EXECUTIONS = {
     "audit", "batch", "idempotency", "outbox", "run_history", "task", "task_attempt", "task_input",
     "pin", "pin_dataset", "query_run", "saved_query",
     "metadata_record", "metadata_latest", "record_identity", "bus_message", "bus_offset", "relay_offset", "emission_refusal", "unaccounted_event",
+    "failing_loop",
 }  # fmt: skip
 # Rows that a migration or a function of the database itself makes, and nobody else.
 GIVEN = {"schema_migration", "compaction", "dropped_span", "emission", "cold_file", "bus_name", "log_epoch", "event_accounting"}
@@ -33,7 +34,7 @@ GIVEN = {"schema_migration", "compaction", "dropped_span", "emission", "cold_fil
 # Columns that may change, and tables whose rows may go, under every role; everything else stays as it was written.
 EXECUTING = {
     "bus_offset": {"xid", "seq", "holder", "held_until"}, "compaction": {"ended_at", "held_until"}, "dag": {"paused_at"},
-    "emission": {"xid", "seq", "holder", "held_until"}, "event_accounting": {"verified_up_to"}, "job_key": {"paused_at", "pause_reason"},
+    "emission": {"xid", "seq", "holder", "held_until"}, "event_accounting": {"verified_up_to"}, "failing_loop": {"code", "reported_at"}, "job_key": {"paused_at", "pause_reason"},
     "line": {"next_ordinal", "reserved_task_id", "stopped_at", "stopped_reason"},
     "metadata_latest": {"produced_at", "record_id", "retention_class", "target", "dataset_ids"},
     "outbox": {"due_at", "tries", "last_error", "sent_at", "given_up_at"}, "pin": {"lease_expires_at", "released_at"}, "relay_offset": {"behind", "holder", "held_until"},
@@ -41,7 +42,7 @@ EXECUTING = {
     "task": {"pool_id", "state", "waits", "seq", "ordinal", "attempt", "failures", "due_at", "lease_expires_at", "cancel_asked_at", "finished_at", "superseded"},
     "task_attempt": {
         "last_heartbeat_at", "timed_out_at", "ended_at", "outcome", "error_class", "error_message", "body_sha256", "result", "base", "scopes", "rebases", "swept_at",
-        "summary",
+        "summary", "sweep_not_before",
     },
 }  # fmt: skip
 CHANGING = {
@@ -57,7 +58,7 @@ CHANGING = {
     },
 }  # fmt: skip
 REMOVING = {
-    EXECUTE: {"bus_message", "pin", "saved_query"}, DECIDE: {"scope_state"},
+    EXECUTE: {"bus_message", "failing_loop", "pin", "saved_query"}, DECIDE: {"scope_state"},
     DEFINE: {"bus_offset", "dag_grant", "dataset_name", "dataset_read_role", "dataset_snapshot", "location_role", "role_member"},
 }  # fmt: skip
 INSERTING = {EXECUTE: EXECUTIONS, DECIDE: EXECUTIONS | DECISIONS, DEFINE: EXECUTIONS | DEFINITIONS}
