@@ -426,6 +426,8 @@ def admin_calls(admin: Administration) -> list[Callable[[], object]]:
         lambda: admin.create_token(TokenKind.WORKER, "t"), admin.tokens, lambda: admin.revoke_token("t"),
         lambda: admin.grant("d", DagRight.DEPLOY, "t"), lambda: admin.revoke_grant("d", DagRight.DEPLOY, role="t"), admin.grants,
         lambda: admin.read_roles("d"), lambda: admin.set_read_roles("d", []), admin.audit,
+        admin.locations, lambda: admin.add_location("t", "file:///t"), lambda: admin.set_location("t", "file:///t"), lambda: admin.remove_location("t"),
+        lambda: admin.grant_location("t", "t"), lambda: admin.revoke_location("t", "t"),
         admin.orgs, lambda: admin.create_org("t", admin="t"), lambda: admin.disable_org("t"), lambda: admin.enable_org("t"),
     ]  # fmt: skip
 
@@ -453,7 +455,7 @@ def test_the_client_has_a_method_for_everything_that_users_may_call(api_url: str
         calls: list[Callable[[], object]] = [
             client.me, client.dags, lambda: client.dag("d"), lambda: client.deploy(""), lambda: client.run("d", "j"), client.runs, client.tasks, client.events,
             lambda: client.pause("d"), lambda: client.resume("d"), lambda: client.pause("d", "j"), lambda: client.resume("d", "j"),
-            lambda: client.task("t"), lambda: client.cancel("t"),
+            lambda: client.task("t"), lambda: client.cancel("t"), lambda: client.caused("t"),
             lambda: client.add_rule("d", "UNIQUE", "id"), client.rules, lambda: client.revise_rule("t"), lambda: client.deactivate_rule("t"),
             lambda: client.add_policy(Layer.GOLD, "SCHEMA", ""), client.policies, lambda: client.revise_policy("t"), lambda: client.deactivate_policy("t"),
             client.promotions, lambda: client.promotion("t"),
