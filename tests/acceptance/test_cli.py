@@ -21,16 +21,16 @@ from support.controls import EMIT, RANGES, Desk, failed, succeeded
 from support.wire import Asked, Said, serving
 
 from tracelake_sdk.access import DagRight, TokenKind
-from tracelake_sdk.client import Client
 from tracelake_sdk.client.admin import Administration
+from tracelake_sdk.client import Client
 from tracelake_sdk.dags import Layer
-from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.errors import Invalid
-from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, MetadataTarget, RecordFilters
-from tracelake_sdk.records.kinds import Kind
-from tracelake_sdk.records.repository.remote import RemoteRepository
-from tracelake_sdk.tasks import ClaimedTask
 from tracelake_sdk.tasks.events import EventDraft
+from tracelake_sdk.records.kinds import Kind
+from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, MetadataTarget, RecordFilters
+from tracelake_sdk.records.repository.remote import RemoteRepository
+from tracelake_sdk.datasets.scopes import CursorScope
+from tracelake_sdk.tasks import ClaimedTask
 
 pytestmark = pytest.mark.proves("X.1")
 
@@ -426,6 +426,8 @@ def admin_calls(admin: Administration) -> list[Callable[[], object]]:
         lambda: admin.create_token(TokenKind.WORKER, "t"), admin.tokens, lambda: admin.revoke_token("t"),
         lambda: admin.grant("d", DagRight.DEPLOY, "t"), lambda: admin.revoke_grant("d", DagRight.DEPLOY, role="t"), admin.grants,
         lambda: admin.read_roles("d"), lambda: admin.set_read_roles("d", []), admin.audit,
+        admin.locations, lambda: admin.add_location("t", "file:///t"), lambda: admin.set_location("t", "file:///t"), lambda: admin.remove_location("t"),
+        lambda: admin.grant_location("t", "t"), lambda: admin.revoke_location("t", "t"),
         admin.orgs, lambda: admin.create_org("t", admin="t"), lambda: admin.disable_org("t"), lambda: admin.enable_org("t"),
     ]  # fmt: skip
 
@@ -451,16 +453,16 @@ def test_the_client_has_a_method_for_everything_that_users_may_call(api_url: str
     problem = Said(422, Invalid().problem(), "application/problem+json")
     with serving(lambda asked: problem) as server, Client(server.url, "t") as client, RemoteRepository(server.url, "t", tenant="main") as repository:
         calls: list[Callable[[], object]] = [
-            client.me, client.dags, lambda: client.dags.get("d"), lambda: client.dags.deploy(""), lambda: client.dags.run("d", "j"), client.runs, client.tasks, client.events,
+            client.me, client.dags.list, lambda: client.dags.get("d"), lambda: client.dags.deploy(""), lambda: client.dags.run("d", "j"), client.runs.list, client.tasks.list, client.events.list,
             lambda: client.dags.pause("d"), lambda: client.dags.resume("d"), lambda: client.dags.pause("d", "j"), lambda: client.dags.resume("d", "j"),
-            lambda: client.tasks.get("t"), lambda: client.tasks.cancel("t"),
-            lambda: client.rules.add("d", "UNIQUE", "id"), client.rules, lambda: client.rules.revise("t"), lambda: client.rules.deactivate("t"),
-            lambda: client.policies.add(Layer.GOLD, "SCHEMA", ""), client.policies, lambda: client.policies.revise("t"), lambda: client.policies.deactivate("t"),
-            client.promotions, lambda: client.promotions.get("t"),
-            client.datasets, lambda: client.datasets.get("d"), lambda: client.datasets.versions("d"), lambda: client.datasets.version("d", 1), lambda: client.datasets.explain("d"),
-            lambda: client.snapshots.pin("d", "t"), client.snapshots, lambda: client.snapshots.unpin("t"),
+            lambda: client.tasks.get("t"), lambda: client.tasks.cancel("t"), lambda: client.tasks.caused("t"),
+            lambda: client.rules.add("d", "UNIQUE", "id"), client.rules.list, lambda: client.rules.revise("t"), lambda: client.rules.deactivate("t"),
+            lambda: client.policies.add(Layer.GOLD, "SCHEMA", ""), client.policies.list, lambda: client.policies.revise("t"), lambda: client.policies.deactivate("t"),
+            client.promotions.list, lambda: client.promotions.get("t"),
+            client.datasets.list, lambda: client.datasets.get("d"), lambda: client.datasets.versions("d"), lambda: client.datasets.version("d", 1), lambda: client.datasets.explain("d"),
+            lambda: client.snapshots.pin("d", "t"), client.snapshots.list, lambda: client.snapshots.unpin("t"),
             lambda: client.query("SELECT 1"), lambda: client.queries.replay("t"), client.queries.list, lambda: client.queries.get("t"),
-            client.saved_queries, lambda: client.saved_queries.get("t"), lambda: client.saved_queries.save("t", "SELECT 1"), lambda: client.saved_queries.forget("t"),
+            client.saved_queries.list, lambda: client.saved_queries.get("t"), lambda: client.saved_queries.save("t", "SELECT 1"), lambda: client.saved_queries.forget("t"),
             lambda: client.runs.get("t"), *admin_calls(client.admin), *record_calls(repository),
         ]  # fmt: skip
         for call in calls:
