@@ -1,6 +1,7 @@
 """`record emit`: what a file or standard input holds is told to a repository, or waits in the spool."""
 
 import json
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -59,6 +60,7 @@ def emit(file: str, *, url: str | None, context: dict[str, str | None], spool: P
     _look_at(url)
     folder = spool or spool_of(url)
     before = {line.entry for line in set_aside(folder)}
+    logging.getLogger("tracelake_sdk").addHandler(logging.NullHandler())  # what the emitter logs of refused records is printed below
     emitter = Emitter(_Later(url), folder)  # pyright: ignore[reportArgumentType]  # of a repository it needs this one method
     for entry in entries:
         emitter.emit(entry.record, entry.context)
