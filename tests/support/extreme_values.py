@@ -23,9 +23,9 @@ from support.queries import QueryLake, query_lake
 from tracelake.chaos import watch_for
 from tracelake.embedded.postgres import EmbeddedPostgres
 from tracelake.worker.control_client import ControlClient
-from tracelake.worker.measurement import Measurement
 from tracelake.worker.measuring.contract import Limits, MeasureOrder, MeasureResult, OutputToMeasure
 from tracelake.worker.measuring.process import answer
+from tracelake.worker.spark.measurement import Measurement
 from tracelake_sdk.client import Client
 from tracelake_sdk.datasets.measurements import OutputMeasured
 from tracelake_sdk.datasets.scopes import FullScope

@@ -11,9 +11,9 @@ from support.controls import Desk, running_control, served, settings_for
 from support.databases import StateDatabase
 
 from tracelake.worker.control_client import ControlClient
-from tracelake.worker.dispatching import DispatcherWorker
-from tracelake.worker.operators.contract import Operator
-from tracelake.worker.operators.registry import OPERATOR_FUNCTIONS
+from tracelake.worker.dispatcher.dispatcher_worker import DispatcherWorker
+from tracelake.worker.dispatcher.operators.contract import Operator
+from tracelake.worker.dispatcher.operators.registry import OPERATOR_FUNCTIONS
 from tracelake_sdk.home import HomeFiles
 
 from .hiring import Hire

@@ -14,11 +14,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from tracelake.settings import read_settings
-from tracelake.worker.building import host_command, limits_of, storage_environment, storage_section
 from tracelake.worker.measuring.contract import Limits
-from tracelake.worker.operator_processes import CommandProcess, HostProcess, OperatorProcesses, Progress, Run
-from tracelake.worker.operators.contract import OperatorFailed
+from tracelake.worker.operator_failure import OperatorFailed
 from tracelake.worker.process_groups import BoundedLog, Chaos, Starter, clean_environment
+from tracelake.worker.spark.building import host_command, limits_of, storage_environment, storage_section
+from tracelake.worker.spark.host_process import HostProcess
+from tracelake.worker.spark.operator_processes import CommandProcess, OperatorProcesses, Progress, Run
 
 from .processes import until
 from .scripted_control import TOKEN
@@ -145,7 +146,7 @@ def test_one_order_is_stopped_and_the_others_go_on(host: Host):
 
 
 def test_a_host_that_does_not_stop_an_order_is_ended(host: Host, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tracelake.worker.operator_processes._CANCEL_SECONDS", 0.3)
+    monkeypatch.setattr("tracelake.worker.spark.operator_processes._CANCEL_SECONDS", 0.3)
     run = host.run("deaf")
     first = host.pid
     run.end()

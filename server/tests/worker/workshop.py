@@ -16,12 +16,12 @@ from tracelake.settings import Settings, read_settings
 from tracelake.storage.opening import open_storage
 from tracelake.storage.operator_credentials import operator_credentials
 from tracelake.storage.private_places import private_places
-from tracelake.worker.building import storage_section
 from tracelake.worker.control_client import ControlClient
-from tracelake.worker.measuring_process import MeasuringProcess
-from tracelake.worker.operator_processes import CommandProcess, OperatorProcess, OperatorProcesses
 from tracelake.worker.process_groups import BoundedLog, Chaos, Starter, clean_environment
-from tracelake.worker.wrapping import SparkWorker
+from tracelake.worker.spark.building import storage_section
+from tracelake.worker.spark.measuring_process import MeasuringProcess
+from tracelake.worker.spark.operator_processes import CommandProcess, OperatorProcess, OperatorProcesses
+from tracelake.worker.spark.spark_worker import SparkWorker
 from tracelake_sdk.datasets.measurements import TableFile
 from tracelake_sdk.datasets.scopes import FullScope, Scope
 from tracelake_sdk.tasks import TaskPayload

@@ -17,10 +17,10 @@ from tracelake.launch import hide_memory
 from tracelake.logging_setup import configure_logging
 from tracelake.loops import Loops
 from tracelake.settings import Settings
-from tracelake.worker.building import build_spark_worker
 from tracelake.worker.control_client import ControlClient
-from tracelake.worker.dispatching import DispatcherWorker
+from tracelake.worker.dispatcher.dispatcher_worker import DispatcherWorker
 from tracelake.worker.loop_reports import LoopReports
+from tracelake.worker.spark.building import build_spark_worker
 from tracelake_sdk.errors import LoopFailed, NotRunning, SettingInvalid, TracelakeError
 from tracelake_sdk.home import HomeFiles
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tracelake.worker.measuring.contract import OutputToMeasure
-from tracelake.worker.operators.contract import OperatorFailed
-from tracelake.worker.orders import staging_path
+from tracelake.worker.operator_failure import OperatorFailed
+from tracelake.worker.spark.orders import staging_path
 from tracelake_sdk.datasets.measurements import OutputMeasured
 from tracelake_sdk.rules import RuleToMeasure
 from tracelake_sdk.tasks import MissingRules, MovedOutput, StagedOutput, TaskPayload

@@ -19,13 +19,13 @@ from tracelake.loops import Loop, Loops
 from tracelake.storage.contract import Storage
 from tracelake.storage.operator_credentials import OperatorCredentials
 from tracelake.storage.private_places import PrivatePlaces
-from tracelake.worker.attempts import AttemptRun, Equipment
 from tracelake.worker.control_client import ControlClient
-from tracelake.worker.guarding import Guard
 from tracelake.worker.leases import Leases
-from tracelake.worker.measuring_process import MeasuringProcess
-from tracelake.worker.operator_processes import OperatorProcesses
-from tracelake.worker.persistence import REFUSED, Persistence
+from tracelake.worker.retry_until_answered import REFUSED, Retries
+from tracelake.worker.spark.attempts import AttemptRun, Equipment
+from tracelake.worker.spark.guard import Guard
+from tracelake.worker.spark.measuring_process import MeasuringProcess
+from tracelake.worker.spark.operator_processes import OperatorProcesses
 from tracelake_sdk.dags import DEFAULT_POOL, Runtime
 from tracelake_sdk.tasks import ClaimedTask, ClaimRequest
 
@@ -68,11 +68,11 @@ class SparkWorker:
         self._scratch: Path = scratch
         self._clock: Callable[[], float] = clock
         self._stopping: threading.Event = threading.Event()
-        self._persistence: Persistence = Persistence(self._stopping, clock=clock)
+        self._retries: Retries = Retries(self._stopping, clock=clock)
         self.leases: Leases = Leases(control, name, clock=clock)
         self.guard: Guard = Guard(self.leases, clock=clock)
         self._equipment: Equipment = Equipment(
-            control=control, storage=storage, operators=operators, credentials=credentials, measuring=measuring, guard=self.guard, persistence=self._persistence,
+            control=control, storage=storage, operators=operators, credentials=credentials, measuring=measuring, guard=self.guard, retries=self._retries,
             stopping=self._stopping, scratch=scratch, private=private, watch=watch, clock=clock,
         )  # fmt: skip
         self._failures: list[Exception] = []
@@ -182,7 +182,7 @@ class SparkWorker:
         claim_id = secrets.token_urlsafe(32)
         request = ClaimRequest(worker=self._name, claim_id=claim_id, runtime=Runtime.SPARK.value, room={DEFAULT_POOL: 1}, wait_s=self._poll_seconds)
         asked = self._clock()
-        answered = self._persistence.claim(self._control.claim, request)
+        answered = self._retries.claim(self._control.claim, request)
         if answered is None or not answered.value.claimed:
             early = self._clock() - asked < _EARLY_SECONDS
             return None, random.uniform(0.2, 1) * _LONGEST_PAUSE if early else 0  # noqa: S311 spreading load, not keeping secrets

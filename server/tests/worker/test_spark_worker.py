@@ -12,7 +12,7 @@ from support.relays import relayed
 from support.s3_faults import faulty_s3
 from support.s3_servers import S3Server
 
-from tracelake.worker.operator_processes import OperatorProcesses
+from tracelake.worker.spark.operator_processes import OperatorProcesses
 from tracelake_sdk.datasets.measurements import TableFile
 from tracelake_sdk.datasets.scopes import FullScope
 from tracelake_sdk.rules import NotNull, RuleScope, RuleToMeasure
@@ -191,7 +191,7 @@ def test_a_program_that_takes_too_long_is_ended(shop: Workshop):
 
 
 def test_a_stopping_worker_gives_a_running_task_back(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tracelake.worker.wrapping.STOP_SECONDS", 0.2)
+    monkeypatch.setattr("tracelake.worker.spark.spark_worker.STOP_SECONDS", 0.2)
     shop.spec(touch=shop.path("started"), wait_for=shop.path("never"))
     task = shop.task()
     thread = shop.running(task)
@@ -274,7 +274,7 @@ def test_a_stopped_worker_claims_nothing(shop: Workshop):
 
 
 def test_a_task_that_is_given_back_by_a_stopping_worker_is_not_claimed_by_its_other_slot(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tracelake.worker.wrapping.STOP_SECONDS", 0.2)
+    monkeypatch.setattr("tracelake.worker.spark.spark_worker.STOP_SECONDS", 0.2)
     shop.control.requeues = True
     worker = shop.worker = shop.hire(slots=2, poll_seconds=30)
     shop.spec(touch=shop.path("started"), wait_for=shop.path("never"))

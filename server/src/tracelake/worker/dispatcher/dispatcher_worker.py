@@ -14,10 +14,11 @@ import structlog
 
 from tracelake.loops import Loop, Loops
 from tracelake.worker.control_client import ControlClient
+from tracelake.worker.dispatcher.operators.contract import Operator, OperatorResult
+from tracelake.worker.dispatcher.operators.registry import OPERATOR_FUNCTIONS, operator_for
 from tracelake.worker.leases import Leases, Standing
-from tracelake.worker.operators.contract import Operator, OperatorFailed, OperatorResult
-from tracelake.worker.operators.registry import OPERATOR_FUNCTIONS, operator_for
-from tracelake.worker.persistence import REFUSED, Persistence, is_broken
+from tracelake.worker.operator_failure import OperatorFailed
+from tracelake.worker.retry_until_answered import REFUSED, Retries, is_broken
 from tracelake_sdk.dags import DEFAULT_POOL, Runtime
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.tasks import (
@@ -62,7 +63,7 @@ class DispatcherWorker:
         self._operators: Mapping[tuple[str, str], Operator] = operators
         self._clock: Callable[[], float] = clock
         self._stopping: threading.Event = threading.Event()
-        self._persistence: Persistence = Persistence(self._stopping, clock=clock)
+        self._retries: Retries = Retries(self._stopping, clock=clock)
         self.leases: Leases = Leases(control, name, clock=clock)
         self._loop: Loop = Loop("dispatcher", self._batch_or_pause, ends_on=REFUSED)
         self.loops: Loops = Loops()
@@ -126,7 +127,7 @@ class DispatcherWorker:
         asked = self._clock()
         self._polling = True
         try:
-            answered = self._persistence.claim(self._control.claim, request)
+            answered = self._retries.claim(self._control.claim, request)
         finally:
             self._polling = False
         if answered is None:
@@ -224,7 +225,7 @@ class DispatcherWorker:
         """Each report with its answer. A call that control cannot take is cut in halves until the one report is found that spoils it."""
         request = CompleteRequest(items=reports, claim=claim)
         try:
-            answered = self._persistence.ask(lambda: self._control.complete(request), after_stop=_LAST_REPORTS_SECONDS, broken_for=broken_for)
+            answered = self._retries.ask(lambda: self._control.complete(request), after_stop=_LAST_REPORTS_SECONDS, broken_for=broken_for)
         except REFUSED:
             raise
         except TracelakeError as error:

@@ -13,8 +13,8 @@ from tracelake.files import write_whole
 from tracelake.storage.contract import Storage
 from tracelake.storage.operator_credentials import OperatorCredentials
 from tracelake.storage.sts import Credentials, Prefixes
-from tracelake.worker.operators.contract import OperatorFailed
-from tracelake.worker.orders import staging_path
+from tracelake.worker.operator_failure import OperatorFailed
+from tracelake.worker.spark.orders import staging_path
 from tracelake_sdk.errors import OperatorCredentialsRefused
 from tracelake_sdk.tasks import TaskPayload
 from tracelake_sdk.tasks.operator_files import CREDENTIALS_PROFILE

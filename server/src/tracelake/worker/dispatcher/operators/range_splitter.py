@@ -2,8 +2,9 @@
 
 from itertools import pairwise
 
-from tracelake.worker.operators.contract import OperatorFailed, OperatorResult, read, rewriting
-from tracelake.worker.operators.ranges import check_kind, cursor_of, manifest
+from tracelake.worker.dispatcher.operators.contract import OperatorResult, read, rewriting
+from tracelake.worker.dispatcher.operators.ranges import check_kind, cursor_of, manifest
+from tracelake.worker.operator_failure import OperatorFailed
 from tracelake_sdk.dags.operators import RangeSplitterConfig
 from tracelake_sdk.datasets.cursors import number_of, number_of_size
 from tracelake_sdk.datasets.scopes import RangeScope

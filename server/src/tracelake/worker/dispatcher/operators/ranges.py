@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from tracelake.worker.operators.contract import OperatorFailed
+from tracelake.worker.operator_failure import OperatorFailed
 from tracelake_sdk.datasets.cursors import CursorType, find_cursor
 from tracelake_sdk.datasets.scopes import RangeScope, spell_cursor
 from tracelake_sdk.tasks.events import EventDraft, EventKind

@@ -16,17 +16,17 @@ import structlog
 from tracelake.storage.contract import Storage
 from tracelake.storage.operator_credentials import OperatorCredentials
 from tracelake.storage.private_places import PrivatePlaces
-from tracelake.worker.attempt_credentials import AttemptCredentials, prefixes_of
-from tracelake.worker.batches import BatchPoster
 from tracelake.worker.control_client import ControlClient
-from tracelake.worker.guarding import Ended, Guard
-from tracelake.worker.measurement import Measurement
 from tracelake.worker.measuring.contract import OutputToMeasure
-from tracelake.worker.measuring_process import MeasuringProcess
-from tracelake.worker.operator_processes import OperatorProcesses
-from tracelake.worker.operators.contract import OperatorFailed
-from tracelake.worker.orders import check_locations, check_outcome, make_order, read_told, staging_path, write_order
-from tracelake.worker.persistence import REFUSED, Persistence, is_broken
+from tracelake.worker.operator_failure import OperatorFailed
+from tracelake.worker.retry_until_answered import REFUSED, Retries, is_broken
+from tracelake.worker.spark.attempt_credentials import AttemptCredentials, prefixes_of
+from tracelake.worker.spark.batches import BatchPoster
+from tracelake.worker.spark.guard import Ended, Guard
+from tracelake.worker.spark.measurement import Measurement
+from tracelake.worker.spark.measuring_process import MeasuringProcess
+from tracelake.worker.spark.operator_processes import OperatorProcesses
+from tracelake.worker.spark.orders import check_locations, check_outcome, make_order, read_told, staging_path, write_order
 from tracelake_sdk.datasets.measurements import OutputMeasured
 from tracelake_sdk.errors import BatchesDiffer, StorageUnavailable, TracelakeError
 from tracelake_sdk.tasks import ClaimedTask, CompleteRequest, Completion, CompletionAnswer, CompletionResult, Fence, OperatorError, Outcome
@@ -54,7 +54,7 @@ class Equipment:
     credentials: OperatorCredentials
     measuring: MeasuringProcess
     guard: Guard
-    persistence: Persistence
+    retries: Retries
     stopping: threading.Event
     scratch: Path                     # each attempt has a folder of its own below it
     private: PrivatePlaces            # which no location may reach
@@ -265,7 +265,7 @@ class AttemptRun:
         request = CompleteRequest(items=[report])
         lease = self._task.payload.limits.lease_seconds
         try:
-            answered = self._equipment.persistence.ask(lambda: self._equipment.control.complete(request), after_stop=_LAST_REPORTS_SECONDS, broken_for=lease)
+            answered = self._equipment.retries.ask(lambda: self._equipment.control.complete(request), after_stop=_LAST_REPORTS_SECONDS, broken_for=lease)
         except REFUSED:
             raise
         except TracelakeError as error:

@@ -1,7 +1,7 @@
 """`emit`: tells the cursors that its request names, in that order."""
 
-from tracelake.worker.operators.contract import OperatorResult, read
-from tracelake.worker.operators.ranges import check_kind
+from tracelake.worker.dispatcher.operators.contract import OperatorResult, read
+from tracelake.worker.dispatcher.operators.ranges import check_kind
 from tracelake_sdk.dags.operators import EmitConfig, EmitRequest
 from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.tasks import TaskPayload

@@ -7,8 +7,9 @@ import pytest
 from structlog.testing import capture_logs
 from support.controls import EMIT, Desk, succeeded
 
-from tracelake.worker.dispatching import DispatcherWorker
-from tracelake.worker.operators.contract import OperatorFailed, OperatorResult
+from tracelake.worker.dispatcher.dispatcher_worker import DispatcherWorker
+from tracelake.worker.dispatcher.operators.contract import OperatorResult
+from tracelake.worker.operator_failure import OperatorFailed
 from tracelake_sdk.datasets.scopes import CursorScope, FullScope
 from tracelake_sdk.errors import Unauthenticated
 from tracelake_sdk.tasks import TaskPayload, TaskState

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tracelake.worker.operators.contract import Operator, OperatorFailed
-from tracelake.worker.operators.emit import emit
-from tracelake.worker.operators.noop import noop
-from tracelake.worker.operators.range_aggregator import range_aggregator
-from tracelake.worker.operators.range_splitter import range_splitter
+from tracelake.worker.dispatcher.operators.contract import Operator
+from tracelake.worker.dispatcher.operators.emit import emit
+from tracelake.worker.dispatcher.operators.noop import noop
+from tracelake.worker.dispatcher.operators.range_aggregator import range_aggregator
+from tracelake.worker.dispatcher.operators.range_splitter import range_splitter
+from tracelake.worker.operator_failure import OperatorFailed
 from tracelake_sdk.dags import Runtime
 from tracelake_sdk.tasks import TaskPayload
 

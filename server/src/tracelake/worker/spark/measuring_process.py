@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from tracelake.loops import log_failure
 from tracelake.worker.measuring.contract import Limits, MeasureOrder, MeasureResult, OutputToMeasure
-from tracelake.worker.operators.contract import OperatorFailed
+from tracelake.worker.operator_failure import OperatorFailed
 from tracelake.worker.process_groups import BoundedLog, Chaos, ProcessGroup, Starter
 from tracelake_sdk.datasets.measurements import OutputMeasured
 

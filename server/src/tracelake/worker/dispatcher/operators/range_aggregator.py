@@ -6,8 +6,9 @@ told (`told_until`), and the greatest cursor so far (`last`).
 
 from pydantic import BaseModel, ConfigDict
 
-from tracelake.worker.operators.contract import OperatorFailed, OperatorResult, read
-from tracelake.worker.operators.ranges import check_kind, cursor_of, manifest
+from tracelake.worker.dispatcher.operators.contract import OperatorResult, read
+from tracelake.worker.dispatcher.operators.ranges import check_kind, cursor_of, manifest
+from tracelake.worker.operator_failure import OperatorFailed
 from tracelake_sdk.dags.operators import RangeAggregatorConfig
 from tracelake_sdk.datasets.cursors import number_of, number_of_size
 from tracelake_sdk.datasets.scopes import Cursor, CursorScope, spell_cursor

@@ -1,6 +1,6 @@
 """`noop`: does nothing, durably; with an output it passes its trigger's scope on."""
 
-from tracelake.worker.operators.contract import OperatorResult, rewriting
+from tracelake.worker.dispatcher.operators.contract import OperatorResult, rewriting
 from tracelake_sdk.datasets.scopes import FullScope
 from tracelake_sdk.tasks import TaskPayload
 from tracelake_sdk.tasks.events import EventDraft

@@ -13,11 +13,12 @@ from tracelake.storage.operator_credentials import AMBIENT, OfTheMachine, operat
 from tracelake.storage.private_places import private_places
 from tracelake.worker.control_client import ControlClient
 from tracelake.worker.measuring.contract import CHAOS_VARIABLE, Limits
-from tracelake.worker.measuring_process import MeasuringProcess
-from tracelake.worker.operator_processes import CommandProcess, HostProcess, OperatorProcess, OperatorProcesses
-from tracelake.worker.operators.contract import OperatorFailed
+from tracelake.worker.operator_failure import OperatorFailed
 from tracelake.worker.process_groups import BoundedLog, Chaos, Starter, clean_environment
-from tracelake.worker.wrapping import SparkWorker
+from tracelake.worker.spark.host_process import HostProcess
+from tracelake.worker.spark.measuring_process import MeasuringProcess
+from tracelake.worker.spark.operator_processes import CommandProcess, OperatorProcess, OperatorProcesses
+from tracelake.worker.spark.spark_worker import SparkWorker
 from tracelake_sdk.spark_settings import S3Connection
 
 _HOST = (sys.executable, "-m", "tracelake_spark.host")

@@ -15,7 +15,7 @@ import structlog
 
 from tracelake.loops import Loop, log_failure
 from tracelake.worker.leases import Leases, Standing
-from tracelake.worker.operator_processes import Run
+from tracelake.worker.spark.operator_processes import Run
 
 _log = structlog.get_logger()
 

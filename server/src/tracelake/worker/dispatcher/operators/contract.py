@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from tracelake.worker.operator_failure import OperatorFailed
 from tracelake_sdk.tasks import TaskPayload
 from tracelake_sdk.tasks.events import EventDraft, EventKind
 
@@ -19,16 +20,6 @@ class OperatorResult:
 
     events: list[EventDraft] = field(default_factory=list)
     state: dict[str, Any] | None = None
-
-
-class OperatorFailed(Exception):
-    """The operator cannot do its task: a class to group by, a sentence with the remedy, and whether another attempt may help."""
-
-    def __init__(self, error_class: str, message: str, *, retry: bool) -> None:
-        super().__init__(message)
-        self.error_class: str = error_class
-        self.message: str = message
-        self.retry: bool = retry
 
 
 Operator = Callable[[TaskPayload], OperatorResult]

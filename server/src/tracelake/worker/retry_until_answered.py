@@ -39,7 +39,7 @@ class Answered(Generic[_Answer]):
     sent: float
 
 
-class Persistence:
+class Retries:
     """How long to go on asking: until there is an answer, or a while after the worker was asked to stop."""
 
     def __init__(self, stopping: threading.Event, *, clock: Callable[[], float] = time.monotonic) -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from tracelake.storage.contract import Storage
 from tracelake.storage.paths import UnsafePath, plain
 from tracelake.storage.private_places import PrivatePlaces
-from tracelake.worker.operators.contract import OperatorFailed
+from tracelake.worker.operator_failure import OperatorFailed
 from tracelake_sdk.datasets.measurements import MAX_FILES
 from tracelake_sdk.tasks import InputOfTask, PinnedInput, StagedOutput, TaskPayload
 from tracelake_sdk.tasks.operator_files import OperatorOutcome, Order, OrderInput, OrderOutput

@@ -14,9 +14,9 @@ import structlog
 from tracelake.storage.contract import Storage
 from tracelake.storage.paths import UnsafePath
 from tracelake.worker.control_client import ControlClient
-from tracelake.worker.operators.contract import OperatorFailed
-from tracelake.worker.orders import below_table, check_files, read_told
-from tracelake.worker.persistence import passes
+from tracelake.worker.operator_failure import OperatorFailed
+from tracelake.worker.retry_until_answered import passes
+from tracelake.worker.spark.orders import below_table, check_files, read_told
 from tracelake_sdk.errors import StorageUnavailable, TracelakeError, Unavailable
 from tracelake_sdk.tasks import Batch, BatchAnswer, ClaimedTask, PostRequest, StagedOutput
 from tracelake_sdk.tasks.operator_files import BatchReady
