@@ -12,12 +12,13 @@ from uuid import UUID, uuid4
 
 from support.parquet_operator import COMMAND
 
+from tracelake.chaos import Chaos
+from tracelake.child_processes import BoundedLog, Starter, clean_environment
 from tracelake.settings import Settings, read_settings
 from tracelake.storage.opening import open_storage
 from tracelake.storage.operator_credentials import operator_credentials
 from tracelake.storage.private_places import private_places
 from tracelake.worker.control_client import ControlClient
-from tracelake.worker.process_groups import BoundedLog, Chaos, Starter, clean_environment
 from tracelake.worker.spark.building import storage_section
 from tracelake.worker.spark.measuring_process import MeasuringProcess
 from tracelake.worker.spark.operator_processes import CommandProcess, OperatorProcess, OperatorProcesses

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
+from tracelake.chaos import Chaos
+from tracelake.child_processes import BoundedLog, Starter, clean_environment
 from tracelake.settings import Settings
 from tracelake.storage.opening import open_storage
 from tracelake.storage.operator_credentials import AMBIENT, OfTheMachine, operator_credentials
@@ -14,7 +16,6 @@ from tracelake.storage.private_places import private_places
 from tracelake.worker.control_client import ControlClient
 from tracelake.worker.measuring.contract import CHAOS_VARIABLE, Limits
 from tracelake.worker.operator_failure import OperatorFailed
-from tracelake.worker.process_groups import BoundedLog, Chaos, Starter, clean_environment
 from tracelake.worker.spark.host_process import HostProcess
 from tracelake.worker.spark.measuring_process import MeasuringProcess
 from tracelake.worker.spark.operator_processes import CommandProcess, OperatorProcess, OperatorProcesses

@@ -1,6 +1,7 @@
 """The warm host: one process that speaks JSON lines and works on many orders, one Spark session for all of them."""
 
 import json
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,9 +11,10 @@ from typing import IO
 
 import structlog
 
+from tracelake.chaos import Chaos
+from tracelake.child_processes import BoundedLog, ChildProcess, Starter
 from tracelake.loops import log_failure
 from tracelake.worker.operator_failure import OperatorFailed
-from tracelake.worker.process_groups import BoundedLog, Chaos, ProcessGroup, Starter
 from tracelake.worker.spark.operator_processes import NO_CREDENTIALS, Progress, Run
 
 _log = structlog.get_logger()
@@ -77,16 +79,16 @@ class HostProcess:
     def _begin(self) -> "_Host":
         self._folder.mkdir(parents=True, exist_ok=True)
         environment = self._environment | self._chaos.environment()
-        group = self._starter.start(self._command, environment=environment, folder=self._folder, talks=True)
-        _log.info("a host started", pid=group.pid)
-        return _Host(group, self._log, self._chaos, self._explain)
+        process = self._starter.start(self._command, environment=environment, folder=self._folder, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        _log.info("a host started", pid=process.pid)
+        return _Host(process, self._log, self._chaos, self._explain)
 
 
 class _Host:
     """One process from its start to its end; `usable` until it is poisoned, retired or dead."""
 
-    def __init__(self, group: ProcessGroup, log: BoundedLog, chaos: Chaos, explain: Explain) -> None:
-        self._group: ProcessGroup = group
+    def __init__(self, process: ChildProcess, log: BoundedLog, chaos: Chaos, explain: Explain) -> None:
+        self._process: ChildProcess = process
         self.explain: Explain = explain
         self._chaos: Chaos = chaos
         self._lock: threading.Lock = threading.Lock()
@@ -96,15 +98,13 @@ class _Host:
         self.ready: bool = False
         self.unable: OperatorFailed | None = None  # why it could not get ready, by its own word
         self._killed: bool = False
-        if group.stderr:
-            log.follow(group.stderr)
-        if group.stdout:
-            # Whatever is raised there ends the host, and its end is told to every run: nobody waits for a thread that is gone.
-            threading.Thread(target=self._listen, args=(group.stdout,), name="host", daemon=True).start()
+        log.follow(process.stderr)
+        # Whatever is raised there ends the host, and its end is told to every run: nobody waits for a thread that is gone.
+        threading.Thread(target=self._listen, args=(process.stdout,), name="host", daemon=True).start()
 
     @property
     def pid(self) -> int:
-        return self._group.pid
+        return self._process.pid
 
     @property
     def busy(self) -> bool:
@@ -124,12 +124,10 @@ class _Host:
 
     def say(self, line: Mapping[str, str]) -> bool:
         """Whether it could be said; what it cannot hear it does not have to: its end is noticed where its output ends."""
-        if self._group.stdin is None:
-            return False
         try:
             with self._speaking:
-                self._group.stdin.write(json.dumps(line).encode() + b"\n")
-                self._group.stdin.flush()
+                self._process.stdin.write(json.dumps(line).encode() + b"\n")
+                self._process.stdin.flush()
         except (OSError, ValueError):
             return False
         return True
@@ -144,19 +142,18 @@ class _Host:
     def kill(self) -> int:
         self.usable = False
         self._killed = True
-        return self._group.end()
+        return self._process.end()
 
     def _say_goodbye(self) -> None:
         try:
             self._close_stdin()
-            self._group.wait(_GOODBYE_SECONDS)
+            self._process.wait(_GOODBYE_SECONDS)
         finally:
             self.kill()
 
     def _close_stdin(self) -> None:
-        if self._group.stdin:
-            with self._speaking, suppress(OSError):  # what it never read is nobody's loss
-                self._group.stdin.close()
+        with self._speaking, suppress(OSError):  # what it never read is nobody's loss
+            self._process.stdin.close()
 
     def _listen(self, stream: IO[bytes]) -> None:
         try:
@@ -168,7 +165,7 @@ class _Host:
         self.usable = False
         killed, exit_code = self._killed, None
         try:
-            exit_code = self._group.end()
+            exit_code = self._process.end()
             self._close_stdin()
         except Exception as error:
             log_failure("a host was not ended; it dies with the worker", error, pid=self.pid)

@@ -1,18 +1,20 @@
 """The warm process that measures what operators staged: asked one line at a time, started on first use and again when it died."""
 
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import structlog
 from pydantic import ValidationError
 
+from tracelake.chaos import Chaos
+from tracelake.child_processes import BoundedLog, ChildProcess, Starter
 from tracelake.loops import log_failure
 from tracelake.worker.measuring.contract import Limits, MeasureOrder, MeasureResult, OutputToMeasure
 from tracelake.worker.operator_failure import OperatorFailed
-from tracelake.worker.process_groups import BoundedLog, Chaos, ProcessGroup, Starter
 from tracelake_sdk.datasets.measurements import OutputMeasured
 
 _log = structlog.get_logger()
@@ -37,12 +39,12 @@ class MeasuringProcess:
         self._limits: Limits = limits or Limits()
         self._command: list[str] = list(command)
         self._turn: threading.Lock = threading.Lock()
-        self._group: ProcessGroup | None = None
+        self._process: ChildProcess | None = None
         self._closed: bool = False
 
     @property
     def pid(self) -> int | None:
-        return self._group.pid if self._group else None
+        return self._process.pid if self._process else None
 
     def measure(self, id: str, outputs: Sequence[OutputToMeasure], *, scratch: Path, give_up: Callable[[], bool] = lambda: False) -> list[OutputMeasured]:
         """What is really in these files; raises OperatorFailed where they are refused, or where the process died over them.
@@ -58,86 +60,74 @@ class MeasuringProcess:
 
     def close(self) -> None:
         self._closed = True
-        group = self._group
-        if group is not None:
-            group.end()  # before its turn: whoever waits for it has nothing to wait for
+        process = self._process
+        if process is not None:
+            process.end()  # before its turn: whoever waits for it has nothing to wait for
             with self._turn:
-                if self._group is group:
-                    self._end(group)
+                if self._process is process:
+                    self._end(process)
 
     def _ask(self, order: MeasureOrder, give_up: Callable[[], bool]) -> MeasureResult:
-        group = self._running()
+        process = self._running()
         over = threading.Event()
         # It cannot leave a measurement that nobody wants: where it cannot ask, it ends it.
-        watcher = threading.Thread(target=_end_when, args=(group, over, give_up), name="measuring-watch", daemon=True)
+        watcher = threading.Thread(target=_end_when, args=(process, over, give_up), name="measuring-watch", daemon=True)
         watcher.start()
         try:
-            line = _exchange(group, order.model_dump_json().encode() + b"\n")
+            line = _exchange(process, order.model_dump_json().encode() + b"\n")
         finally:
             over.set()
             watcher.join()
         if line is None:
-            exit_code = self._end(group)
-            _log.warning("measuring ended in the middle of its work", pid=group.pid, exit_code=exit_code)
+            exit_code = self._end(process)
+            _log.warning("measuring ended in the middle of its work", pid=process.pid, exit_code=exit_code)
             raise OperatorFailed("measuring_died", f"The process that measures ended with {exit_code} before it answered; see its log.", retry=True)
         try:
             result = MeasureResult.model_validate_json(line)
         except ValidationError:
             result = None
         if result is None or result.id != order.id:
-            self._end(group)
+            self._end(process)
             raise OperatorFailed("measuring_died", "The process that measures gave an answer that is not understood; see its log.", retry=True)
         return result
 
-    def _running(self) -> ProcessGroup:
-        if self._group is not None and not self._group.wait(0) and not self._closed:
-            return self._group
-        if self._group is not None:
-            self._end(self._group)
+    def _running(self) -> ChildProcess:
+        if self._process is not None and not self._process.wait(0) and not self._closed:
+            return self._process
+        if self._process is not None:
+            self._end(self._process)
         if self._closed:
             raise OperatorFailed("measuring_died", "The worker stops.", retry=True)
         self._folder.mkdir(parents=True, exist_ok=True)
         environment = self._environment | self._chaos.environment()
-        self._group = self._starter.start(self._command, environment=environment, folder=self._folder, talks=True)
-        if self._group.stderr:
-            self._log.follow(self._group.stderr)
-        return self._group
+        self._process = self._starter.start(self._command, environment=environment, folder=self._folder, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        self._log.follow(self._process.stderr)
+        return self._process
 
-    def _end(self, group: ProcessGroup) -> int:
-        exit_code = group.end()
+    def _end(self, process: ChildProcess) -> int:
+        exit_code = process.end()
         self._chaos.ended(exit_code)
-        for stream in (group.stdin, group.stdout):
-            if stream:
-                _close(stream)
-        self._group = None
+        process.close_pipes()
+        self._process = None
         return exit_code
 
 
-def _exchange(group: ProcessGroup, line: bytes) -> bytes | None:
+def _exchange(process: ChildProcess, line: bytes) -> bytes | None:
     """The answer to a line; None where the process ended before it."""
-    if group.stdin is None or group.stdout is None:
-        return None
     try:
-        group.stdin.write(line)
-        group.stdin.flush()
-        answer = group.stdout.readline(_LONGEST_ANSWER)
+        process.stdin.write(line)
+        process.stdin.flush()
+        answer = process.stdout.readline(_LONGEST_ANSWER)
     except (OSError, ValueError):
         return None
     return answer if answer.endswith(b"\n") else None
 
 
-def _end_when(group: ProcessGroup, over: threading.Event, give_up: Callable[[], bool]) -> None:
+def _end_when(process: ChildProcess, over: threading.Event, give_up: Callable[[], bool]) -> None:
     try:
         while not over.wait(0.1) and not give_up():
             pass
     except Exception as error:
-        log_failure("whether a measurement is still wanted cannot be told, and it is ended", error, pid=group.pid)
+        log_failure("whether a measurement is still wanted cannot be told, and it is ended", error, pid=process.pid)
     if not over.is_set():
-        group.end()
-
-
-def _close(stream: IO[bytes]) -> None:
-    try:
-        stream.close()
-    except OSError:
-        _log.debug("a pipe held what was never read")
+        process.end()

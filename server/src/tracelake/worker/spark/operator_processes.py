@@ -8,8 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from tracelake.chaos import Chaos
+from tracelake.child_processes import BoundedLog, ChildProcess, Starter
 from tracelake.worker.operator_failure import OperatorFailed
-from tracelake.worker.process_groups import BoundedLog, Chaos, ProcessGroup, Starter
 
 NO_CREDENTIALS: Mapping[str, str] = MappingProxyType({})
 Progress = Callable[[Mapping[str, Any]], None]
@@ -94,10 +95,9 @@ class CommandProcess:
 
     def start(self, order: Path, id: str, progress: Progress, credentials: Mapping[str, str] = NO_CREDENTIALS) -> Run:
         environment = self._environment | self._chaos.environment() | dict(credentials)
-        group = self._starter.start([*self._command, str(order)], environment=environment, folder=order.parent, talks=False)
-        if group.stdout:
-            self._log.follow(group.stdout)
-        return _CommandRun(group, self._chaos)
+        process = self._starter.start([*self._command, str(order)], environment=environment, folder=order.parent)
+        self._log.follow(process.stdout)
+        return _CommandRun(process, self._chaos)
 
     def stop_idle(self) -> None:
         """Nothing is kept between two orders."""
@@ -107,19 +107,19 @@ class CommandProcess:
 
 
 class _CommandRun:
-    def __init__(self, group: ProcessGroup, chaos: Chaos) -> None:
-        self._group: ProcessGroup = group
+    def __init__(self, process: ChildProcess, chaos: Chaos) -> None:
+        self._process: ChildProcess = process
         self._chaos: Chaos = chaos
         self._exit_code: int | None = None
 
     def wait(self, seconds: float) -> bool:
-        if self._exit_code is None and self._group.wait(seconds):
-            self._exit_code = self._group.end()  # also what it started and left behind
+        if self._exit_code is None and self._process.wait(seconds):
+            self._exit_code = self._process.end()  # also what it started and left behind
             self._chaos.ended(self._exit_code)
         return self._exit_code is not None
 
     def end(self) -> None:
-        self._exit_code = self._group.end()
+        self._exit_code = self._process.end()
 
     @property
     def exit_code(self) -> int | None:
