@@ -9,8 +9,9 @@ import pytest
 from structlog.testing import capture_logs
 from support.ports import refusing
 
-from tracelake.worker.control_client import ControlClient
+from tracelake.control_client import ControlClient
 from tracelake.worker.retry_until_answered import Retries
+from tracelake.worker.task_client import TaskClient
 from tracelake_sdk.errors import NotRunning, OutcomeUnknown, StaleAttempt, TracelakeError, Unauthenticated, Unavailable
 from tracelake_sdk.tasks import ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest
 
@@ -22,16 +23,16 @@ NOTHING = answer(200, ClaimAnswer(claimed=[]).model_dump_json().encode())
 CLAIM = ClaimRequest(worker="w1", claim_id="c" * 43, runtime="dispatcher", room={"default": 10})
 
 
-Connect = Callable[..., ControlClient]
+Connect = Callable[..., TaskClient]
 
 
 @pytest.fixture
 def connect() -> Iterator[Connect]:
     """Clients whose connections end with the test."""
-    clients: list[ControlClient] = []
+    clients: list[TaskClient] = []
 
-    def client(url: str, token: str = "t") -> ControlClient:
-        clients.append(ControlClient(url, token))
+    def client(url: str, token: str = "t") -> TaskClient:
+        clients.append(TaskClient(ControlClient(url, token)))
         return clients[-1]
 
     yield client

@@ -4,7 +4,7 @@ import hashlib
 import time
 from dataclasses import dataclass, field
 
-from tracelake.query.control_client import ControlClient
+from tracelake.query.pin_client import PinClient
 
 _REMEMBERED_SECONDS = 10.0  # it decides that a body is read, nothing more: control judges the token again when it pins
 _MOST_REMEMBERED = 1_000
@@ -12,7 +12,7 @@ _MOST_REMEMBERED = 1_000
 
 @dataclass(frozen=True)
 class Admission:
-    control: ControlClient
+    control: PinClient
     _until: dict[bytes, float] = field(default_factory=dict)
 
     def is_remembered(self, token: str) -> bool:

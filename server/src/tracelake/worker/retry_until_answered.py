@@ -4,7 +4,6 @@ Every call of the worker contract may be repeated as it is: the same claim id re
 result. So while control is away a worker keeps asking, and what it reported is never in doubt for longer than that.
 """
 
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -13,14 +12,14 @@ from typing import Generic, TypeVar
 
 import structlog
 
+from tracelake_sdk.backoff import Backoff
 from tracelake_sdk.errors import Forbidden, NotRunning, OutcomeUnknown, TracelakeError, Unauthenticated, Unavailable
 from tracelake_sdk.tasks import ClaimAnswer, ClaimRequest
 
 _Answer = TypeVar("_Answer")
 _log = structlog.get_logger()
 
-_FIRST_PAUSE = 0.05
-_LONGEST_PAUSE = 5.0
+_BACKOFF = Backoff(first=0.05, longest=5.0, shortened=0.5)
 _LAST_TRIES_PAUSE = 0.2  # once the worker stops
 _REFUSED_SECONDS = 60.0  # a token that was good may be unknown for a while, as when control's database is restored
 
@@ -63,7 +62,8 @@ class Retries:
                 if not self._may_pass(error, self._clock() - began, broken_for):
                     raise
                 tries += 1
-                pause = _pause(tries, error.retry_after)
+                # The first repetition comes at once: most often a kept-alive connection was closed in the moment of its use.
+                pause = _BACKOFF.after(tries - 1, at_least=error.retry_after or 0)
                 _say(tries, error, pause)
             else:
                 self._was_let_in = True
@@ -101,12 +101,6 @@ def is_broken(error: TracelakeError) -> bool:
 def passes(error: TracelakeError) -> bool:
     """Whether the same call may be answered later."""
     return is_broken(error) or isinstance(error, (NotRunning, OutcomeUnknown, Unavailable))
-
-
-def _pause(tries: int, asked_for: int | None) -> float:
-    # The first repetition comes at once: most often a kept-alive connection was closed in the moment of its use.
-    doubled = min(_FIRST_PAUSE * 2 ** min(tries - 2, 20), _LONGEST_PAUSE) if tries > 1 else 0
-    return max(doubled, asked_for or 0) * random.uniform(0.5, 1)  # noqa: S311 spreading load, not keeping secrets
 
 
 def _say(tries: int, error: TracelakeError, pause: float) -> None:

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import structlog
 
 from tracelake.loops import Loop, Loops
-from tracelake.worker.control_client import ControlClient
 from tracelake.worker.dispatcher.operators.contract import Operator, OperatorResult
 from tracelake.worker.dispatcher.operators.registry import OPERATOR_FUNCTIONS, operator_for
 from tracelake.worker.leases import Leases, Standing
 from tracelake.worker.operator_failure import OperatorFailed
 from tracelake.worker.retry_until_answered import REFUSED, Retries, is_broken
+from tracelake.worker.task_client import TaskClient
 from tracelake_sdk.dags import DEFAULT_POOL, Runtime
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.tasks import (
@@ -46,7 +46,7 @@ class DispatcherWorker:
 
     def __init__(
         self,
-        control: ControlClient,
+        control: TaskClient,
         *,
         name: str,
         prefetch: int,
@@ -55,7 +55,7 @@ class DispatcherWorker:
         operators: Mapping[tuple[str, str], Operator] = OPERATOR_FUNCTIONS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._control: ControlClient = control
+        self._control: TaskClient = control
         self._name: str = name
         self._prefetch: int = prefetch
         self._poll_seconds: float = poll_seconds

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,7 +17,6 @@ import structlog
 from tracelake.storage.contract import Storage
 from tracelake.storage.operator_credentials import OperatorCredentials
 from tracelake.storage.private_places import PrivatePlaces
-from tracelake.worker.control_client import ControlClient
 from tracelake.worker.measuring.contract import OutputToMeasure
 from tracelake.worker.operator_failure import OperatorFailed
 from tracelake.worker.retry_until_answered import REFUSED, Retries, is_broken
@@ -27,6 +27,8 @@ from tracelake.worker.spark.measurement import Measurement
 from tracelake.worker.spark.measuring_process import MeasuringProcess
 from tracelake.worker.spark.operator_processes import OperatorProcesses
 from tracelake.worker.spark.orders import check_locations, check_outcome, make_order, read_told, staging_path, write_order
+from tracelake.worker.task_client import TaskClient
+from tracelake_sdk.backoff import Backoff
 from tracelake_sdk.datasets.measurements import OutputMeasured
 from tracelake_sdk.errors import BatchesDiffer, StorageUnavailable, TracelakeError
 from tracelake_sdk.tasks import ClaimedTask, CompleteRequest, Completion, CompletionAnswer, CompletionResult, Fence, OperatorError, Outcome
@@ -36,9 +38,8 @@ _log = structlog.get_logger()
 
 _LOOK_SECONDS = 0.05
 _LAST_REPORTS_SECONDS = 5.0  # how long a stopping worker goes on trying to report
-_FIRST_WAIT = 0.05
-_LONGEST_WAIT = 1.0
-_LONGEST_STORE_WAIT = 5.0
+_TURNS = Backoff(first=0.05, longest=1.0)         # between two reports that are told to wait
+_STORE_LOOKS = Backoff(first=0.05, longest=5.0)  # between two looks at a store that does not answer
 _PROGRESS_SECONDS = 5.0
 _PROBE = "_probe"
 _GIVES_UP = frozenset({Ended.CANCELED, Ended.LOST, Ended.TIMED_OUT, Ended.STOPPED})
@@ -48,7 +49,7 @@ _GIVES_UP = frozenset({Ended.CANCELED, Ended.LOST, Ended.TIMED_OUT, Ended.STOPPE
 class Equipment:
     """What every attempt of a worker uses."""
 
-    control: ControlClient
+    control: TaskClient
     storage: Storage
     operators: OperatorProcesses
     credentials: OperatorCredentials
@@ -85,7 +86,7 @@ class AttemptRun:
         self._measurement: Measurement | None = None
         self._said: list[str] = []  # by the operator, for people
         self._progress_at: float = float("-inf")
-        self._pause: float = _FIRST_WAIT / 2
+        self._waits: int = 0
         self._log: Any = _log.bind(task_id=str(task.fence.task_id), attempt=task.fence.attempt)
 
     def run(self) -> None:
@@ -153,14 +154,12 @@ class AttemptRun:
 
     def _wait_for_store(self) -> None:
         """Until it answers; raises _Stopped where the attempt may not wait."""
-        pause = _FIRST_WAIT
-        while True:
-            if self._equipment.stopping.wait(pause):
+        for looks in count(1):
+            if self._equipment.stopping.wait(_STORE_LOOKS.after(looks)):
                 raise _Stopped(Ended.STOPPED)
             self._may_go_on(sparing_lease=True)
             if self._store_answers():
                 return
-            pause = min(pause * 2, _LONGEST_STORE_WAIT)
 
     def _may_go_on(self, *, sparing_lease: bool) -> None:
         why = self._equipment.guard.why_not(self._fence.task_id, self._deadline)
@@ -307,8 +306,8 @@ class AttemptRun:
 
     def _waited(self, report: Completion) -> Completion | None:
         self._on_wait()
-        self._pause = min(self._pause * 2, _LONGEST_WAIT)
-        self._equipment.stopping.wait(self._pause)
+        self._waits += 1
+        self._equipment.stopping.wait(_TURNS.after(self._waits))
         if self._equipment.stopping.is_set():
             time.sleep(_LOOK_SECONDS)
         if report.outcome is Outcome.SUCCEEDED:

@@ -13,10 +13,11 @@ import structlog
 
 from tracelake.storage.contract import Storage
 from tracelake.storage.paths import UnsafePath
-from tracelake.worker.control_client import ControlClient
 from tracelake.worker.operator_failure import OperatorFailed
 from tracelake.worker.retry_until_answered import passes
 from tracelake.worker.spark.orders import below_table, check_files, read_told
+from tracelake.worker.task_client import TaskClient
+from tracelake_sdk.backoff import Backoff
 from tracelake_sdk.errors import StorageUnavailable, TracelakeError, Unavailable
 from tracelake_sdk.tasks import Batch, BatchAnswer, ClaimedTask, PostRequest, StagedOutput
 from tracelake_sdk.tasks.operator_files import BatchReady
@@ -25,26 +26,25 @@ _log = structlog.get_logger()
 
 _AT_ONCE = 50
 _AWAY = frozenset({429, 500, 502, 503, 504})  # the same may be taken later
-_FIRST_PAUSE = 0.1
-_LONGEST_PAUSE = 5.0
+_BACKOFF = Backoff(first=0.1, longest=5.0)
 
 
 class BatchPoster:
     """The batches of one attempt; `run_once()` posts what is ready, in the order of names, in one call."""
 
     def __init__(
-        self, task: ClaimedTask, folder: Path, *, control: ControlClient, storage: Storage, watch: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+        self, task: ClaimedTask, folder: Path, *, control: TaskClient, storage: Storage, watch: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._task: ClaimedTask = task
         self._folder: Path = folder
-        self._control: ControlClient = control
+        self._control: TaskClient = control
         self._storage: Storage = storage
         self._watch: Callable[[str], None] = watch
         self._clock: Callable[[], float] = clock
         self._staged: dict[int, StagedOutput] = {output.index: output.staged for output in task.payload.outputs if output.staged}
         self._ready: dict[str, Batch] = {}
         self._seen: set[str] = set()
-        self._pause: float = 0
+        self._failures: int = 0
         self._not_before: float = 0
         self.ids: list[UUID] = []
         self.files: list[tuple[int, str]] = []
@@ -66,15 +66,16 @@ class BatchPoster:
             batches = [self._ready[name] for name in sorted(self._ready)][:_AT_ONCE]
             if batches:
                 self._post(batches)
-            self._pause = 0
+            self._failures = 0
         except OperatorFailed as failed:
             self.failed = failed
         except TracelakeError as error:
             if not passes(error) and not isinstance(error, StorageUnavailable):
                 raise
-            self._pause = min(max(self._pause * 2, _FIRST_PAUSE), _LONGEST_PAUSE)
-            self._not_before = self._clock() + self._pause
-            _log.warning("a batch is not posted yet", task_id=str(self._task.fence.task_id), code=error.code, again_in_seconds=self._pause)
+            self._failures += 1
+            pause = _BACKOFF.after(self._failures)
+            self._not_before = self._clock() + pause
+            _log.warning("a batch is not posted yet", task_id=str(self._task.fence.task_id), code=error.code, again_in_seconds=round(pause, 2))
 
     def _new(self) -> list[str]:
         found = [path.stem for path in self._folder.iterdir() if path.suffix == ".json" and not path.name.startswith(".")]

@@ -13,13 +13,13 @@ from tracelake.settings import Settings
 from tracelake.storage.opening import open_storage
 from tracelake.storage.operator_credentials import AMBIENT, OfTheMachine, operator_credentials
 from tracelake.storage.private_places import private_places
-from tracelake.worker.control_client import ControlClient
 from tracelake.worker.measuring.contract import CHAOS_VARIABLE, Limits
 from tracelake.worker.operator_failure import OperatorFailed
 from tracelake.worker.spark.host_process import HostProcess
 from tracelake.worker.spark.measuring_process import MeasuringProcess
 from tracelake.worker.spark.operator_processes import CommandProcess, OperatorProcess, OperatorProcesses
 from tracelake.worker.spark.spark_worker import SparkWorker
+from tracelake.worker.task_client import TaskClient
 from tracelake_sdk.spark_settings import S3Connection
 
 _HOST = (sys.executable, "-m", "tracelake_spark.host")
@@ -28,7 +28,7 @@ _JAVA_SECONDS = 120
 _UNITS = {"m": "MB", "g": "GB"}
 
 
-def build_spark_worker(settings: Settings, control: ControlClient, name: str, watch: Callable[[str], None]) -> SparkWorker:
+def build_spark_worker(settings: Settings, control: TaskClient, name: str, watch: Callable[[str], None]) -> SparkWorker:
     starter = Starter()
     environment = clean_environment(os.environ)
     of_storage = storage_environment(settings, os.environ)

@@ -19,13 +19,13 @@ from tracelake.loops import Loop, Loops
 from tracelake.storage.contract import Storage
 from tracelake.storage.operator_credentials import OperatorCredentials
 from tracelake.storage.private_places import PrivatePlaces
-from tracelake.worker.control_client import ControlClient
 from tracelake.worker.leases import Leases
 from tracelake.worker.retry_until_answered import REFUSED, Retries
 from tracelake.worker.spark.attempts import AttemptRun, Equipment
 from tracelake.worker.spark.guard import Guard
 from tracelake.worker.spark.measuring_process import MeasuringProcess
 from tracelake.worker.spark.operator_processes import OperatorProcesses
+from tracelake.worker.task_client import TaskClient
 from tracelake_sdk.dags import DEFAULT_POOL, Runtime
 from tracelake_sdk.tasks import ClaimedTask, ClaimRequest
 
@@ -45,7 +45,7 @@ class SparkWorker:
 
     def __init__(
         self,
-        control: ControlClient,
+        control: TaskClient,
         *,
         name: str,
         slots: int,
@@ -59,7 +59,7 @@ class SparkWorker:
         watch: Callable[[str], None] = lambda moment: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._control: ControlClient = control
+        self._control: TaskClient = control
         self._name: str = name
         self._slots: int = slots
         self._poll_seconds: float = poll_seconds
@@ -144,6 +144,7 @@ class SparkWorker:
         self._measuring.close()
         self.guard.close()
         self.leases.close()
+        self._control.close()
 
     def _open_slot(self) -> None:
         """A slot is a loop, until the worker stops or another slot has taken its place."""
@@ -168,7 +169,6 @@ class SparkWorker:
             finally:
                 if left or self._stopping.is_set():
                     slot.ask_to_stop()
-                    self._control.close()  # this thread's connection
                 if left:
                     with self._lock:
                         self._waiting -= 1
