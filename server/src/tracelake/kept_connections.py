@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from urllib.parse import urlsplit
 
 _CONNECT_SECONDS = 5.0
@@ -125,10 +125,7 @@ class KeptConnections:
             _open(connection, seconds)
             call.begins_on(connection)
             connection.request(method, self._path + path, body, dict(headers))
-            response = connection.getresponse()
-            if response.length is None and not response.chunked:
-                raise NoAnswer("an answer without a length")  # or half a head, which `http.client` takes for a whole one
-            answered = Answered(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
+            answered = _read(connection.getresponse())
         except (OSError, HTTPException) as error:
             connection.close()
             raise NoAnswer(type(error).__name__) from None
@@ -157,6 +154,13 @@ def _open(connection: HTTPConnection, seconds: float) -> None:
         connection.close()
         raise NotSent(type(error).__name__) from None
     connection.sock.settimeout(seconds)
+
+
+def _read(response: HTTPResponse) -> Answered:
+    """Raises NoAnswer where there is no telling whether it is whole: `http.client` takes half a head for a head without a length."""
+    if response.length is None and not response.chunked:
+        raise NoAnswer("an answer without a length")
+    return Answered(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
 
 
 def _is_silent(connection: HTTPConnection) -> bool:
