@@ -15,12 +15,12 @@ import structlog
 from pydantic import BaseModel, ValidationError
 
 from tracelake.child_processes import ChildProcess, Starter, clean_environment
-from tracelake.query.engine_contract import Answer, EngineLimits, Read, Run, receive, send
+from tracelake.query.engine.contract import Answer, EngineLimits, Read, Run, receive, send
 from tracelake_sdk.errors import QueryAbandoned, QueryOverLimit, TooManyQueries, TracelakeError, Unavailable
 
 _log = structlog.get_logger()
 
-_MODULE = "tracelake.query.engine_process"
+_MODULE = "tracelake.query.engine.process"
 _GRACE_SECONDS = 1.0    # an engine stops a query by itself; one that has not done so by then is ended
 _START_SECONDS = 30.0
 _KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")

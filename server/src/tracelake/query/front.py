@@ -12,7 +12,7 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field
 
 from tracelake.query.copies import Copies
-from tracelake.query.engine_contract import Answer, Ran, Read, Run
+from tracelake.query.engine.contract import Answer, Ran, Read, Run
 from tracelake.query.engines import EngineProcess, Engines, Listener
 from tracelake.query.leases import Leases
 from tracelake.query.pin_client import PinClient

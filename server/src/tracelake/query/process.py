@@ -17,7 +17,7 @@ from tracelake.logging_setup import configure_logging
 from tracelake.loops import Loop, Loops
 from tracelake.query.app import create_app
 from tracelake.query.copies import Copies
-from tracelake.query.engine_contract import EngineLimits
+from tracelake.query.engine.contract import EngineLimits
 from tracelake.query.engines import Engines
 from tracelake.query.front import Front
 from tracelake.query.leases import Leases

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tracelake.query.functions import FUNCTIONS, TABLE_FUNCTIONS
+from tracelake.query.engine.functions import FUNCTIONS, TABLE_FUNCTIONS
 from tracelake_sdk.errors import QueryInvalid, QueryRefused
 from tracelake_sdk.queries import MOST_NAMES, AskedName
 

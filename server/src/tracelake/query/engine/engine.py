@@ -10,12 +10,12 @@ from typing import Any, cast
 import duckdb
 
 from tracelake import wire_json
-from tracelake.query.delta_types import engine_type, fields_of, quoted
-from tracelake.query.engine_contract import EngineLimits, Ran, Run, TableToRead, WasRead
-from tracelake.query.gate import Statement, Tree, judge
-from tracelake.query.replayability import Replayability, judge_replay
-from tracelake.query.results import body_of, collect, computed_floats, hash_of, rows_of
-from tracelake.query.version_clauses import with_versions
+from tracelake.query.engine.contract import EngineLimits, Ran, Run, TableToRead, WasRead
+from tracelake.query.engine.delta_types import engine_type, fields_of, quoted
+from tracelake.query.engine.gate import Statement, Tree, judge
+from tracelake.query.engine.replayability import Replayability, judge_replay
+from tracelake.query.engine.results import body_of, collect, computed_floats, hash_of, rows_of
+from tracelake.query.engine.version_clauses import with_versions
 from tracelake_sdk.errors import Purged, QueryRefused
 from tracelake_sdk.queries import QueryColumn
 

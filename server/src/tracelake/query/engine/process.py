@@ -12,9 +12,9 @@ import duckdb
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from tracelake.query.engine import ENGINE_VERSION, Engine
-from tracelake.query.engine_contract import Answer, EngineLimits, Problem, Question, Read, receive, send
-from tracelake.query.engine_failures import failure_of
+from tracelake.query.engine.contract import Answer, EngineLimits, Problem, Question, Read, receive, send
+from tracelake.query.engine.engine import ENGINE_VERSION, Engine
+from tracelake.query.engine.failures import failure_of
 from tracelake_sdk.errors import TracelakeError
 
 _BESIDE_MEMORY_MIB = 768  # the interpreter, libraries, and the result on its way out

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
-from tracelake.query.gate import HOW_TO_ASK, Tree
+from tracelake.query.engine.gate import HOW_TO_ASK, Tree
 from tracelake_sdk.errors import QueryRefused
 
 Parse = Callable[[str], Tree]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tracelake.query.functions import AGGREGATES, BY_ORDER, FLOATING, VOLATILE, VOLATILE_NAMES, WINDOWS_BY_ORDER
+from tracelake.query.engine.functions import AGGREGATES, BY_ORDER, FLOATING, VOLATILE, VOLATILE_NAMES, WINDOWS_BY_ORDER
 
 Node = Mapping[str, Any]
 Keys = Mapping[str, Sequence[str]]  # the unique key of each table that is read, by the name it is read under
