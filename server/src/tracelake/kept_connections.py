@@ -83,16 +83,17 @@ class KeptConnections:
 
         With `repeat`, what breaks on a kept connection is tried once more on a new one: that the other side closed it is certain only after the try.
         """
-        call = call or Call()
-        connection = self._idle()
-        if connection is None:
-            return self._ask(self._new(), method, path, body, headers, seconds, call)
+
+        def ask(connection: HTTPConnection) -> Answered:
+            return self._ask(connection, method, path, body, headers, seconds, call or Call())
+
+        kept = self._idle()
         try:
-            return self._ask(connection, method, path, body, headers, seconds, call)
+            return ask(kept or self._new())
         except NoAnswer:
-            if not repeat:
+            if kept is None or not repeat:
                 raise
-        return self._ask(self._new(), method, path, body, headers, seconds, call)
+        return ask(self._new())
 
     def close(self) -> None:
         """Keeps no connection from now on; calls in flight come to their end."""
