@@ -149,12 +149,16 @@ class KeptConnections:
 
 def _open(connection: HTTPConnection, seconds: float) -> None:
     try:
-        if connection.sock is None:
-            connection.connect()
+        opened = connection.sock or _connected(connection)
     except OSError as error:
         connection.close()
         raise NotSent(type(error).__name__) from None
-    connection.sock.settimeout(seconds)
+    opened.settimeout(seconds)
+
+
+def _connected(connection: HTTPConnection) -> socket.socket:
+    connection.connect()
+    return connection.sock
 
 
 def _read(response: HTTPResponse) -> Answered:
