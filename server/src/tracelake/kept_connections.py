@@ -93,7 +93,10 @@ class KeptConnections:
         except NoAnswer:
             if kept is None or not repeat:
                 raise
-        return ask(self._new())
+        try:
+            return ask(self._new())
+        except NotSent as error:
+            raise NoAnswer(str(error)) from None  # the first try may have arrived
 
     def close(self) -> None:
         """Keeps no connection from now on; calls in flight come to their end."""

@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 from support.ports import refusing
@@ -102,3 +103,13 @@ def test_nothing_is_kept_after_the_close(closed: list[KeptConnections]):
 def test_what_found_nobody_was_not_sent():
     with refusing() as url, pytest.raises(NotSent):
         ask(KeptConnections(url))
+
+
+def test_what_was_sent_once_and_then_found_nobody_may_have_arrived(closed: list[KeptConnections], monkeypatch: pytest.MonkeyPatch):
+    with refusing() as nobody, speaking(WELL, b"") as speaker:
+        connections = to(speaker, closed)
+        ask(connections)
+        monkeypatch.setattr(connections, "_port", urlsplit(nobody).port)
+        with pytest.raises(NoAnswer) as caught:
+            ask(connections, repeat=True)
+    assert type(caught.value) is NoAnswer
