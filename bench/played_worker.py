@@ -68,12 +68,9 @@ class PlayedWorker:
         self._expect(reports, CompletionResult.COMMITTING)
 
     def complete_each(self, reports: list[Completion]) -> None:
-        """One report a request, over a connection of the calling thread's own, as a worker's slot does."""
-        try:
-            for report in reports:
-                self.complete([report])
-        finally:
-            self._system.as_worker.close()
+        """One report a request, as a worker's slot does."""
+        for report in reports:
+            self.complete([report])
 
     def _expect(self, reports: list[Completion], wanted: CompletionResult) -> None:
         for answer in self._system.as_worker.complete(CompleteRequest(items=reports)).results:

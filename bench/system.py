@@ -15,12 +15,13 @@ from psycopg import sql
 
 from bench.figures import BenchFailed
 from tracelake.control.database.migrations import migrate
+from tracelake.control_client import ControlClient
 from tracelake.embedded.binaries import find_binaries
 from tracelake.embedded.ports import free_port
 from tracelake.embedded.postgres import DATA_DATABASE, STATE_DATABASE, EmbeddedPostgres, prepare_databases
 from tracelake.embedded.processes import Child
 from tracelake.embedded.readiness import is_ready
-from tracelake.worker.control_client import ControlClient
+from tracelake.worker.task_client import TaskClient
 from tracelake_sdk.client import Client
 from tracelake_sdk.home import HomeFiles
 
@@ -91,10 +92,10 @@ class System:
     """Control and worker on a fresh database, reached as a user reaches them."""
 
     def __init__(
-        self, client: Client, as_worker: ControlClient, watcher: psycopg.Connection[Any], database: str, folder: Path, programs: tuple[Child, ...]
+        self, client: Client, as_worker: TaskClient, watcher: psycopg.Connection[Any], database: str, folder: Path, programs: tuple[Child, ...]
     ) -> None:
         self.client: Client = client
-        self.as_worker: ControlClient = as_worker  # control as a worker sees it
+        self.as_worker: TaskClient = as_worker  # control as a worker sees it
         self.database: str = database
         self.folder: Path = folder
         self.programs: tuple[Child, ...] = programs
@@ -155,7 +156,7 @@ def running_system(postgres: Postgres, folder: Path, database: str, *, commands:
             programs.append(stack.enter_context(Child("worker", commands.worker, log=home / "worker.log", folder=ROOT, environment=environment | told)))
         client = stack.enter_context(Client(api_url, files.admin_token()))
         watcher = stack.enter_context(psycopg.connect(superuser_url, autocommit=True))
-        as_worker = ControlClient(api_url, token)
+        as_worker = TaskClient(ControlClient(api_url, token))
         stack.callback(as_worker.close)
         yield System(client, as_worker, watcher, database, home, tuple(programs))
 

@@ -5,9 +5,10 @@ from unittest.mock import patch
 
 from bench.programs.stamps import Stamps
 from tracelake.settings import read_settings
-from tracelake.worker import dispatching, process
-from tracelake.worker.operators.contract import Operator, OperatorResult
-from tracelake.worker.operators.registry import operator_for
+from tracelake.worker import process
+from tracelake.worker.dispatcher import dispatcher_worker
+from tracelake.worker.dispatcher.operators.contract import Operator, OperatorResult
+from tracelake.worker.dispatcher.operators.registry import operator_for
 from tracelake_sdk.tasks import TaskPayload
 
 
@@ -24,7 +25,7 @@ def main() -> None:
         return noted
 
     # The one function that hands an operator out; everything else is the process as it ships.
-    with patch.object(dispatching, "operator_for", find_and_note):
+    with patch.object(dispatcher_worker, "operator_for", find_and_note):
         process.run(read_settings())
 
 

@@ -24,9 +24,10 @@ from bench.figures import BenchFailed, Figure, Measured
 from bench.gate_rules import BROKEN, RULES, name_of, to_measure
 from bench.peer_environments import Peer
 from bench.rows import Row
+from tracelake.chaos import Chaos
+from tracelake.child_processes import BoundedLog, Starter, clean_environment
 from tracelake.worker.measuring.contract import OutputToMeasure
-from tracelake.worker.measuring_process import MeasuringProcess
-from tracelake.worker.process_groups import BoundedLog, Chaos, Starter, clean_environment
+from tracelake.worker.spark.measuring_process import MeasuringProcess
 from tracelake_sdk.datasets.measurements import OutputMeasured, TableFile
 from tracelake_sdk.datasets.scopes import FullScope, folder_of
 from tracelake_sdk.home import default_home

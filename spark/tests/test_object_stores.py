@@ -76,7 +76,7 @@ print(json.dumps(said))
 def test_tasks_side_by_side_reach_their_own_files_alone_and_credentials_are_read_again(s3_server: S3Server, tmp_path: Path):
     from tracelake.storage.operator_credentials import NarrowedByRole  # noqa: PLC0415  # of the server, which issues them
     from tracelake.storage.sts import Credentials, Prefixes, StsEndpoint  # noqa: PLC0415
-    from tracelake.worker.attempt_credentials import AttemptCredentials  # noqa: PLC0415
+    from tracelake.worker.spark.attempt_credentials import AttemptCredentials  # noqa: PLC0415
 
     url = s3_server.fresh_url()
     source = NarrowedByRole(StsEndpoint(s3_server.endpoint, "us-east-1", 30), Credentials(s3_server.access_key_id, s3_server.secret_access_key), s3_server.role)

@@ -21,16 +21,16 @@ from support.controls import EMIT, RANGES, Desk, failed, succeeded
 from support.wire import Asked, Said, serving
 
 from tracelake_sdk.access import DagRight, TokenKind
-from tracelake_sdk.client.admin import Administration
 from tracelake_sdk.client import Client
+from tracelake_sdk.client.admin import Administration
 from tracelake_sdk.dags import Layer
-from tracelake_sdk.errors import Invalid
-from tracelake_sdk.tasks.events import EventDraft
-from tracelake_sdk.records.kinds import Kind
-from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, MetadataTarget, RecordFilters
-from tracelake_sdk.records.repository.remote import RemoteRepository
 from tracelake_sdk.datasets.scopes import CursorScope
+from tracelake_sdk.errors import Invalid
+from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, MetadataTarget, RecordFilters
+from tracelake_sdk.records.kinds import Kind
+from tracelake_sdk.records.repository.remote import RemoteRepository
 from tracelake_sdk.tasks import ClaimedTask
+from tracelake_sdk.tasks.events import EventDraft
 
 pytestmark = pytest.mark.proves("X.1")
 

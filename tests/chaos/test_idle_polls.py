@@ -23,7 +23,7 @@ from support.sizes import size
 from tracelake.control import process
 from tracelake.control.api.app import create_app
 from tracelake.embedded.readiness import url_of
-from tracelake.worker.control_client import ControlClient
+from tracelake.worker.task_client import TaskClient
 from tracelake_sdk.datasets.scopes import CursorScope
 from tracelake_sdk.home import HomeFiles
 from tracelake_sdk.tasks import ClaimedTask, ClaimRequest, CompleteRequest, HeartbeatRequest
@@ -94,7 +94,7 @@ def claimed_tasks(processes: Processes, number: int) -> list[ClaimedTask]:
     return tasks
 
 
-def seconds_for(control: ControlClient, task: ClaimedTask) -> float:
+def seconds_for(control: TaskClient, task: ClaimedTask) -> float:
     """How long a heartbeat and a completion take."""
     begun = time.perf_counter()
     alive = control.heartbeat(HeartbeatRequest(worker="busy", fences=[task.fence]))

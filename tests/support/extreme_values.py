@@ -21,11 +21,12 @@ from support.controls import fresh_claim_id
 from support.databases import fresh_database
 from support.queries import QueryLake, query_lake
 from tracelake.chaos import watch_for
+from tracelake.control_client import ControlClient
 from tracelake.embedded.postgres import EmbeddedPostgres
-from tracelake.worker.control_client import ControlClient
-from tracelake.worker.measurement import Measurement
 from tracelake.worker.measuring.contract import Limits, MeasureOrder, MeasureResult, OutputToMeasure
 from tracelake.worker.measuring.process import answer
+from tracelake.worker.spark.measurement import Measurement
+from tracelake.worker.task_client import TaskClient
 from tracelake_sdk.client import Client
 from tracelake_sdk.datasets.measurements import OutputMeasured
 from tracelake_sdk.datasets.scopes import FullScope
@@ -119,7 +120,7 @@ def canonical(table: pa.Table) -> list[str]:
 class ExtremeLake:
     """A lake whose tasks are worked on over HTTP, as a worker does."""
 
-    def __init__(self, lake: QueryLake, client: Client, control: ControlClient) -> None:
+    def __init__(self, lake: QueryLake, client: Client, control: TaskClient) -> None:
         self.lake, self.client, self._control = lake, client, control
 
     def claim(self, name: str) -> ClaimedTask:
@@ -178,6 +179,6 @@ def extreme_lake(postgres: EmbeddedPostgres, folder: Path) -> Generator[ExtremeL
         fresh_database(postgres) as database,
         query_lake(database, folder) as lake,
         lake.client() as client,
-        closing(ControlClient(lake.api_url, HomeFiles(lake.control.settings.home).worker_token() or "")) as control,
+        closing(TaskClient(ControlClient(lake.api_url, HomeFiles(lake.control.settings.home).worker_token() or ""))) as control,
     ):
         yield ExtremeLake(lake, client, control)

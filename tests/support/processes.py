@@ -12,9 +12,10 @@ from types import MappingProxyType
 from support.controls import scraped
 from support.databases import StateDatabase
 from support.ports import free_port
+from tracelake.control_client import ControlClient
 from tracelake.embedded.processes import Child
 from tracelake.embedded.readiness import is_ready, url_of
-from tracelake.worker.control_client import ControlClient
+from tracelake.worker.task_client import TaskClient
 from tracelake_sdk.client import Client
 from tracelake_sdk.home import HomeFiles
 
@@ -85,9 +86,9 @@ class Processes:
     def client(self, api_url: str | None = None) -> Client:
         return Client(api_url or self.api_url, HomeFiles(self.home).admin_token())
 
-    def as_worker(self, api_url: str | None = None) -> ControlClient:
+    def as_worker(self, api_url: str | None = None) -> TaskClient:
         """Control as a worker sees it, for tests that are the worker themselves."""
-        return ControlClient(api_url or self.api_url, HomeFiles(self.home).worker_token() or "")
+        return TaskClient(ControlClient(api_url or self.api_url, HomeFiles(self.home).worker_token() or ""))
 
     def waiting_polls(self, api_url: str | None = None) -> int:
         """How many long polls wait there, by control's own metric."""

@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tracelake_sdk.errors import SettingInvalid
 
@@ -30,3 +30,18 @@ def watch_for(kill_at: str | None) -> Callable[[str], None]:
                     os.kill(os.getpid(), signal.SIGKILL)
 
     return watch
+
+
+class Chaos:
+    """What tells a program to kill itself at a named moment: only until one has done so."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment: dict[str, str] = dict(environment or {})
+
+    def environment(self) -> dict[str, str]:
+        return dict(self._environment)
+
+    def ended(self, exit_code: int | None) -> None:
+        """A program ended by itself."""
+        if exit_code == -signal.SIGKILL:
+            self._environment = {}

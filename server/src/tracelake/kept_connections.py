@@ -1,29 +1,41 @@
-"""HTTP between the processes of one system over connections that are kept open: one question and one whole answer at a time."""
+"""HTTP between the processes of one system over connections that are kept open: one request and one whole answer at a time.
 
+`http.client` and not httpx2: a call takes a quarter of the CPU time, and its socket is at hand for whoever must break it off.
+"""
+
+import select
 import socket
 import ssl
 import threading
+import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from urllib.parse import urlsplit
 
+_CONNECT_SECONDS = 5.0
+_IDLE_SECONDS = 30.0  # an idle connection is given up before the other side does so
 _MOST_KEPT = 32
 
 
 class NoAnswer(Exception):
-    """Nobody answered, or not wholly; the question may have arrived."""
+    """Nobody answered, or not wholly; the request may have arrived."""
+
+
+class NotSent(NoAnswer):
+    """No connection could be made; the request did not arrive."""
 
 
 @dataclass(frozen=True)
 class Answered:
     status: int
-    headers: dict[str, str]  # names in small letters
+    headers: dict[str, str]  # names in lowercase letters
     body: bytes
 
 
-class Question:
-    """One question, which another thread may break off; whoever asks it then gets NoAnswer."""
+class Call:
+    """One call, which another thread may break off; whoever makes it then gets NoAnswer."""
 
     def __init__(self) -> None:
         self._lock: threading.Lock = threading.Lock()
@@ -34,78 +46,133 @@ class Question:
         with self._lock:
             self._is_broken_off = True
             if self._socket is not None:
+                # Closing a socket does not wake the thread that reads from it; shutting it down does. Not by a TLS socket's own method, which says goodbye first.
                 with suppress(OSError):
-                    self._socket.shutdown(socket.SHUT_RDWR)
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
-    def asked_on(self, connection: HTTPConnection) -> None:
+    def begins_on(self, connection: HTTPConnection) -> None:
         """Raises NoAnswer where it was broken off before."""
-        if connection.sock is None:
-            connection.connect()
         with self._lock:
             if self._is_broken_off:
                 raise NoAnswer("broken off")
             self._socket = connection.sock
 
-    def is_answered(self) -> None:
-        """The connection is no longer this question's."""
+    def has_ended(self) -> None:
+        """The connection is no longer this call's."""
         with self._lock:
             self._socket = None
 
 
 class KeptConnections:
-    """To one address. What is asked must bear being asked twice: a connection that was closed meanwhile is noticed only by asking."""
+    """To one address, for any number of threads. A call is one try, unless it may be repeated."""
 
-    def __init__(self, url: str, *, seconds: float) -> None:
+    def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._host: str = parts.hostname or ""
         self._port: int | None = parts.port
         self._path: str = parts.path.rstrip("/")
-        self._seconds: float = seconds
         self._tls: ssl.SSLContext | None = ssl.create_default_context() if parts.scheme == "https" else None
         self._lock: threading.Lock = threading.Lock()
-        self._kept: list[HTTPConnection] = []
+        self._kept: list[tuple[HTTPConnection, float]] = []  # with the moment since which each is idle
+        self._closed: bool = False
 
-    def post(self, path: str, body: bytes, headers: dict[str, str], question: Question | None = None) -> Answered:
-        """Raises NoAnswer."""
-        question = question or Question()
-        with self._lock:
-            connection = self._kept.pop() if self._kept else None
-        if connection is not None:
-            with suppress(NoAnswer):
-                return self._ask(connection, path, body, headers, question)
-        return self._ask(self._new(), path, body, headers, question)
+    def request(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], *, seconds: float, call: Call | None = None, repeat: bool = False
+    ) -> Answered:
+        """Raises NotSent or NoAnswer.
+
+        With `repeat`, what breaks on a kept connection is tried once more on a new one: that the other side closed it is certain only after the try.
+        """
+
+        def ask(connection: HTTPConnection) -> Answered:
+            return self._ask(connection, method, path, body, headers, seconds, call or Call())
+
+        kept = self._idle()
+        try:
+            return ask(kept or self._new())
+        except NoAnswer:
+            if kept is None or not repeat:
+                raise
+        try:
+            return ask(self._new())
+        except NotSent as error:
+            raise NoAnswer(str(error)) from None  # the first try may have arrived
 
     def close(self) -> None:
+        """Keeps no connection from now on; calls in flight come to their end."""
         with self._lock:
+            self._closed = True
             closed, self._kept = self._kept, []
-        for connection in closed:
+        for connection, _ in closed:
+            connection.close()
+
+    def _idle(self) -> HTTPConnection | None:
+        """The one that was used last; those that are too old or closed by the other side are closed here too."""
+        while True:
+            with self._lock:
+                if not self._kept:
+                    return None
+                connection, since = self._kept.pop()
+            if time.monotonic() - since < _IDLE_SECONDS and _is_silent(connection):
+                return connection
             connection.close()
 
     def _new(self) -> HTTPConnection:
         if self._tls is not None:
-            return HTTPSConnection(self._host, self._port, timeout=self._seconds, context=self._tls)
-        return HTTPConnection(self._host, self._port, timeout=self._seconds)
+            return HTTPSConnection(self._host, self._port, timeout=_CONNECT_SECONDS, context=self._tls)
+        return HTTPConnection(self._host, self._port, timeout=_CONNECT_SECONDS)
 
-    def _ask(self, connection: HTTPConnection, path: str, body: bytes, headers: dict[str, str], question: Question) -> Answered:
+    def _ask(
+        self, connection: HTTPConnection, method: str, path: str, body: bytes | None, headers: Mapping[str, str], seconds: float, call: Call
+    ) -> Answered:
         try:
-            question.asked_on(connection)
-            connection.request("POST", self._path + path, body, headers)
-            response = connection.getresponse()
-            answered = Answered(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
+            _open(connection, seconds)
+            call.begins_on(connection)
+            connection.request(method, self._path + path, body, dict(headers))
+            answered = _read(connection.getresponse())
         except (OSError, HTTPException) as error:
             connection.close()
             raise NoAnswer(type(error).__name__) from None
-        finally:
-            question.is_answered()
-        if response.will_close:
+        except NoAnswer:
             connection.close()
-        else:
-            self._keep(connection)
+            raise
+        finally:
+            call.has_ended()
+        self._keep(connection)
         return answered
 
     def _keep(self, connection: HTTPConnection) -> None:
+        """One that the answer has closed has no socket any more."""
         with self._lock:
-            if len(self._kept) < _MOST_KEPT:
-                self._kept.append(connection)
+            if connection.sock is not None and not self._closed and len(self._kept) < _MOST_KEPT:
+                self._kept.append((connection, time.monotonic()))
                 return
         connection.close()
+
+
+def _open(connection: HTTPConnection, seconds: float) -> None:
+    try:
+        opened = connection.sock or _connected(connection)
+    except OSError as error:
+        connection.close()
+        raise NotSent(type(error).__name__) from None
+    opened.settimeout(seconds)
+
+
+def _connected(connection: HTTPConnection) -> socket.socket:
+    connection.connect()
+    return connection.sock
+
+
+def _read(response: HTTPResponse) -> Answered:
+    """Raises NoAnswer where there is no telling whether it is whole: `http.client` takes half a head for a head without a length."""
+    if response.length is None and not response.chunked:
+        raise NoAnswer("an answer without a length")
+    return Answered(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
+
+
+def _is_silent(connection: HTTPConnection) -> bool:
+    """Nobody speaks unasked: a connection with something to read is one that the other side has closed."""
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN)
+    return not poll.poll(0)

@@ -5,7 +5,6 @@ a pause that doubles. Several failures in a row make the loop *failing*, which t
 SystemExit and KeyboardInterrupt are not caught; a loop whose thread has ended without being asked to is failing too.
 """
 
-import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -16,13 +15,13 @@ from typing import Any
 import structlog
 
 from tracelake.failures import described
+from tracelake_sdk.backoff import Backoff
 from tracelake_sdk.errors import NotReady, TracelakeError
 
 FAILING_AFTER = 3       # failed turns in a row
 LONGEST_WAIT = 5.0      # seconds that a turn may wait for work by itself, so that the age of its last success means something
 ENDED = "ended"         # the code of a loop whose thread is gone
-_FIRST_PAUSE = 0.2      # seconds behind a failure; they double
-_LONGEST_PAUSE = 5.0
+_BACKOFF = Backoff(first=0.2, longest=5.0)
 
 _log = structlog.get_logger()
 
@@ -108,7 +107,7 @@ class Loop:
             raise
         except Exception as error:
             self._fail(error)
-            return _pause_after(self._in_a_row)
+            return _BACKOFF.after(self._in_a_row)
         self._succeed()
         return 0 if busy else self.pause
 
@@ -134,7 +133,7 @@ class Loop:
         self._failures += 1
         self._in_a_row += 1
         if _worth_a_line(self._in_a_row):
-            log_failure("a loop failed", error, log=self._log, loop=self.name, in_a_row=self._in_a_row, again_in_seconds=round(_pause_after(self._in_a_row), 1))
+            log_failure("a loop failed", error, log=self._log, loop=self.name, in_a_row=self._in_a_row, again_in_seconds=round(_BACKOFF.after(self._in_a_row), 1))
 
 
 class Loops:
@@ -195,8 +194,3 @@ def log_failure(event: str, error: Exception, *, log: Any = None, **facts: objec
 def _worth_a_line(failures: int) -> bool:
     """Every failure at first, then each doubling: a long outage must not fill the disk."""
     return failures <= FAILING_AFTER or failures & (failures - 1) == 0
-
-
-def _pause_after(failures: int) -> float:
-    doubled = min(_FIRST_PAUSE * 2 ** min(failures - 1, 20), _LONGEST_PAUSE)
-    return doubled * random.uniform(0.8, 1)  # noqa: S311 spreading load, not keeping secrets

@@ -64,6 +64,6 @@ def test_storage_that_is_away_is_worth_another_try(bench: Bench, tmp_path: Path)
 
 @pytest.mark.proves("G2.5")
 def test_no_operator_and_no_control_is_ever_imported(tmp_path: Path):
-    program = "import sys, tracelake.worker.measuring.process; print([name for name in sys.modules if name.startswith(('tracelake.control', 'tracelake_spark', 'pyspark', 'tracelake.worker.operators', 'psycopg'))])"
+    program = "import sys, tracelake.worker.measuring.process; print([name for name in sys.modules if name.startswith(('tracelake.control', 'tracelake_spark', 'pyspark', 'tracelake.worker.dispatcher.operators', 'psycopg'))])"
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, timeout=60, check=True)
     assert said.stdout.strip() == "[]"

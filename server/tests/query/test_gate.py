@@ -6,11 +6,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tracelake.query import functions
-from tracelake.query.engine import Engine
-from tracelake.query.engine_contract import EngineLimits
-from tracelake.query.gate import judge
-from tracelake.query.replayability import Replayability, judge_replay
+from tracelake.query.engine import functions
+from tracelake.query.engine.contract import EngineLimits
+from tracelake.query.engine.engine import Engine
+from tracelake.query.engine.gate import judge
+from tracelake.query.engine.replayability import Replayability, judge_replay
 from tracelake_sdk.errors import QueryRefused
 
 from .hostile import FILES, INSIDE, MADE_OF_TEXTS

@@ -11,7 +11,7 @@ from support.databases import StateDatabase
 from support.processes import wait_until
 from support.queries import QueryLake, query_lake
 
-from tracelake.kept_connections import KeptConnections, NoAnswer, Question
+from tracelake.kept_connections import Call, KeptConnections, NoAnswer
 from tracelake.query.engines import Listener
 from tracelake_sdk.home import HomeFiles
 
@@ -69,8 +69,8 @@ def test_one_who_went_while_waiting_in_line_has_no_engine(lake: QueryLake, monke
 
 
 def test_what_is_broken_off_is_not_asked_again():
-    question = Question()
-    question.break_off()
-    connections = KeptConnections("http://127.0.0.1:9", seconds=1)
+    call = Call()
+    call.break_off()
+    connections = KeptConnections("http://127.0.0.1:9")
     with pytest.raises(NoAnswer):
-        connections.post("/", b"", {}, question)
+        connections.request("POST", "/", b"", {}, seconds=1, call=call, repeat=True)

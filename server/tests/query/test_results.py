@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tracelake.query.engine import Engine
-from tracelake.query.engine_contract import EngineLimits, Ran, Run, TableToRead
+from tracelake.query.engine.contract import EngineLimits, Ran, Run, TableToRead
+from tracelake.query.engine.engine import Engine
 from tracelake.storage.delta_schemas import delta_schema, schema_hash
 from tracelake_sdk.errors import Purged, QueryOverLimit
 from tracelake_sdk.queries import QueryAnswer, Receipt, ResultFormat

@@ -10,10 +10,11 @@ import pytest
 from support.controls import Desk, running_control, served, settings_for
 from support.databases import StateDatabase
 
-from tracelake.worker.control_client import ControlClient
-from tracelake.worker.dispatching import DispatcherWorker
-from tracelake.worker.operators.contract import Operator
-from tracelake.worker.operators.registry import OPERATOR_FUNCTIONS
+from tracelake.control_client import ControlClient
+from tracelake.worker.dispatcher.dispatcher_worker import DispatcherWorker
+from tracelake.worker.dispatcher.operators.contract import Operator
+from tracelake.worker.dispatcher.operators.registry import OPERATOR_FUNCTIONS
+from tracelake.worker.task_client import TaskClient
 from tracelake_sdk.home import HomeFiles
 
 from .hiring import Hire
@@ -24,7 +25,7 @@ from .workshop import Workshop, workshop
 @pytest.fixture
 def hire(desk: Desk, api_url: str) -> Iterator[Hire]:
     """Makes a worker; `watch` may do things at its named moments, `noop` replaces what that operator does."""
-    clients: list[ControlClient] = []
+    clients: list[TaskClient] = []
 
     def made(
         *,
@@ -36,7 +37,7 @@ def hire(desk: Desk, api_url: str) -> Iterator[Hire]:
         token: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> DispatcherWorker:
-        clients.append(ControlClient(url, token or HomeFiles(desk.control.settings.home).worker_token() or ""))
+        clients.append(TaskClient(ControlClient(url, token or HomeFiles(desk.control.settings.home).worker_token() or "")))
         operators: Mapping[tuple[str, str], Operator] = OPERATOR_FUNCTIONS if noop is None else {**OPERATOR_FUNCTIONS, ("dispatcher", "noop"): noop}
         return DispatcherWorker(clients[-1], name=name, prefetch=prefetch, poll_seconds=0, watch=watch, operators=operators, clock=clock)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tracelake.worker.dispatching import DispatcherWorker
+from tracelake.worker.dispatcher.dispatcher_worker import DispatcherWorker
 
 Hire = Callable[..., DispatcherWorker]
 

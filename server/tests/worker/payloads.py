@@ -4,8 +4,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid5
 
-from tracelake.worker.operators.contract import OperatorResult
-from tracelake.worker.operators.range_aggregator import range_aggregator
+from tracelake.worker.dispatcher.operators.contract import OperatorResult
+from tracelake.worker.dispatcher.operators.range_aggregator import range_aggregator
 from tracelake_sdk.datasets.scopes import CursorScope, Scope
 from tracelake_sdk.tasks import TaskPayload
 from tracelake_sdk.tasks.events import EventDraft, EventKind

@@ -20,8 +20,8 @@ from tracelake.settings import read_settings
 from tracelake.storage.operator_credentials import operator_credentials
 from tracelake.storage.paths import table_location
 from tracelake.storage.sts import Credentials, Prefixes, session_policy
-from tracelake.worker.attempt_credentials import AttemptCredentials, prefixes_of
-from tracelake.worker.operators.contract import OperatorFailed
+from tracelake.worker.operator_failure import OperatorFailed
+from tracelake.worker.spark.attempt_credentials import AttemptCredentials, prefixes_of
 from tracelake_sdk.errors import SettingInvalid
 
 from .workshop import LOCATION, payload

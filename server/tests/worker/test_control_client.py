@@ -9,8 +9,9 @@ import pytest
 from structlog.testing import capture_logs
 from support.ports import refusing
 
-from tracelake.worker.control_client import ControlClient
-from tracelake.worker.persistence import Persistence
+from tracelake.control_client import ControlClient
+from tracelake.worker.retry_until_answered import Retries
+from tracelake.worker.task_client import TaskClient
 from tracelake_sdk.errors import NotRunning, OutcomeUnknown, StaleAttempt, TracelakeError, Unauthenticated, Unavailable
 from tracelake_sdk.tasks import ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest
 
@@ -22,16 +23,16 @@ NOTHING = answer(200, ClaimAnswer(claimed=[]).model_dump_json().encode())
 CLAIM = ClaimRequest(worker="w1", claim_id="c" * 43, runtime="dispatcher", room={"default": 10})
 
 
-Connect = Callable[..., ControlClient]
+Connect = Callable[..., TaskClient]
 
 
 @pytest.fixture
 def connect() -> Iterator[Connect]:
     """Clients whose connections end with the test."""
-    clients: list[ControlClient] = []
+    clients: list[TaskClient] = []
 
-    def client(url: str, token: str = "t") -> ControlClient:
-        clients.append(ControlClient(url, token))
+    def client(url: str, token: str = "t") -> TaskClient:
+        clients.append(TaskClient(ControlClient(url, token)))
         return clients[-1]
 
     yield client
@@ -95,7 +96,7 @@ def test_an_answer_of_somebody_in_between_is_not_taken_for_controls(connect: Con
 def test_a_claim_is_repeated_word_for_word_until_it_is_answered(connect: Connect):
     with speaking(b"", problem(Unavailable()), problem(TracelakeError()), NOTHING[:-1], NOTHING) as control:
         client = connect(control.url)
-        answered = Persistence(threading.Event()).ask(lambda: client.claim(CLAIM), after_stop=0)
+        answered = Retries(threading.Event()).ask(lambda: client.claim(CLAIM), after_stop=0)
     assert answered is not None and answered.value == ClaimAnswer(claimed=[])
     assert len(control.bodies) == 5
     assert len(set(control.bodies)) == 1
@@ -105,7 +106,7 @@ def test_a_refusal_is_not_repeated(connect: Connect):
     with speaking(problem(Unauthenticated())) as control:
         client = connect(control.url)
         with pytest.raises(Unauthenticated):
-            Persistence(threading.Event()).ask(lambda: client.claim(CLAIM), after_stop=0)
+            Retries(threading.Event()).ask(lambda: client.claim(CLAIM), after_stop=0)
     assert len(control.requests) == 1
 
 
@@ -113,9 +114,9 @@ def test_the_lease_of_a_repeated_claim_counts_from_its_first_try(connect: Connec
     ticks = iter(range(100))
     with speaking(NOTHING, b"", NOTHING) as control:
         client = connect(control.url)
-        persistence = Persistence(threading.Event(), clock=lambda: next(ticks))
-        first = persistence.ask(lambda: client.claim(CLAIM), after_stop=0)
-        again = persistence.ask(lambda: client.claim(CLAIM), after_stop=0)
+        retries = Retries(threading.Event(), clock=lambda: next(ticks))
+        first = retries.ask(lambda: client.claim(CLAIM), after_stop=0)
+        again = retries.ask(lambda: client.claim(CLAIM), after_stop=0)
     assert first is not None and first.since == 1    # begun at 0, answered at 1
     assert again is not None and again.since == 2    # begun at 2
 
@@ -131,7 +132,7 @@ def test_asking_ends_when_the_worker_stops(connect: Connect):
             asked.set()
             return client.claim(CLAIM)
 
-        thread = threading.Thread(target=lambda: answers.append(Persistence(stopping).ask(call, after_stop=0)))
+        thread = threading.Thread(target=lambda: answers.append(Retries(stopping).ask(call, after_stop=0)))
         thread.start()
         assert asked.wait(60)
         stopping.set()
@@ -144,7 +145,7 @@ def test_last_reports_are_tried_for_a_while_after_the_stop(connect: Connect):
     stopping.set()
     with speaking(b"", b"", b"", NOTHING) as control:
         client = connect(control.url)
-        assert Persistence(stopping).ask(lambda: client.claim(CLAIM), after_stop=30) is not None
+        assert Retries(stopping).ask(lambda: client.claim(CLAIM), after_stop=30) is not None
     assert len(control.requests) == 4
 
 
@@ -153,7 +154,7 @@ def test_a_call_that_breaks_control_is_given_up_after_a_while(connect: Connect):
     with speaking(problem(TracelakeError(id="x"))) as control:
         client = connect(control.url)
         with pytest.raises(TracelakeError) as caught:
-            Persistence(threading.Event(), clock=lambda: next(ticks)).ask(lambda: client.claim(CLAIM), after_stop=0, broken_for=3)
+            Retries(threading.Event(), clock=lambda: next(ticks)).ask(lambda: client.claim(CLAIM), after_stop=0, broken_for=3)
     assert caught.value.id == "x"
     assert len(control.requests) == 3  # begun at 0, broken at 1, 2 and 3
 
@@ -161,7 +162,7 @@ def test_a_call_that_breaks_control_is_given_up_after_a_while(connect: Connect):
 def test_absence_is_told_rarely_and_never_with_a_secret(connect: Connect):
     with speaking(*[problem(Unavailable("Away."))] * 5, NOTHING) as control, capture_logs() as logs:
         client = connect(control.url, "sesame")
-        Persistence(threading.Event()).ask(lambda: client.claim(CLAIM), after_stop=0)
+        Retries(threading.Event()).ask(lambda: client.claim(CLAIM), after_stop=0)
     assert [entry["tries"] for entry in logs if "tries" in entry] == [2, 4, 6]
     assert "sesame" not in repr(logs)
     assert CLAIM.claim_id not in repr(logs)

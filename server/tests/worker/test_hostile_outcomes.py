@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tracelake.worker.operators.contract import OperatorFailed
-from tracelake.worker.orders import read_told
+from tracelake.worker.operator_failure import OperatorFailed
+from tracelake.worker.spark.orders import read_told
 from tracelake_sdk.tasks.operator_files import BatchReady, OperatorOutcome
 
 from .workshop import Workshop

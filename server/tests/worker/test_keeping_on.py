@@ -7,9 +7,9 @@ import pytest
 from support.controls import Desk
 from support.processes import wait_until
 
-from tracelake.worker.guarding import Ended, Guard
 from tracelake.worker.leases import Leases
-from tracelake.worker.persistence import Persistence
+from tracelake.worker.retry_until_answered import Retries
+from tracelake.worker.spark.guard import Ended, Guard
 from tracelake_sdk.errors import NotRunning, OutcomeUnknown, TracelakeError, Unauthenticated, Unavailable
 
 from .hiring import Hire
@@ -34,9 +34,9 @@ def asking(*answers: TracelakeError | str, clock: Clock | None = None, broken_fo
             raise answer
         return answer
 
-    persistence = Persistence(threading.Event(), clock=clock or (lambda: 0.0))
-    persistence.ask(lambda: "let in", after_stop=0)
-    answered = persistence.ask(call, after_stop=0, broken_for=broken_for)
+    retries = Retries(threading.Event(), clock=clock or (lambda: 0.0))
+    retries.ask(lambda: "let in", after_stop=0)
+    answered = retries.ask(call, after_stop=0, broken_for=broken_for)
     assert answered is not None
     return answered.value
 
@@ -57,7 +57,7 @@ def test_a_token_that_never_was_good_is_an_error_at_once():
         raise Unauthenticated
 
     with pytest.raises(Unauthenticated):
-        Persistence(threading.Event()).ask(refused, after_stop=0)
+        Retries(threading.Event()).ask(refused, after_stop=0)
 
 
 @pytest.mark.proves("X.10")

@@ -9,10 +9,11 @@ import pytest
 from support.controls import Desk, scraped
 
 from tracelake.control.worker_loops.examining import judge
+from tracelake.control_client import ControlClient
 from tracelake.embedded.doctor import examine
 from tracelake.loops import FAILING_AFTER, Loop, Loops
-from tracelake.worker.control_client import ControlClient
 from tracelake.worker.loop_reports import LoopReports
+from tracelake.worker.task_client import TaskClient
 from tracelake_sdk.errors import StorageUnavailable
 from tracelake_sdk.home import HomeFiles
 
@@ -31,7 +32,7 @@ def test_a_failing_loop_of_a_worker_is_in_the_metrics_and_named_by_the_doctor_un
     home = desk.control.settings.home
     loops, loop = Loops(), Loop("sample", turn)
     loops.add([loop])
-    control = ControlClient(api_url, HomeFiles(home).worker_token() or "")
+    control = TaskClient(ControlClient(api_url, HomeFiles(home).worker_token() or ""))
     reports = LoopReports(control, "w1", [loops])
     try:
         reports.run_once()

@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from tracelake.chaos import Chaos
+from tracelake.child_processes import BoundedLog, Starter, clean_environment
 from tracelake.settings import read_settings
-from tracelake.worker.building import host_command, limits_of, storage_environment, storage_section
 from tracelake.worker.measuring.contract import Limits
-from tracelake.worker.operator_processes import CommandProcess, HostProcess, OperatorProcesses, Progress, Run
-from tracelake.worker.operators.contract import OperatorFailed
-from tracelake.worker.process_groups import BoundedLog, Chaos, Starter, clean_environment
+from tracelake.worker.operator_failure import OperatorFailed
+from tracelake.worker.spark.building import host_command, limits_of, storage_environment, storage_section
+from tracelake.worker.spark.host_process import HostProcess
+from tracelake.worker.spark.operator_processes import CommandProcess, OperatorProcesses, Progress, Run
 
 from .processes import until
 from .scripted_control import TOKEN
@@ -145,7 +147,7 @@ def test_one_order_is_stopped_and_the_others_go_on(host: Host):
 
 
 def test_a_host_that_does_not_stop_an_order_is_ended(host: Host, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tracelake.worker.operator_processes._CANCEL_SECONDS", 0.3)
+    monkeypatch.setattr("tracelake.worker.spark.host_process._CANCEL_SECONDS", 0.3)
     run = host.run("deaf")
     first = host.pid
     run.end()
@@ -235,12 +237,12 @@ WORKER = """
 import os, subprocess, sys
 from pathlib import Path
 from tracelake.launch import hide_memory
-from tracelake.worker.process_groups import Starter, clean_environment
+from tracelake.child_processes import Starter, clean_environment
 if sys.argv[2] == "open":
     print(subprocess.run([sys.executable, "-c", sys.argv[1], str(os.getpid())], capture_output=True, text=True).stdout, end="")
     sys.exit()
 hide_memory()
-group = Starter().start([sys.executable, "-c", sys.argv[1], str(os.getpid())], environment=clean_environment(os.environ), folder=Path("/"), talks=False)
+group = Starter().start([sys.executable, "-c", sys.argv[1], str(os.getpid())], environment=clean_environment(os.environ), folder=Path("/"))
 print(group.stdout.read().decode(), end="")
 group.end()
 """
@@ -287,10 +289,10 @@ def test_what_a_program_leaves_behind_is_ended_too(starter: Starter, tmp_path: P
 
 
 ORPHAN = """
-import os, sys, time
+import os, subprocess, sys, time
 from pathlib import Path
-from tracelake.worker.process_groups import Starter
-group = Starter().start([sys.executable, "-c", "import time; time.sleep(1000)"], environment={}, folder=Path("/"), talks=True)
+from tracelake.child_processes import Starter
+group = Starter().start([sys.executable, "-c", "import time; time.sleep(1000)"], environment={}, folder=Path("/"), stdin=subprocess.PIPE, stderr=subprocess.PIPE)
 print(group.pid, flush=True)
 time.sleep(1000)
 """

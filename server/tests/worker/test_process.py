@@ -15,7 +15,7 @@ from tracelake_sdk.errors import NotRunning, SettingInvalid
 from tracelake_sdk.home import HomeFiles
 
 from .processes import PATIENT, Workers, polls, until
-from .test_dispatching import CHAIN, RANGES, STATES
+from .test_dispatcher_worker import CHAIN, RANGES, STATES
 
 
 @pytest.mark.proves("T9.1")

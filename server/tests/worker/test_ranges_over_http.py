@@ -8,7 +8,7 @@ from support.controls import Desk
 from support.sizes import seeded, size
 
 from .processes import Workers, until
-from .test_dispatching import CHAIN, STATES
+from .test_dispatcher_worker import CHAIN, STATES
 
 SEVENS = CHAIN.replace("range_size: 10", "range_size: 7").replace("chunk_size: 5", "chunk_size: 1")
 TOLD = """

@@ -12,16 +12,18 @@ from uuid import UUID, uuid4
 
 from support.parquet_operator import COMMAND
 
+from tracelake.chaos import Chaos
+from tracelake.child_processes import BoundedLog, Starter, clean_environment
+from tracelake.control_client import ControlClient
 from tracelake.settings import Settings, read_settings
 from tracelake.storage.opening import open_storage
 from tracelake.storage.operator_credentials import operator_credentials
 from tracelake.storage.private_places import private_places
-from tracelake.worker.building import storage_section
-from tracelake.worker.control_client import ControlClient
-from tracelake.worker.measuring_process import MeasuringProcess
-from tracelake.worker.operator_processes import CommandProcess, OperatorProcess, OperatorProcesses
-from tracelake.worker.process_groups import BoundedLog, Chaos, Starter, clean_environment
-from tracelake.worker.wrapping import SparkWorker
+from tracelake.worker.spark.building import storage_section
+from tracelake.worker.spark.measuring_process import MeasuringProcess
+from tracelake.worker.spark.operator_processes import CommandProcess, OperatorProcess, OperatorProcesses
+from tracelake.worker.spark.spark_worker import SparkWorker
+from tracelake.worker.task_client import TaskClient
 from tracelake_sdk.datasets.measurements import TableFile
 from tracelake_sdk.datasets.scopes import FullScope, Scope
 from tracelake_sdk.tasks import TaskPayload
@@ -52,7 +54,7 @@ class Workshop:
             self.starter, storage=storage_section(self.settings), environment=self.environment, folder=folder, log=BoundedLog(folder / "measuring.log"),
             chaos=chaos, command=[sys.executable, str(STAND_IN), str(self.asked)],
         )
-        self.client = ControlClient(control.url, TOKEN)
+        self.client = TaskClient(ControlClient(control.url, TOKEN))
         self.worker = self.hire()
 
     def hire(self, **more: Any) -> SparkWorker:

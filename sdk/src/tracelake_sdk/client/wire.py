@@ -9,13 +9,14 @@ from typing import Any, cast
 
 import httpx2
 
+from tracelake_sdk.backoff import Backoff
 from tracelake_sdk.client.addresses import is_this_machine
 from tracelake_sdk.errors import TracelakeError
 
 CONNECT_SECONDS = 5.0
 
 _TRIES = 3
-_FIRST_PAUSE = 0.1
+_BACKOFF = Backoff(first=0.1, longest=1.0, shortened=0)
 
 
 class Unreached(Exception):
@@ -42,7 +43,7 @@ def send(http: httpx2.Client, method: str, path: str, **parts: Any) -> httpx2.Re
     broken: httpx2.TransportError | None = None
     for attempt in range(_TRIES):
         if attempt:
-            time.sleep(_FIRST_PAUSE * 4 ** (attempt - 1))
+            time.sleep(_BACKOFF.after(attempt))
         try:
             return http.request(method, path, **parts)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:

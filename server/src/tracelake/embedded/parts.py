@@ -1,14 +1,13 @@
 """The parts of a running system, and how one that died is started again."""
 
-import random
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from tracelake.embedded.processes import Child, ProcessIdentity
+from tracelake_sdk.backoff import Backoff
 from tracelake_sdk.errors import TracelakeError
 
-_FIRST_PAUSE = 0.5
-_LONGEST_PAUSE = 30.0
+_BACKOFF = Backoff(first=0.5, longest=30.0)
 _LIVED_WELL = 60.0  # seconds after which an end counts as the first again
 
 
@@ -75,7 +74,7 @@ class KeptUp:
             return False
         if self._due is None:
             self._ends = 1 if now - self._started_at > _LIVED_WELL else self._ends + 1
-            pause = _pause(self._ends)
+            pause = _BACKOFF.after(self._ends)
             self._due = now + pause
             self._log.warning("ended", part=self.name, exit_code=self.part.exit_code, again_in_seconds=round(pause, 2))
         if now < self._due:
@@ -85,7 +84,7 @@ class KeptUp:
             self.start(now)
         except (TracelakeError, OSError) as error:
             self._ends += 1
-            self._due = now + _pause(self._ends)
+            self._due = now + _BACKOFF.after(self._ends)
             self._log.error("not started", part=self.name, error=str(error))
             return False
         return True
@@ -96,8 +95,3 @@ class KeptUp:
         self._started_at = None
         self.part.stop()
         self._log.info("stopped", part=self.name)
-
-
-def _pause(ends: int) -> float:
-    # A little chance in it, so that parts that fell together do not rise together.
-    return min(_FIRST_PAUSE * 2 ** (ends - 1), _LONGEST_PAUSE) * random.uniform(0.8, 1.0)  # noqa: S311  no secret

@@ -1,18 +1,16 @@
 """Child processes that die with their parent, and leftovers that are ended exactly: never by name, never by a recycled pid."""
 
 import os
-import select
 import signal
-import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tracelake.child_processes import ChildProcess, ended_within
 from tracelake.files import rotate
-from tracelake.launch import command_that_dies_with_us
 
 # What a process is asked in turn, and for how many seconds each.
 Requests = Sequence[tuple[signal.Signals, float]]
@@ -49,30 +47,18 @@ class ProcessIdentity:
             handle = os.pidfd_open(self.pid)
         except ProcessLookupError:
             return True
-        with closing(_Handle(handle)) as held:
+        try:
             # The handle stays with the process it was opened on: what is checked now is what the signals reach.
             if not self.alive:
                 return True
             for request, seconds in requests:
                 with suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(held.handle, request)
-                if held.wait(seconds):
+                    signal.pidfd_send_signal(handle, request)
+                if ended_within(handle, seconds):
                     return True
+        finally:
+            os.close(handle)
         return False
-
-
-@dataclass(frozen=True)
-class _Handle:
-    handle: int
-
-    def wait(self, seconds: float) -> bool:
-        """Whether the process ended within that time."""
-        poll = select.poll()
-        poll.register(self.handle, select.POLLIN)
-        return bool(poll.poll(seconds * 1000))
-
-    def close(self) -> None:
-        os.close(self.handle)
 
 
 class Child:
@@ -87,9 +73,8 @@ class Child:
         log.parent.mkdir(parents=True, exist_ok=True)
         rotate(log)
         with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as output:
-            self._process = subprocess.Popen(
-                command_that_dies_with_us(command, death=death, rights="unprivileged" if unprivileged else "as-is"),
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True, cwd=folder,
+            self._process: ChildProcess = ChildProcess(
+                command, environment=environment, folder=folder, stdout=output, stderr=output, death=death, rights="unprivileged" if unprivileged else "as-is"
             )
         self.identity = ProcessIdentity.find(self._process.pid)
 
@@ -110,18 +95,14 @@ class Child:
 
     def wait(self, seconds: float) -> bool:
         """Whether it ended within that time."""
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+        return self._process.wait(seconds) and self.exit_code is not None
 
     def stop(self, requests: Requests = STOP) -> bool:
         """Ask it to stop, ever more firmly; True when it is gone."""
         for request, seconds in requests:
             if self.exit_code is not None:
                 return True
-            self._process.send_signal(request)
+            self._process.send(request)
             if self.wait(seconds):
                 return True
         return self.exit_code is not None

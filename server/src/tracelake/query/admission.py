@@ -1,10 +1,10 @@
 """Admission: whether control knows a caller, asked before a byte of its question is read."""
 
 import hashlib
-import time
 from dataclasses import dataclass, field
 
-from tracelake.query.control_client import ControlClient
+from tracelake.query.pin_client import PinClient
+from tracelake_sdk.bounded_cache import BoundedCache
 
 _REMEMBERED_SECONDS = 10.0  # it decides that a body is read, nothing more: control judges the token again when it pins
 _MOST_REMEMBERED = 1_000
@@ -12,18 +12,16 @@ _MOST_REMEMBERED = 1_000
 
 @dataclass(frozen=True)
 class Admission:
-    control: ControlClient
-    _until: dict[bytes, float] = field(default_factory=dict)
+    control: PinClient
+    _admitted: BoundedCache[bytes, bool] = field(default_factory=lambda: BoundedCache(_MOST_REMEMBERED, seconds=_REMEMBERED_SECONDS))
 
     def is_remembered(self, token: str) -> bool:
-        return self._until.get(_key(token), 0.0) > time.monotonic()
+        return self._admitted.find(_key(token)) is not None
 
     def admit(self, token: str) -> None:
         """Raises what control says of the token; Unavailable where control does not answer."""
         self.control.admit(token)
-        if len(self._until) >= _MOST_REMEMBERED:
-            self._until.clear()
-        self._until[_key(token)] = time.monotonic() + _REMEMBERED_SECONDS
+        self._admitted.put(_key(token), True)
 
 
 def _key(token: str) -> bytes:

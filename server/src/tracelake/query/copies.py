@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tracelake.query.engine_contract import TableToRead
+from tracelake.query.engine.contract import TableToRead
 from tracelake.storage.contract import Storage
 from tracelake_sdk.errors import Purged, QueryOverLimit
 from tracelake_sdk.queries import PinnedTable

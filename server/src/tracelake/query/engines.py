@@ -7,48 +7,35 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
 
 import structlog
 from pydantic import BaseModel, ValidationError
 
-from tracelake.launch import command_that_dies_with_us
-from tracelake.query.engine_contract import Answer, EngineLimits, Read, Run, receive, send
+from tracelake.child_processes import ChildProcess, Starter, clean_environment
+from tracelake.query.engine.contract import Answer, EngineLimits, Read, Run, receive, send
 from tracelake_sdk.errors import QueryAbandoned, QueryOverLimit, TooManyQueries, TracelakeError, Unavailable
 
 _log = structlog.get_logger()
 
-_MODULE = "tracelake.query.engine_process"
+_MODULE = "tracelake.query.engine.process"
 _GRACE_SECONDS = 1.0    # an engine stops a query by itself; one that has not done so by then is ended
 _START_SECONDS = 30.0
 _KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
 
 
-def clean_environment(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Nothing of Tracelake's own, and nothing that could be a secret."""
-    kept = {name: value for name, value in environment.items() if name in _KEPT}
-    return kept | {"TZ": "UTC", "HOME": str(folder), "ARROW_DEFAULT_MEMORY_POOL": "system"}
-
-
 class EngineProcess:
     """One engine; whatever goes wrong with it, it is ended and another takes its place."""
 
-    def __init__(self, limits: EngineLimits, folder: Path) -> None:
+    def __init__(self, starter: Starter, limits: EngineLimits, folder: Path) -> None:
         self._limits: EngineLimits = limits
         # No capability is left, root's neither: files that are read-only stay as they are.
-        command = command_that_dies_with_us(
-            [sys.executable, "-m", _MODULE, limits.model_dump_json(), folder], death=signal.SIGKILL, rights="powerless"
-        )
-        self._process: subprocess.Popen[bytes] = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=clean_environment(os.environ, folder), cwd=folder,
-            start_new_session=True,
+        self._process: ChildProcess = starter.start(
+            [sys.executable, "-m", _MODULE, limits.model_dump_json(), folder], environment=_environment(folder), folder=folder,
+            stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, rights="powerless",
         )  # fmt: skip
-        self._questions: IO[bytes] = cast("IO[bytes]", self._process.stdin)
-        self._answers: IO[bytes] = cast("IO[bytes]", self._process.stdout)
         self._asked: bool = False
         self._is_abandoned: bool = False
         self.idle_since: float = time.monotonic()
@@ -69,25 +56,21 @@ class EngineProcess:
     def abandon(self) -> None:
         """From another thread: whoever waits for its answer gets QueryAbandoned, and another engine takes its place."""
         self._is_abandoned = True
-        self._process.kill()
+        self._process.send(signal.SIGKILL)
 
     def end(self) -> int:
         """Kills it, and says how it ended."""
         self.fit = False
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        code = self._process.wait()
-        for stream in (self._questions, self._answers):
-            with suppress(OSError):
-                stream.close()
+        code = self._process.end()
+        self._process.close_pipes()
         return code
 
     def _ask(self, question: BaseModel, seconds: float) -> tuple[Answer, bytes]:
         late = False
         try:
-            send(self._questions, question)
+            send(self._process.stdin, question)
             late = not self.wait_for_answer(seconds + (0 if self._asked else _START_SECONDS))
-            frame = None if late else receive(self._answers)
+            frame = None if late else receive(self._process.stdout)
         except (OSError, ValueError):
             frame = None
         if frame is None:
@@ -118,8 +101,13 @@ class EngineProcess:
     def wait_for_answer(self, seconds: float) -> bool:
         """Whether it has said something, or has ended."""
         poll = select.poll()
-        poll.register(self._answers, select.POLLIN)
+        poll.register(self._process.stdout, select.POLLIN)
         return bool(poll.poll(seconds * 1000))
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Nothing of Tracelake's own, and nothing that could be a secret."""
+    return clean_environment(os.environ, _KEPT) | {"TZ": "UTC", "HOME": str(folder), "ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 
 class Listener:
@@ -167,8 +155,7 @@ class Engines:
         self._busy: int = 0
         self._waiting: int = 0
         self._change: threading.Condition = threading.Condition()
-        # They die with the thread that starts them, so it lives as long as this.
-        self._starter: ThreadPoolExecutor = ThreadPoolExecutor(1, thread_name_prefix="engines")
+        self._starter: Starter = Starter()
 
     @contextmanager
     def engine(self) -> Generator[EngineProcess]:
@@ -199,7 +186,7 @@ class Engines:
             ended, self._free = self._free, []
         for engine in ended:
             engine.end()
-        self._starter.shutdown()
+        self._starter.close()
 
     def _take(self) -> EngineProcess:
         with self._change:
@@ -212,7 +199,7 @@ class Engines:
                     return engine
                 engine.end()
         try:
-            return self._starter.submit(EngineProcess, self._limits, self._folder).result()
+            return EngineProcess(self._starter, self._limits, self._folder)
         except BaseException:
             with self._change:
                 self._busy -= 1

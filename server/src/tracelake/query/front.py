@@ -11,11 +11,11 @@ from uuid import UUID
 import structlog
 from pydantic import BaseModel, ConfigDict, Field
 
-from tracelake.query.control_client import ControlClient
 from tracelake.query.copies import Copies
-from tracelake.query.engine_contract import Answer, Ran, Read, Run
+from tracelake.query.engine.contract import Answer, Ran, Read, Run
 from tracelake.query.engines import EngineProcess, Engines, Listener
 from tracelake.query.leases import Leases
+from tracelake.query.pin_client import PinClient
 from tracelake_sdk.errors import NotFound, QueryAbandoned, QueryInvalid, QueryOverLimit, QueryRefused, TracelakeError
 from tracelake_sdk.queries import (
     MORE_HEADER,
@@ -56,7 +56,7 @@ class Reply(NamedTuple):
 
 @dataclass(frozen=True)
 class Front:
-    control: ControlClient
+    control: PinClient
     engines: Engines
     leases: Leases
     copies: Copies
@@ -153,7 +153,7 @@ class _Told:
         return round((time.monotonic() - self._started) * 1000, 3)
 
 
-def _read(engine: EngineProcess, sql: str, told: _Told, control: ControlClient, token: str) -> tuple[str, list[AskedName]]:
+def _read(engine: EngineProcess, sql: str, told: _Told, control: PinClient, token: str) -> tuple[str, list[AskedName]]:
     try:
         answer = engine.read(Read(sql=sql))
     except (QueryRefused, QueryInvalid, QueryOverLimit, QueryAbandoned) as error:

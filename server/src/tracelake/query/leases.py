@@ -9,7 +9,7 @@ from uuid import UUID
 import structlog
 
 from tracelake.loops import LONGEST_WAIT, Loop
-from tracelake.query.control_client import ControlClient
+from tracelake.query.pin_client import PinClient
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.queries import Pinned
 
@@ -19,8 +19,8 @@ _log = structlog.get_logger()
 class Leases:
     """`run_once` renews what is due; with no query running it waits without a look."""
 
-    def __init__(self, control: ControlClient) -> None:
-        self._control: ControlClient = control
+    def __init__(self, control: PinClient) -> None:
+        self._control: PinClient = control
         self._change: threading.Condition = threading.Condition()
         self._due: dict[UUID, tuple[float, float]] = {}  # pin → when to renew it, and how long a renewal is put off
         self._stopping: bool = False

@@ -5,26 +5,25 @@ import os
 import shutil
 from pathlib import Path
 from types import FrameType
-from urllib.parse import urlsplit
 
 import structlog
 import uvicorn
 
 from tracelake.bounded_head import BoundedHead
 from tracelake.chaos import watch_for
+from tracelake.control_client import connect_to_control
 from tracelake.launch import hide_memory
 from tracelake.logging_setup import configure_logging
 from tracelake.loops import Loop, Loops
 from tracelake.query.app import create_app
-from tracelake.query.control_client import ControlClient
 from tracelake.query.copies import Copies
-from tracelake.query.engine_contract import EngineLimits
+from tracelake.query.engine.contract import EngineLimits
 from tracelake.query.engines import Engines
 from tracelake.query.front import Front
 from tracelake.query.leases import Leases
+from tracelake.query.pin_client import PinClient
 from tracelake.settings import Settings
 from tracelake.storage.opening import open_storage
-from tracelake_sdk.errors import NotRunning, SettingInvalid
 from tracelake_sdk.home import HomeFiles
 
 _log = structlog.get_logger()
@@ -39,7 +38,7 @@ class QueryServer(uvicorn.Server):
         query = settings.query
         folder = _own_folder(settings.home)
         self._folder: Path = folder
-        self._control: ControlClient = _control(settings)
+        self._control: PinClient = _control(settings)
         limits = EngineLimits(
             threads=query.threads or os.cpu_count() or 1,
             memory_mib=query.memory_mib,
@@ -103,18 +102,10 @@ def run(settings: Settings) -> None:
     server.serve_until_told()
 
 
-def _control(settings: Settings) -> ControlClient:
-    files = HomeFiles(settings.home)
-    api_url = settings.query.api_url or files.api_url()
-    if api_url is None:
-        raise NotRunning(f"No Tracelake system runs in {settings.home}; start one with `tracelake up`, or set TRACELAKE__QUERY__API_URL to control's address.")
-    parts = urlsplit(api_url)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise SettingInvalid("TRACELAKE__QUERY__API_URL: write control's address as http://host:port")
-    token = settings.query.token.get_secret_value() if settings.query.token else files.query_token()
-    if not token:
-        raise SettingInvalid(f"TRACELAKE__QUERY__TOKEN: set it to a service's token with the scope `pin`; {files.credentials} holds none")
-    return ControlClient(api_url, token)
+def _control(settings: Settings) -> PinClient:
+    files, given = HomeFiles(settings.home), settings.query
+    wanted = "a service's token with the scope `pin`"
+    return PinClient(connect_to_control(files, section="query", api_url=given.api_url, token=given.token, token_of_home=files.query_token(), wanted=wanted))
 
 
 def _own_folder(home: Path) -> Path:

@@ -10,7 +10,7 @@ from uuid import UUID
 import structlog
 
 from tracelake.loops import LONGEST_WAIT, Loop
-from tracelake.worker.control_client import ControlClient
+from tracelake.worker.task_client import TaskClient
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.tasks import MAX_BATCH, ClaimedTask, Fence, HeartbeatRequest
 
@@ -37,15 +37,14 @@ class _Held:
 class Leases:
     """Beats for everything held at a third of the lease, from its own thread."""
 
-    def __init__(self, control: ControlClient, worker: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._control: ControlClient = control
+    def __init__(self, control: TaskClient, worker: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._control: TaskClient = control
         self._worker: str = worker
         self._clock: Callable[[], float] = clock
         self._held: dict[UUID, _Held] = {}
         self._shortest: float = float("inf")
         self._lock: threading.Lock = threading.Lock()
         self._turned: threading.Event = threading.Event()
-        self._closed: bool = False
         self.loop: Loop = Loop("heartbeats", self._beat_when_due)
 
     def hold(self, claimed: Iterable[ClaimedTask], *, since: float) -> None:
@@ -97,7 +96,6 @@ class Leases:
         self.loop.start()
 
     def close(self) -> None:
-        self._closed = True
         self.loop.ask_to_stop()
         self._turned.set()
 
@@ -134,5 +132,3 @@ class Leases:
         if not self._turned.wait(LONGEST_WAIT if self._shortest == float("inf") else self._shortest / 3):
             self.run_once()
         self._turned.clear()
-        if self._closed:
-            self._control.close()  # this thread's connection

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tracelake.loops import Loop, Loops
-from tracelake.worker.control_client import ControlClient
+from tracelake.worker.task_client import TaskClient
 from tracelake_sdk.tasks import MAX_FAILING_LOOPS, FailingLoop, HeartbeatRequest
 
 _PAUSE_SECONDS = 5.0
@@ -12,8 +12,8 @@ _PAUSE_SECONDS = 5.0
 class LoopReports:
     """`run_once()` reports what fails as long as it fails, and once that nothing does any more."""
 
-    def __init__(self, control: ControlClient, worker: str, watched: Sequence[Loops]) -> None:
-        self._control: ControlClient = control
+    def __init__(self, control: TaskClient, worker: str, watched: Sequence[Loops]) -> None:
+        self._control: TaskClient = control
         self._worker: str = worker
         self._watched: list[Loops] = list(watched)
         self._reported: bool = False

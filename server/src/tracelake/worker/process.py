@@ -8,20 +8,20 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
 from typing import Protocol
-from urllib.parse import urlsplit
 
 import structlog
 
 from tracelake.chaos import watch_for
+from tracelake.control_client import connect_to_control
 from tracelake.launch import hide_memory
 from tracelake.logging_setup import configure_logging
 from tracelake.loops import Loops
 from tracelake.settings import Settings
-from tracelake.worker.building import build_spark_worker
-from tracelake.worker.control_client import ControlClient
-from tracelake.worker.dispatching import DispatcherWorker
+from tracelake.worker.dispatcher.dispatcher_worker import DispatcherWorker
 from tracelake.worker.loop_reports import LoopReports
-from tracelake_sdk.errors import LoopFailed, NotRunning, SettingInvalid, TracelakeError
+from tracelake.worker.spark.building import build_spark_worker
+from tracelake.worker.task_client import TaskClient
+from tracelake_sdk.errors import LoopFailed, TracelakeError
 from tracelake_sdk.home import HomeFiles
 
 _log = structlog.get_logger()
@@ -109,28 +109,21 @@ def _join(lives: Sequence[tuple[Worker, threading.Thread]]) -> bool:
 def build(settings: Settings, name: str) -> list[Worker]:
     """Raises NotRunning or SettingInvalid, with what to set."""
     watch = watch_for(settings.chaos.kill_at)
-    builders: dict[str, Callable[[ControlClient], Worker]] = {
+    builders: dict[str, Callable[[TaskClient], Worker]] = {
         "dispatcher": lambda control: _dispatcher(settings, control, name, watch),
         "spark": lambda control: build_spark_worker(settings, control, name, watch),
     }
     return [builders[runtime](_control(settings)) for runtime in dict.fromkeys(settings.worker.runtimes)]
 
 
-def _control(settings: Settings) -> ControlClient:
-    files = HomeFiles(settings.home)
-    api_url = settings.worker.api_url or files.api_url()
-    if api_url is None:
-        raise NotRunning(f"No Tracelake system runs in {settings.home}; start one with `tracelake up`, or set TRACELAKE__WORKER__API_URL to control's address.")
-    parts = urlsplit(api_url)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise SettingInvalid("TRACELAKE__WORKER__API_URL: write control's address as http://host:port")
-    token = settings.worker.token.get_secret_value() if settings.worker.token else files.worker_token()
-    if not token:
-        raise SettingInvalid(f"TRACELAKE__WORKER__TOKEN: set it to a worker's token; {files.credentials} holds none")
-    return ControlClient(api_url, token)
+def _control(settings: Settings) -> TaskClient:
+    files, given = HomeFiles(settings.home), settings.worker
+    return TaskClient(
+        connect_to_control(files, section="worker", api_url=given.api_url, token=given.token, token_of_home=files.worker_token(), wanted="a worker's token")
+    )
 
 
-def _dispatcher(settings: Settings, control: ControlClient, name: str, watch: Callable[[str], None]) -> DispatcherWorker:
+def _dispatcher(settings: Settings, control: TaskClient, name: str, watch: Callable[[str], None]) -> DispatcherWorker:
     return DispatcherWorker(
         control,
         name=name,

@@ -4,10 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tracelake.worker.operators.contract import OperatorFailed, OperatorResult
-from tracelake.worker.operators.emit import emit
-from tracelake.worker.operators.noop import noop
-from tracelake.worker.operators.registry import OPERATOR_FUNCTIONS, operator_for
+from tracelake.worker.dispatcher.operators.contract import OperatorResult
+from tracelake.worker.dispatcher.operators.emit import emit
+from tracelake.worker.dispatcher.operators.noop import noop
+from tracelake.worker.dispatcher.operators.registry import OPERATOR_FUNCTIONS, operator_for
+from tracelake.worker.operator_failure import OperatorFailed
 from tracelake_sdk.dags import Runtime
 from tracelake_sdk.dags.operators import OPERATORS
 from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope

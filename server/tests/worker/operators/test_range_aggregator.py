@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tracelake.worker.operators.contract import OperatorFailed
-from tracelake.worker.operators.range_aggregator import range_aggregator
+from tracelake.worker.dispatcher.operators.range_aggregator import range_aggregator
+from tracelake.worker.operator_failure import OperatorFailed
 from tracelake_sdk.datasets.scopes import FullScope, PartitionScope, RangeScope
 from tracelake_sdk.tasks.events import EventDraft, EventKind
 

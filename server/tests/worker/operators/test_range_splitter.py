@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracelake.worker.operators.contract import OperatorFailed, OperatorResult
-from tracelake.worker.operators.range_splitter import range_splitter
+from tracelake.worker.dispatcher.operators.contract import OperatorResult
+from tracelake.worker.dispatcher.operators.range_splitter import range_splitter
+from tracelake.worker.operator_failure import OperatorFailed
 from tracelake_sdk.datasets.scopes import CursorScope, FullScope, RangeScope
 from tracelake_sdk.tasks.events import EventDraft, EventKind
 

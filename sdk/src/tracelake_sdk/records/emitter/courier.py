@@ -1,10 +1,10 @@
 """Delivers the spool of one process in a thread of its own, and waits longer each time that the repository takes nothing."""
 
-import random
 import threading
 import time
 from typing import Any
 
+from tracelake_sdk.backoff import Backoff
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.records.emitter.delivery import Delivered, Delivery, Waits
 from tracelake_sdk.records.emitter.draining import flush_folder
@@ -14,6 +14,7 @@ from tracelake_sdk.records.repository.contract import MetadataRepository
 
 _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 30.0
+_BACKOFF = Backoff(_FIRST_WAIT, _LONGEST_WAIT, shortened=0.5)
 _LOOKS_UP = 1.0  # how long it stays unaware of a stop
 
 
@@ -110,8 +111,7 @@ class Courier:
         if self.problem is None:
             self._work.wait(_LONGEST_WAIT)
             return
-        longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(self._waits - 1, 20))
-        until = time.monotonic() + longest * random.uniform(0.5, 1.0)  # noqa: S311 spreads load, keeps no secret
+        until = time.monotonic() + _BACKOFF.after(self._waits)
         with self._progress:
             while not self._stopping.is_set() and not self._flushing and (left := until - time.monotonic()) > 0:
                 self._progress.wait(min(left, _LOOKS_UP))

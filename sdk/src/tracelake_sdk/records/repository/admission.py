@@ -7,6 +7,7 @@ from itertools import islice
 
 import jsonschema_rs
 
+from tracelake_sdk.bounded_cache import BoundedCache
 from tracelake_sdk.errors.records import ClockAhead, RecordRefused, TenantMismatch
 from tracelake_sdk.records.kinds import Kind
 from tracelake_sdk.records.record import LARGEST_RECORD, MetadataContext, MetadataRecord
@@ -27,7 +28,7 @@ class Admission:
     """Judges records by the kinds that it is given; compiled schemas are kept."""
 
     now: Callable[[], datetime] = _now
-    _validators: dict[int, tuple[Kind, jsonschema_rs.Draft202012Validator]] = field(default_factory=dict)
+    _validators: BoundedCache[int, tuple[Kind, jsonschema_rs.Draft202012Validator]] = field(default_factory=lambda: BoundedCache(_MOST_KEPT))
 
     def judge(self, record: MetadataRecord, kind: Kind) -> None:
         """Raises ClockAhead or RecordRefused."""
@@ -41,12 +42,11 @@ class Admission:
 
     def _validator(self, kind: Kind) -> jsonschema_rs.Draft202012Validator:
         # By the object: repositories keep their kinds, and comparing schemas would cost more than validating. It is kept along, so that its id stays its own.
-        known = self._validators.get(id(kind))
-        if known is None:
-            if len(self._validators) >= _MOST_KEPT:
-                self._validators.clear()
-            known = self._validators[id(kind)] = kind, jsonschema_rs.Draft202012Validator(kind.json_schema, validate_formats=True, mask=_MASK)
-        return known[1]
+        return self._validators.find_or_make(id(kind), lambda: (kind, _compiled(kind)))[1]
+
+
+def _compiled(kind: Kind) -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator(kind.json_schema, validate_formats=True, mask=_MASK)
 
 
 def small_enough(spelt: bytes) -> None:

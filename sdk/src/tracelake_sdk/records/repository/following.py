@@ -4,13 +4,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
+from tracelake_sdk.backoff import Backoff
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.errors.records import RepositoryUnavailable, TooManyTails
 from tracelake_sdk.records.record import MetadataContext, TailPage
 from tracelake_sdk.records.repository.contract import MetadataRepository
 
 _A_LOOK = 1.0         # seconds between two looks where nothing says that there is more
-_LONGEST_PAUSE = 15.0  # before one that does not answer is asked again
+_BACKOFF = Backoff(first=_A_LOOK, longest=15.0, shortened=0)  # before one that does not answer is asked again
 
 
 @runtime_checkable
@@ -44,8 +45,8 @@ def follow(
                 raise
             if not breaks:
                 broken(error)
-            pause = error.retry_after or min(_A_LOOK * 2**breaks, _LONGEST_PAUSE)
-            breaks = min(breaks + 1, 10)
+            breaks += 1
+            pause = error.retry_after or _BACKOFF.after(breaks)
         wait(pause)
 
 

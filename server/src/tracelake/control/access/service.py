@@ -1,7 +1,6 @@
 """Authentication and the first start."""
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from tracelake.control.access.tokens import new_token, token_sha256
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.files import write_whole
 from tracelake_sdk.access import TokenKind
+from tracelake_sdk.bounded_cache import BoundedCache
 from tracelake_sdk.errors import Unauthenticated, Unavailable
 from tracelake_sdk.home import HomeFiles
 
@@ -30,13 +30,13 @@ class Access:
 
     database: Database
     issuers: Sequence[Issuer]
-    _remembered: dict[bytes, tuple[float, Caller]] = field(default_factory=dict)
-    _scrapers: dict[bytes, Caller] = field(default_factory=dict)  # whoever had the right to metrics when its token was last looked up
+    _remembered: BoundedCache[bytes, Caller] = field(default_factory=lambda: BoundedCache(_MOST_REMEMBERED, seconds=_REMEMBERED_SECONDS))
+    # Whoever had the right to metrics when its token was last looked up.
+    _scrapers: BoundedCache[bytes, Caller] = field(default_factory=lambda: BoundedCache(_MOST_SCRAPERS))
 
     def remembered(self, token: str) -> Caller | None:
         """The caller behind a token that was seen a moment ago."""
-        known = self._remembered.get(token_sha256(token))
-        return known[1] if known is not None and known[0] > time.monotonic() else None
+        return self._remembered.find(token_sha256(token))
 
     def authenticate(self, token: str) -> Caller:
         """The caller behind a bearer token, or Unauthenticated."""
@@ -54,16 +54,14 @@ class Access:
             with self.database.looking(patience=SCRAPE_PATIENCE) as tx:
                 found = self._look_up(tx, token)
         except Unavailable:
-            if key not in self._scrapers:
+            if (scraper := self._scrapers.find(key)) is None:
                 raise
-            return self._scrapers[key]
+            return scraper
         except Unauthenticated:
-            self._scrapers.pop(key, None)
+            self._scrapers.forget(key)
             raise
         if found.has(Right.METRICS) and not looks_signed(token):  # a signed one carries its own end
-            if len(self._scrapers) >= _MOST_SCRAPERS:
-                self._scrapers.clear()
-            self._scrapers[key] = found
+            self._scrapers.put(key, found)
         return found
 
     def _look_up(self, tx: Transaction, token: str) -> Caller:
@@ -75,11 +73,9 @@ class Access:
             row = store.caller_of_token(tx, key)
         if row is None:
             raise Unauthenticated("This token is unknown, expired, revoked, or its user is disabled; ask an admin for another.")
-        if len(self._remembered) >= _MOST_REMEMBERED:
-            self._remembered.clear()
         caller = row.caller()
         if not looks_signed(token):  # a signed one carries its own end, which must be looked at each time
-            self._remembered[key] = (time.monotonic() + _REMEMBERED_SECONDS, caller)
+            self._remembered.put(key, caller)
         return caller
 
 

@@ -3,7 +3,6 @@
 These routes read and write bytes themselves: a batch is parsed once, in the model that names it.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import Annotated
 from uuid import UUID
@@ -20,6 +19,7 @@ from tracelake.control.api.bodies import takes
 from tracelake.control.api.context import Services, Serving, Worker, services_of, worker_of
 from tracelake.control.api.guarded_routes import WorkerRoute
 from tracelake.control.tasks.claims.long_polls import Poll
+from tracelake.listening import answer_while_listening
 from tracelake_sdk.tasks import (
     ClaimAnswer,
     ClaimRequest,
@@ -37,22 +37,17 @@ router = APIRouter(prefix="/internal", tags=["internal"], route_class=WorkerRout
 
 async def _in_thread(request: Request, step: Callable[[Services, Caller], object]) -> Response:
     """Runs one step beside the event loop, in the framework's threads."""
-    return await _answer(request, step, limiter=None)
+    return await anyio.to_thread.run_sync(_answer, request, step)
 
 
 async def _in_polls_thread(request: Request, poll: Poll, step: Callable[[Services, Caller], object]) -> Response:
     """Runs a step that waits in the polls' own bounded threads, and ends its wait when the caller hangs up."""
+    return await answer_while_listening(request, lambda: _answer(request, step), hung_up=poll.hang_up, limiter=request.app.state.polls)
 
-    async def watch() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-        poll.hang_up()
 
-    watching = asyncio.create_task(watch())
-    try:
-        return await _answer(request, step, limiter=request.app.state.polls)
-    finally:
-        watching.cancel()
+def _answer(request: Request, step: Callable[[Services, Caller], object]) -> Response:
+    spelt = wire_json.encode(step(services_of(request), worker_of(request)), default=_as_json)
+    return Response(spelt, media_type="application/json")
 
 
 def _as_json(part: object) -> orjson.Fragment:
@@ -60,13 +55,6 @@ def _as_json(part: object) -> orjson.Fragment:
     if isinstance(part, BaseModel):
         return orjson.Fragment(part.model_dump_json())
     raise TypeError(f"{type(part).__name__} has no place on the wire")
-
-
-async def _answer(request: Request, step: Callable[[Services, Caller], object], limiter: anyio.CapacityLimiter | None) -> Response:
-    def whole() -> bytes:
-        return wire_json.encode(step(services_of(request), worker_of(request)), default=_as_json)
-
-    return Response(await anyio.to_thread.run_sync(whole, limiter=limiter), media_type="application/json")
 
 
 def _may_wait(request: Request) -> bool:

@@ -12,7 +12,7 @@ from tracelake.control.api.bodies import parsed, takes
 from tracelake.control.api.context import Services, Serving, User, services_of, user_of
 from tracelake.control.api.guarded_routes import UserRoute
 from tracelake.control.api.paging import Limit, Token, id_of
-from tracelake.kept_connections import Question
+from tracelake.kept_connections import Call
 from tracelake.listening import answer_while_listening
 from tracelake_sdk.errors import TooManyQueries
 from tracelake_sdk.pages import Page
@@ -30,14 +30,14 @@ async def _forward(request: Request, asked: Callable[[Services, Caller], dict[st
     if limiter.borrowed_tokens >= limiter.total_tokens:
         raise TooManyQueries(retry_after=1)
 
-    question = Question()
+    call = Call()
 
     def ask() -> Response:
         services = services_of(request)
-        answered = services.forwarding.ask(request.headers["authorization"], asked(services, user_of(request)), question)
+        answered = services.forwarding.ask(request.headers["authorization"], asked(services, user_of(request)), call)
         return Response(answered.body, status_code=answered.status, headers={name: answered.headers[name] for name in _KEPT if name in answered.headers})
 
-    return await answer_while_listening(request, ask, hung_up=question.break_off, limiter=limiter)
+    return await answer_while_listening(request, ask, hung_up=call.break_off, limiter=limiter)
 
 
 @router.post("/query", response_model=QueryAnswer, openapi_extra=takes(QueryRequest))

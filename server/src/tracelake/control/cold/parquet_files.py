@@ -1,7 +1,5 @@
 """Cold files as they are opened and looked through. What cannot be read is an error, never a shorter answer."""
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,6 +12,7 @@ import pyarrow.parquet as pq
 from tracelake.control.cold.rows import COLUMNS
 from tracelake.storage.contract import Storage
 from tracelake.storage.paths import UnsafePath
+from tracelake_sdk.bounded_cache import BoundedCache
 from tracelake_sdk.errors import StorageUnavailable
 from tracelake_sdk.errors.records import ColdUnreadable
 from tracelake_sdk.records.compaction_program import RowSum
@@ -30,9 +29,7 @@ class ColdStorage:
 
     def __init__(self, storage: Storage | None, *, most_bytes: int = _MOST_KEPT) -> None:
         self._storage: Storage | None = storage
-        self._most: int = most_bytes
-        self._lock: threading.Lock = threading.Lock()
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._kept: BoundedCache[str, bytes] = BoundedCache(most_bytes, weigh=len)
 
     def open(self, path: str) -> pq.ParquetFile:
         """Raises ColdUnreadable."""
@@ -40,24 +37,19 @@ class ColdStorage:
             raise ColdUnreadable(
                 "Older records lie in files, and this process has no storage to read them from; set TRACELAKE__STORAGE__URL as where they were written."
             )
+        storage = self._storage
         try:
-            local = self._storage.local_path(path)
-            return pq.ParquetFile(local if local is not None else pa.BufferReader(self._fetch(self._storage, path)))
+            local = storage.local_path(path)
+            return pq.ParquetFile(local if local is not None else pa.BufferReader(self._kept.find_or_make(path, lambda: _fetch(storage, path))))
         except (OSError, pa.ArrowException, StorageUnavailable, UnsafePath):
             raise _unreadable() from None
 
-    def _fetch(self, storage: Storage, path: str) -> bytes:
-        with self._lock:
-            body = self._kept.pop(path, None)
-        if body is None:
-            body = storage.read(path)
-        if body is None:
-            raise ColdUnreadable("A file of older records is gone from the storage; restore it.")
-        with self._lock:
-            self._kept[path] = body
-            while len(self._kept) > 1 and sum(map(len, self._kept.values())) > self._most:
-                self._kept.popitem(last=False)
-        return body
+
+def _fetch(storage: Storage, path: str) -> bytes:
+    body = storage.read(path)
+    if body is None:
+        raise ColdUnreadable("A file of older records is gone from the storage; restore it.")
+    return body
 
 
 def chosen(file: pq.ParquetFile, columns: Sequence[str], equal: dict[str, str], kinds: Sequence[str], bounds: dict[str, tuple[Any, Any]]) -> Table:

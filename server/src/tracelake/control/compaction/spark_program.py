@@ -5,12 +5,10 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tracelake.child_processes import MACHINE, clean_environment
 from tracelake.launch import command_that_dies_with_us
 from tracelake_sdk.records.compaction_program import CompactionOrder, compact
 from tracelake_sdk.spark_settings import LocalSpark
-
-# What a program may know of the machine. Nothing that could be a secret is among it.
-_KEPT = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "JAVA_HOME"})
 
 Compacting = Callable[[CompactionOrder, Path], list[Path]]
 
@@ -20,7 +18,7 @@ def compact_by_spark(log: Path, spark: LocalSpark, home: Path) -> Compacting:
     local = LocalSpark(cores=spark.cores, memory=spark.memory, conf=spark.conf)  # its files are on this machine, whatever cluster there is
 
     def compacting(order: CompactionOrder, folder: Path) -> list[Path]:
-        environment = {name: value for name, value in os.environ.items() if name in _KEPT} | {"TRACELAKE_HOME": str(home)}
+        environment = clean_environment(os.environ, MACHINE) | {"TRACELAKE_HOME": str(home)}
         return compact(order.model_copy(update={"spark": local}), folder, log, environment=environment, launch=_dies_with_us)
 
     return compacting

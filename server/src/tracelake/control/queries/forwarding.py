@@ -3,7 +3,7 @@
 from typing import Any
 
 from tracelake import wire_json
-from tracelake.kept_connections import Answered, KeptConnections, NoAnswer, Question
+from tracelake.kept_connections import Answered, Call, KeptConnections, NoAnswer
 from tracelake_sdk.errors import Unavailable
 
 _BESIDE_SECONDS = 60.0  # starting an engine, pinning, and the way there and back
@@ -11,14 +11,16 @@ _BESIDE_SECONDS = 60.0  # starting an engine, pinning, and the way there and bac
 
 class Forwarding:
     def __init__(self, url: str | None, *, longest: float) -> None:
-        self._connections: KeptConnections | None = KeptConnections(url, seconds=longest + _BESIDE_SECONDS) if url else None
+        self._connections: KeptConnections | None = KeptConnections(url) if url else None
+        self._seconds: float = longest + _BESIDE_SECONDS
 
-    def ask(self, authorization: str, asked: dict[str, Any], question: Question) -> Answered:
+    def ask(self, authorization: str, asked: dict[str, Any], call: Call) -> Answered:
         """Raises Unavailable where no query process answers."""
         if self._connections is None:
             raise Unavailable("No query process belongs to this system; start one with `tracelaked query` and set TRACELAKE__QUERY__URL to its address.")
+        headers = {"authorization": authorization, "content-type": "application/json"}
         try:
-            return self._connections.post("/query", wire_json.encode(asked), {"authorization": authorization, "content-type": "application/json"}, question)
+            return self._connections.request("POST", "/query", wire_json.encode(asked), headers, seconds=self._seconds, call=call, repeat=True)
         except NoAnswer as error:
             raise Unavailable(f"The query process does not answer ({error}); try again shortly.", retry_after=1) from None
 

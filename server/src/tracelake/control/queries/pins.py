@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -15,20 +15,31 @@ from tracelake.control.access.callers import Caller, Right
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.queries import resolving, store
-from tracelake.control.queries.remembering import RememberedTables
 from tracelake.control.queries.store import Author, TableRow
 from tracelake.storage.paths import table_location
+from tracelake_sdk.bounded_cache import BoundedCache
 from tracelake_sdk.errors import Malformed, NotReplayable, Unavailable
 from tracelake_sdk.queries import AskedName, Expected, QueryPin, Released, ReleaseRequest, Renewed
 
 _log = structlog.get_logger()
+
+_MOST_FILES = 500_000  # of all tables whose spelling is kept
+
+
+class _Table(NamedTuple):
+    spelt: orjson.Fragment  # ready for the wire
+    files: int
+
+
+def _no_tables() -> BoundedCache[tuple[UUID, int], _Table]:
+    return BoundedCache(_MOST_FILES, weigh=lambda table: table.files + 1)
 
 
 @dataclass
 class Pins:
     database: Database
     lease: timedelta
-    _remembered: RememberedTables = field(default_factory=RememberedTables)
+    _spelt_tables: BoundedCache[tuple[UUID, int], _Table] = field(default_factory=_no_tables)  # by dataset and version; nothing of it ever changes
 
     def take(self, caller: Caller, names: Sequence[AskedName], *, replay_of: UUID | None = None) -> dict[str, Any]:
         """The form is that of `Pinned`; raises NotFound with the nearest name where the caller may not read one of them."""
@@ -94,20 +105,20 @@ class Pins:
 
     def _tables(self, tx: Transaction, pins: Sequence[QueryPin]) -> list[orjson.Fragment]:
         keys = [(pin.dataset_uuid, pin.version) for pin in pins]
-        known = {key: self._remembered.find(key) for key in keys}
-        missing = [key for key, spelt in known.items() if spelt is None]
+        known = {key: self._spelt_tables.find(key) for key in keys}
+        missing = [key for key, table in known.items() if table is None]
         for key, row in store.tables(tx, missing).items() if missing else ():
-            spelt, files = _spelt(tx, row)
-            self._remembered.add(key, spelt, files)
-            known[key] = spelt
-        return [spelt for key in keys if (spelt := known[key]) is not None]
+            table = _spelt(tx, row)
+            self._spelt_tables.put(key, table)
+            known[key] = table
+        return [table.spelt for key in keys if (table := known[key]) is not None]
 
 
 def sql_sha256(sql: str) -> str:
     return hashlib.sha256(sql.encode()).hexdigest()
 
 
-def _spelt(tx: Transaction, row: TableRow) -> tuple[orjson.Fragment, int]:
+def _spelt(tx: Transaction, row: TableRow) -> _Table:
     files = store.files(tx, dataset_version=row.dataset_version_id, version=row.version)
     facts = {
         "location": table_location(row.org_id, row.dataset_id, row.dataset_version_id),
@@ -116,4 +127,4 @@ def _spelt(tx: Transaction, row: TableRow) -> tuple[orjson.Fragment, int]:
         "unique_key": row.unique_key,
         "files": files,
     }
-    return orjson.Fragment(wire_json.encode(facts)), len(files)
+    return _Table(orjson.Fragment(wire_json.encode(facts)), len(files))

@@ -5,13 +5,13 @@ The index knows every record, hot or cold; only its body is looked for here, by 
 
 import json
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 from uuid import UUID
 
+from tracelake_sdk.bounded_cache import BoundedCache
 from tracelake_sdk.errors.records import ColdUnreadable
 from tracelake_sdk.records.compaction_program import ColumnType
 from tracelake_sdk.records.record import DroppedSpan, RecordFilters
@@ -75,7 +75,7 @@ class ColdFiles:
         self._folder: Folder = folder
         self.version: int = -1  # of the log, as far as it is known
         self._added: list[AddedFile] = []
-        self._opened: OrderedDict[str, _Opened] = OrderedDict()
+        self._opened: BoundedCache[str, _Opened] = BoundedCache(_FILES_KEPT)
 
     def poll(self) -> None:
         """Takes in what was committed since."""
@@ -113,11 +113,7 @@ class ColdFiles:
         yield from self.rows([added.path for added in self._added])
 
     def _open(self, added: AddedFile) -> "_Opened":
-        opened = self._opened.pop(added.path, None) or _Opened(self._folder, added.path)
-        self._opened[added.path] = opened
-        while len(self._opened) > _FILES_KEPT:
-            self._opened.popitem(last=False)
-        return opened
+        return self._opened.find_or_make(added.path, lambda: _Opened(self._folder, added.path))
 
 
 class _Opened:
@@ -141,14 +137,14 @@ class _Opened:
         self._starts: list[int] = [0]
         for group in range(self._file.num_row_groups):
             self._starts.append(self._starts[-1] + self._file.metadata.row_group(group).num_rows)
-        self._groups: OrderedDict[int, list[str]] = OrderedDict()
+        self._groups: BoundedCache[int, list[str]] = BoundedCache(_GROUPS_KEPT)
 
     def bodies(self, ids: Sequence[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         for id in ids:
             if (place := self.places.get(id)) is not None:
                 group = bisect_right(self._starts, place) - 1
-                found[id] = self._group(group)[place - self._starts[group]].encode()
+                found[id] = self._groups.find_or_make(group, lambda group=group: self._read(group))[place - self._starts[group]].encode()
         return found
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -162,17 +158,11 @@ class _Opened:
         except (OSError, ValueError):
             raise _unreadable(self._path) from None
 
-    def _group(self, group: int) -> list[str]:
-        texts = self._groups.pop(group, None)
-        if texts is None:
-            try:
-                texts = self._file.read_row_group(group, columns=["body"]).column(0).to_pylist()
-            except (OSError, ValueError):
-                raise _unreadable(self._path) from None
-        self._groups[group] = texts
-        while len(self._groups) > _GROUPS_KEPT:
-            self._groups.popitem(last=False)
-        return texts
+    def _read(self, group: int) -> list[str]:
+        try:
+            return self._file.read_row_group(group, columns=["body"]).column(0).to_pylist()
+        except (OSError, ValueError):
+            raise _unreadable(self._path) from None
 
 
 def read_bodies(folder: Folder, cold: ColdFiles, found: Sequence[tuple[str, str]]) -> list[bytes | None]:

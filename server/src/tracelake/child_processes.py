@@ -1,0 +1,159 @@
+"""Child processes: programs in a session of their own that die with the thread that started them, are ended whole, and cannot fill a disk."""
+
+import os
+import select
+import signal
+import subprocess
+import threading
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, cast
+
+from tracelake.launch import Rights, command_that_dies_with_us
+
+# What a program may know of the machine. Nothing of Tracelake's own and nothing that could be a secret is among it.
+MACHINE = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "JAVA_HOME"})
+CERTIFICATES = frozenset({"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"})
+_LOG_BYTES = 10_000_000
+
+Stream = int | IO[bytes]  # one of subprocess's constants, or an open file
+
+
+def clean_environment(environment: Mapping[str, str], names: Iterable[str] = MACHINE | CERTIFICATES) -> dict[str, str]:
+    kept = frozenset(names)
+    return {name: value for name, value in environment.items() if name in kept}
+
+
+def ended_within(handle: int, seconds: float) -> bool:
+    """Whether the process behind this handle (of `os.pidfd_open`) ended within that time; nobody collects it here."""
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(max(seconds, 0) * 1000))
+
+
+class ChildProcess:
+    """A program and everything it started; its pid stays ours until `poll` or `end` has collected it."""
+
+    def __init__(
+        self, command: Sequence[str | Path], *, environment: Mapping[str, str] | None, folder: Path | None, stdout: Stream, stderr: Stream,
+        stdin: Stream = subprocess.DEVNULL, death: signal.Signals = signal.SIGKILL, rights: Rights = "as-is",
+    ) -> None:  # fmt: skip
+        self._process: subprocess.Popen[bytes] = subprocess.Popen(
+            command_that_dies_with_us(command, death=death, rights=rights),
+            stdin=stdin, stdout=stdout, stderr=stderr, env=environment, cwd=folder, start_new_session=True,
+        )  # fmt: skip
+        self._handle: int = os.pidfd_open(self._process.pid)
+        weakref.finalize(self, os.close, self._handle)
+        self._lock: threading.Lock = threading.Lock()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def stdin(self) -> IO[bytes]:
+        """Of one that was started with such a pipe, like `stdout` and `stderr`."""
+        return cast("IO[bytes]", self._process.stdin)
+
+    @property
+    def stdout(self) -> IO[bytes]:
+        return cast("IO[bytes]", self._process.stdout)
+
+    @property
+    def stderr(self) -> IO[bytes]:
+        return cast("IO[bytes]", self._process.stderr)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the program itself ended within that time."""
+        return ended_within(self._handle, seconds)
+
+    def send(self, request: signal.Signals) -> None:
+        """To the program alone; nothing where it has ended."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, request)
+
+    def poll(self) -> int | None:
+        """How the program ended; None while it runs. What it started is left alone, now and later."""
+        with self._lock:
+            return self._process.poll()
+
+    def end(self) -> int:
+        """Kills what is left of it and says how the program ended; negative by a signal."""
+        with self._lock:
+            if self._process.returncode is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                _kill_session(self._process.pid)
+            return self._process.wait()
+
+    def close_pipes(self) -> None:
+        """To and from one that has ended; what it never read is nobody's loss."""
+        for stream in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):
+                if stream is not None:
+                    stream.close()
+
+
+def _kill_session(leader: int) -> None:
+    """Ends those of its session that have left its group; each is looked at once it cannot be mistaken any more."""
+    for name in os.listdir("/proc"):  # noqa: PTH208  names of numbers, not paths
+        if not name.isdigit() or int(name) == leader:
+            continue
+        with suppress(ProcessLookupError, FileNotFoundError):
+            handle = os.pidfd_open(int(name))
+            try:
+                fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+                if int(fields[3]) == leader:
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+            finally:
+                os.close(handle)
+
+
+class Starter:
+    """Starts programs from one thread that lives as long as their owner: they die with the thread that started them."""
+
+    def __init__(self) -> None:
+        self._thread: ThreadPoolExecutor = ThreadPoolExecutor(1, thread_name_prefix="starter")
+
+    def start(
+        self, command: Sequence[str | Path], *, environment: Mapping[str, str], folder: Path, stdin: Stream = subprocess.DEVNULL, stderr: Stream = subprocess.STDOUT,
+        rights: Rights = "untracing",
+    ) -> ChildProcess:  # fmt: skip
+        """Its stdout is a pipe."""
+        return self._thread.submit(
+            ChildProcess, command, environment=environment, folder=folder, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, rights=rights
+        ).result()
+
+    def close(self) -> None:
+        """Ends the thread, and with it whatever still runs."""
+        self._thread.shutdown()
+
+
+class BoundedLog:
+    """A log file that starts anew when it is full and keeps the one before: two of them is the most there is."""
+
+    def __init__(self, path: Path, *, limit: int = _LOG_BYTES) -> None:
+        self.path: Path = path
+        self._limit: int = limit
+        self._lock: threading.Lock = threading.Lock()
+
+    def follow(self, stream: IO[bytes]) -> None:
+        """Writes down everything that comes out of the stream, from a thread of its own."""
+        threading.Thread(target=self._copy, args=(stream,), name=f"log-{self.path.stem}", daemon=True).start()
+
+    def write(self, said: bytes) -> None:
+        with self._lock:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.exists() and self.path.stat().st_size + len(said) > self._limit:
+                self.path.replace(self.path.with_name(self.path.name + ".1"))
+            with os.fdopen(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
+                file.write(said[-self._limit :])
+
+    def _copy(self, stream: IO[bytes]) -> None:
+        with stream:
+            while said := os.read(stream.fileno(), 65536):
+                # Read on where the disk is full: a program whose words nobody reads stops in the middle of its work.
+                with suppress(OSError):
+                    self.write(said)

@@ -1,0 +1,44 @@
+"""What a query process asks control: pins, and the lines of queries that have ended."""
+
+from typing import TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from tracelake.control_client import ControlClient
+from tracelake_sdk.errors import NotRunning, OutcomeUnknown, Unavailable
+from tracelake_sdk.queries import AdmitRequest, Admitted, Pinned, PinRequest, Released, ReleaseRequest, Renewed, RenewRequest
+
+_Answer = TypeVar("_Answer", bound=BaseModel)
+
+_ANSWER_SECONDS = 30.0
+
+
+class PinClient:
+    """An error of control is raised as its own class; one that does not answer as Unavailable, which is what whoever asked the query may know."""
+
+    def __init__(self, control: ControlClient) -> None:
+        self._control: ControlClient = control
+
+    def admit(self, caller: str) -> None:
+        """Raises Unauthenticated or Forbidden for a token that may ask no query."""
+        self._post("/admit", AdmitRequest(caller=caller), Admitted)
+
+    def take(self, request: PinRequest) -> Pinned:
+        return self._post("", request, Pinned)
+
+    def renew(self, pins: list[UUID]) -> Renewed:
+        return self._post("/renew", RenewRequest(pins=pins), Renewed)
+
+    def release(self, request: ReleaseRequest) -> Released:
+        """Sent again where the answer was lost: of a pin it changes nothing the second time."""
+        return self._post("/release", request, Released)
+
+    def close(self) -> None:
+        self._control.close()
+
+    def _post(self, path: str, request: BaseModel, answer: type[_Answer]) -> _Answer:
+        try:
+            return self._control.post(f"/pins{path}", request, answer, seconds=_ANSWER_SECONDS, repeat=True)
+        except (NotRunning, OutcomeUnknown):
+            raise Unavailable("Control does not answer the query process; try again shortly.", retry_after=1) from None

@@ -1,0 +1,14 @@
+"""`noop`: does nothing, durably; with an output it passes its trigger's scope on."""
+
+from tracelake.worker.dispatcher.operators.contract import OperatorResult, rewriting
+from tracelake_sdk.datasets.scopes import FullScope
+from tracelake_sdk.tasks import TaskPayload
+from tracelake_sdk.tasks.events import EventDraft
+
+
+def noop(payload: TaskPayload) -> OperatorResult:
+    kind, revision = rewriting(payload)
+    scope = payload.trigger.scope or FullScope()
+    return OperatorResult(
+        [EventDraft(output=output.index, scope=scope, kind=kind, revision=revision, event_time=payload.trigger.event_time) for output in payload.outputs]
+    )
