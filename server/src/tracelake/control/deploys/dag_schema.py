@@ -72,8 +72,8 @@ _DESCRIPTIONS = {
 
 def dag_file_schema() -> Schema:
     """Of a whole file: its keys, their values, and the config of each operator."""
-    named = {"$schema": "http://json-schema.org/draft-07/schema#", "$id": "urn:tracelake:dag-file", "title": "A Tracelake DAG file"}
-    schema = named | _of(DAG)
+    named: Schema = {"$schema": "http://json-schema.org/draft-07/schema#", "$id": "urn:tracelake:dag-file", "title": "A Tracelake DAG file"}
+    schema: Schema = named | _of(DAG)
     schema["properties"]["jobs"]["items"]["allOf"] = [_config_of(spec) for spec in OPERATORS.values()]
     return schema
 
