@@ -204,7 +204,7 @@ def test_the_good_rows_go_on_until_too_many_are_bad(landing: Landing) -> None:
     [
         ({"schema": "id INT, n INT"}, "a.csv", "id,n\n1,1\n2\n3,3,3\n", ["line 3: it has 1 value for 2 columns", "line 4: it has 3 values for 2 columns"]),
         ({"schema": "id INT, n INT"}, "a.csv", "n,id\n1,1\n\n1,99999999999\nx,2\n", ["line 4: column id is not a valid INT", "line 5: column n is not a valid INT"]),
-        ({"schema": "id INT, n DECIMAL(4,2)"}, "a.csv", "id,n\n1,12345.6\n2,99.999\n", ["column n is not a valid DECIMAL(4,2)", "line 2: column n is not a valid DECIMAL(4,2)"]),
+        ({"schema": "id INT, n DECIMAL(4,2)"}, "a.csv", "id,n\n1,12345.6\n2,99.999\n", ["line 2: column n is not a valid DECIMAL(4,2)", "line 3: column n is not a valid DECIMAL(4,2)"]),
         ({"schema": "id INT, n INT, d DATE, b BOOLEAN"}, "a.csv", "id,n,d,b\nx,1,y,z\nv,w,x,y\n", ["line 2: column id is not a valid INT, column d is not a valid DATE, column b is not a valid BOOLEAN; ", "line 3: column id is not a valid INT, column n is not a valid INT, column d is not a valid DATE."]),
         ({"schema": "s STRING, n DECIMAL(3,2), m DECIMAL(3,2)"}, "a.csv", "s,n,m\na,1,1\nb,10,100\n", ["line 3: column n is not a valid DECIMAL(3,2), column m is not a valid DECIMAL(3,2)."]),
         ({"schema": "id INT, s STRING, d DATE", "multiline": True}, "a.csv", 'id,s,d\n1,"two\nlines",2024-13-01\n', ["line 2: column d is not a valid DATE"]),
