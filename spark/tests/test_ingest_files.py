@@ -346,7 +346,7 @@ _LATIN = "Müller".encode("latin-1")
     ("config", "name", "text"),
     [
         ({"schema": "id INT, s STRING"}, "a.csv", b"id,s\n1,\xef\xbf\xbd\n2,Z\xc3\xbcrich\n3,%b\n" % _LATIN),
-        ({"schema": "s STRING, id INT", "delimiter": "§"}, "a.csv.gz", gzip.compress("id§s\n1§\ufffd\n2§Zürich\n3§".encode() + _LATIN + b"\n")),
+        ({"schema": "id INT, s STRING", "delimiter": "§"}, "a.csv.gz", gzip.compress("id§s\n1§\ufffd\n2§Zürich\n3§".encode() + _LATIN + b"\n")),
         ({"multiline": True}, "a.csv", b'\xef\xbb\xbfid,s\n1,\xef\xbf\xbd\n2,Z\xc3\xbcrich\n3,"%b\nmore"\n' % _LATIN),
         ({"format": "json"}, "a.json", b'{"id": 1, "s": "\xef\xbf\xbd"}\n{"id": 2, "s": "Z\xc3\xbcrich"}\n\n{"id": 3, "s": "%b"}\n' % _LATIN),
         ({"format": "json", "schema": "id INT, s STRING"}, "a.json.gz", gzip.compress(b'{"id": 1, "s": "\xef\xbf\xbd"}\n{"id": 2, "s": "Z\xc3\xbcrich"}\n\n{"id": 3, "s": "%b"}\n' % _LATIN)),
