@@ -351,6 +351,7 @@ _LATIN = "Müller".encode("latin-1")
         ({"format": "json"}, "a.json", b'{"id": 1, "s": "\xef\xbf\xbd"}\n{"id": 2, "s": "Z\xc3\xbcrich"}\n\n{"id": 3, "s": "%b"}\n' % _LATIN),
         ({"format": "json", "schema": "id INT, s STRING"}, "a.json.gz", gzip.compress(b'{"id": 1, "s": "\xef\xbf\xbd"}\n{"id": 2, "s": "Z\xc3\xbcrich"}\n\n{"id": 3, "s": "%b"}\n' % _LATIN)),
     ],
+    ids=["csv", "packed csv", "csv over lines", "json", "packed json"],  # the bytes of a packed file have the time in them
 )  # fmt: skip
 def test_a_record_that_is_not_utf8_is_a_bad_one_and_an_honest_replacement_character_is_not(landing: Landing, config: dict[str, Any], name: str, text: bytes) -> None:
     landing.put(name, text)
@@ -384,7 +385,7 @@ def test_a_line_break_inside_a_value_is_kept_unless_lines_end_in_crlf(landing: L
     assert [row["s"] for row in landing.rows(landing.take({"multiline": True}))] == ["a\r\nb", "a\nb"]
 
 
-@pytest.mark.parametrize(("name", "text"), [("a.json", '{"id": 1, "day": "2024-01-10"}\n{"id": 2}\n'), ("a.csv.gz", gzip.compress(b'id,s,day\n1,"a\nb",2024-01-10\n2,,\n'))])
+@pytest.mark.parametrize(("name", "text"), [("a.json", '{"id": 1, "day": "2024-01-10"}\n{"id": 2}\n'), ("a.csv.gz", gzip.compress(b'id,s,day\n1,"a\nb",2024-01-10\n2,,\n'))], ids=["json", "packed csv"])
 def test_the_line_of_a_record_without_a_partition_is_found_whatever_the_format(landing: Landing, name: str, text: str | bytes) -> None:
     landing.put(name, text)
     config = {"format": name.split(".")[1], "multiline": True, "schema": "id INT, day DATE"}
