@@ -72,7 +72,9 @@ def test_a_moved_base_is_measured_against_only_what_moved(shop: Workshop):
     assert [file["path"] for move in third["moved"] for file in move["added"]] == ["x/one.parquet", "x/two.parquet"]
     # What was found then is what is reported.
     assert [report.outputs[0].duplicates for report in shop.control.completions] == [0, 1, 2]
-    assert [report.summary for report in shop.control.completions] == [[], ["Skipped 1 duplicate row (key: id)."], ["Skipped 2 duplicate rows (key: id)."]]
+    assert [report.summary for report in shop.control.completions] == [
+        [], ["Skipped 1 row whose key (id) already exists; `append` never changes rows."], ["Skipped 2 rows whose keys (id) already exist; `append` never changes rows."]
+    ]
     assert shop.moments.count("measured") == 3
 
 
