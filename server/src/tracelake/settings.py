@@ -3,7 +3,7 @@
 import os
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -298,16 +298,17 @@ def read_settings(**overrides: Any) -> Settings:
     try:
         return Settings(**(given | overrides))
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        raise SettingInvalid(_complaint([str(part) for part in first["loc"]], first["msg"].removeprefix("Value error, "), unknown=first["type"] == "extra_forbidden")) from None
+        # A key that is missing is most likely the one that is misspelt.
+        first = min(error.errors(include_input=False, include_url=False), key=lambda problem: problem["type"] == "missing")
+        raise SettingInvalid(_complaint([str(part) for part in first["loc"]], first["msg"].removeprefix("Value error, "), first["type"])) from None
 
 
-def _complaint(place: list[str], what: str, *, unknown: bool) -> str:
+def _complaint(place: list[str], what: str, problem: str) -> str:
     """What is wrong with one setting: with the file and the key where it is written in the file, else with the environment variable."""
     variable, key = f"TRACELAKE__{'__'.join(place).upper()}", ".".join(place)
     file = settings_file()
-    in_file = file is not None and not _is_set(variable) and _is_written(_values_of(file), place)
-    if unknown:
+    in_file = file is not None and not _is_set(variable) and _is_written(_values_of(file), place[:-1] if problem == "missing" else place)
+    if problem == "extra_forbidden":
         near = nearest(place[-1], _keys_beside(place))
         known = [*place[:-1], near] if near else None
         if not in_file:
@@ -329,19 +330,24 @@ def _is_set(variable: str) -> bool:
 
 
 def _is_written(values: Any, place: list[str]) -> bool:
+    """Whether there is something at this place of the file; the items of a list are counted."""
     for key in place:
-        if not isinstance(values, dict) or key not in values:
+        known = {str(index): value for index, value in enumerate(cast("list[Any]", values))} if isinstance(values, list) else values
+        if not isinstance(known, dict) or key not in known:
             return False
-        values = cast("dict[str, Any]", values)[key]
+        values = cast("dict[str, Any]", known)[key]
     return True
 
 
 def _keys_beside(place: list[str]) -> list[str]:
-    """The known keys of the section that a key is in; none below values that are no section."""
+    """The known keys of the section that a key is in."""
     section: Any = Settings
     for key in place[:-1]:
-        found = section.model_fields.get(key)
-        section = found.annotation if found else None
-        if not (isinstance(section, type) and issubclass(section, BaseModel)):
-            return []
+        match get_origin(section):
+            case origin if origin is dict:
+                section = get_args(section)[1]
+            case origin if origin is tuple:
+                section = get_args(section)[0]
+            case _:
+                section = section.model_fields[key].annotation
     return list(section.model_fields)
