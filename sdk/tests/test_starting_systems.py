@@ -57,8 +57,10 @@ def test_a_system_that_does_not_start_in_time_is_not_running(home: HomeFiles):
 
 
 def test_a_system_that_stops_is_not_waited_for(home: HomeFiles, caplog: pytest.LogCaptureFixture):
+    home.running.write_text(json.dumps({"api_url": "http://127.0.0.1:7777"}))  # of one that was killed
     descriptor = home.hold()
     assert descriptor is not None
+    assert home.api_url() is None
     assert home.is_starting()
     write_lock_words(descriptor, stopping=True)
     with pytest.raises(NotRunning, match="is stopping; when it has stopped, start it again"):

@@ -42,9 +42,12 @@ class HomeFiles:
     def hold(self) -> int | None:
         """Mark the home as starting: the descriptor that holds its lock. None where that is not possible; whoever starts the system finds out why."""
         try:
-            return take_lock(self.lock)
+            held = take_lock(self.lock)
         except OSError:
             return None
+        with suppress(OSError):
+            self.running.unlink(missing_ok=True)  # of a system that was killed: its address would mislead
+        return held
 
     def is_starting(self) -> bool:
         """Whether a system starts or runs here."""
