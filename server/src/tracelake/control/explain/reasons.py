@@ -27,6 +27,15 @@ _REMEDIES = {
 
 
 @dataclass(frozen=True)
+class BehindAbove:
+    """A dataset that another is made from, and the input that it is behind."""
+
+    name: str
+    is_input: bool  # of the other's job; else further away
+    input: str
+
+
+@dataclass(frozen=True)
 class Known:
     """Everything that is known about one dataset now."""
 
@@ -40,16 +49,7 @@ class Known:
     still: Sequence[StandingStill]    # what it is made from, at any distance
     last: PartRow | None              # the last part of the current version
     read: Sequence[PinnedVersion]     # by that part
-    above: Sequence["BehindAbove"] = ()  # what it is made from, at any distance, that is itself behind an input
-
-
-@dataclass(frozen=True)
-class BehindAbove:
-    """A dataset that another is made from, and the input that it is behind."""
-
-    name: str
-    is_input: bool  # of the other's job; else further away
-    input: str
+    above: Sequence[BehindAbove] = ()  # what it is made from, at any distance, that is itself behind an input
 
 
 def reasons(known: Known) -> list[Reason]:
