@@ -307,7 +307,7 @@ def test_pause_and_resume_change_what_they_say_and_a_dry_run_nothing(desk: Desk,
     assert "would let 1 task that waits for it go on." in shell("resume", "sample/start", "--dry-run")
     assert "one task of sample/start, which would wait: sample/start is paused." in shell("run", "sample/start", "--dry-run")
     assert "sample is paused" in shell("pause", "sample")
-    assert "as soon as its DAG does" in shell("resume", "sample/start")
+    assert "its DAG is paused, so its tasks still wait" in shell("resume", "sample/start")
     assert desk.claim(10) == []
     assert "sample is resumed." in shell("resume", "sample")
     assert len(desk.claim(10)) == 1
