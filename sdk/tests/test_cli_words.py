@@ -10,7 +10,9 @@ import pytest
 import typer
 from rich.console import Console
 
-from tracelake_sdk.cli import invocation, main
+from tracelake_sdk.cascades import CausedJob
+from tracelake_sdk.cli import invocation, main, running
+from tracelake_sdk.cli.guard import absent_words
 from tracelake_sdk.cli.picture import branches, print_dag
 from tracelake_sdk.cli.printing import Column, clean, print_table
 from tracelake_sdk.cli.targets import Target, parse_cursors, parse_job, parse_target, request_of
@@ -193,3 +195,14 @@ def test_without_its_extra_the_command_line_says_what_to_install() -> None:
 def test_the_demos_dag_is_the_example() -> None:
     root = Path(__file__).resolve().parents[2]
     assert (root / "sdk/src/tracelake_sdk/cli/demo/shop.yaml").read_bytes() == (root / "examples/shop/dag.yaml").read_bytes()
+
+
+def test_a_progress_line_has_no_indentation_of_the_tree():
+    tasks = {"queued": 0, "waiting": {}, "running": 0, "committing": 0, "completed": 1, "failed": 0, "canceled": 0, "more": False}
+    jobs = [CausedJob.model_validate({"dag": "d", "job": name, "after": after, "tasks": tasks}) for name, after in (("a", None), ("b", "d/a"), ("c", "d/b"))]
+    assert running.line_of(running.branches(jobs)) == "d/a completed; d/b completed; d/c completed"
+
+
+def test_an_absent_column_is_named_with_the_nearest_one():
+    assert absent_words("orders", ["amont"], ["id", "amount"]).endswith("has no column amont: a run without this column cannot be measured and is blocked. Did you mean amount?")
+    assert absent_words("orders", ["zzz"], ["id"]).endswith("is blocked.")

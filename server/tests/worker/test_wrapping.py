@@ -199,7 +199,9 @@ def test_a_stopping_worker_gives_a_running_task_back(shop: Workshop, monkeypatch
     thread = shop.running(task)
     shop.worker.stop()
     ended(thread)
-    assert shop.control.outcomes == [("given_back", None)]
+    assert shop.control.outcomes == [("given_back", "given_back")]
+    [report] = shop.control.completions
+    assert report.error is not None and report.error.message == "The worker stopped before it finished."
     assert processes_with(f"{task.task_id}-1/order.json") == []
 
 
