@@ -93,7 +93,7 @@ def test_a_location_of_a_settings_file_is_below_the_files_folder_wherever_a_proc
         (b"locations: {landing: {ulr: secret}}", "{file}: there is no setting `locations.landing.ulr`; did you mean `locations.landing.url`?"),
         (b"locations: {landing: {roles: [secret]}}", "{file}: `locations.landing.url`: Field required"),
         (b"access: {issuers: [{audienc: secret}]}", "{file}: there is no setting `access.issuers.0.audienc`; did you mean `access.issuers.0.audience`?"),
-        (b"secretive: 1", "{file}: there is no setting `secretive`; correct its name, or remove it"),
+        (b"colour: 1", "{file}: there is no setting `colour`; correct its name, or remove it"),
         (b"api: {port: secret}", "{file}: `api.port`: Input should be a valid integer, unable to parse string as an integer"),
         (b"vars: {landing: secret}", "{file}: `vars` does not exist any more; define the folders under `locations`, such as `locations: {{landing: ./landing}}`, and write `path: landing/orders` in the DAG file"),
         (b"locations: {Landing: secret}", "{file}: `locations`: the name of a location is a lowercase letter, then up to 127 lowercase letters, digits and underscores"),
