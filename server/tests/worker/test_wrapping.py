@@ -289,7 +289,7 @@ def test_a_task_that_is_given_back_by_a_stopping_worker_is_not_claimed_by_its_ot
     worker.stop()
     ended(life)
     until(lambda: shop.control.polls == 0)
-    assert shop.control.outcomes == [("given_back", None)]
+    assert shop.control.outcomes == [("given_back", "given_back")]
     assert len(shop.control.queued) == 1
 
 
