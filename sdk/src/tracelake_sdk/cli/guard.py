@@ -1,6 +1,7 @@
 """`rule`, `policy` and `promotion`: what good data means, what the platform guarantees, and what was decided."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_table, say
 from tracelake_sdk.client import Client
 from tracelake_sdk.dags import Layer
+from tracelake_sdk.errors import Forbidden, NotFound
 from tracelake_sdk.pages import Page
 from tracelake_sdk.promotions import Enforcement, GateVerdict, Policy, Promotion, Rule
 from tracelake_sdk.rules import RuleScope, Severity
@@ -68,8 +70,11 @@ def _rule_row(rule: Rule) -> list[Cell]:
 
 
 def _columns(client: Client, rule: Rule) -> list[str]:
-    """The columns of the newest version, where the rule is about one that it does not have."""
-    return [column.name for column in client.dataset(str(rule.dataset_id)).columns] if rule.absent_columns else []
+    """The columns of the newest version, where the rule is about one that it does not have; none where the author of a rule may not read them."""
+    if rule.absent_columns:
+        with suppress(Forbidden, NotFound):  # the rule is stored: that nothing can be suggested must not look like a failure
+            return [column.name for column in client.dataset(str(rule.dataset_id)).columns]
+    return []
 
 
 def _print_rule(rule: Rule, columns: list[str], *, dry_run: bool, as_json: bool, new: bool = False) -> None:
