@@ -9,8 +9,10 @@ from typing import Any, get_args
 import pytest
 import typer
 from rich.console import Console
+from support.wire import Said, serving
 
-from tracelake_sdk.cli import invocation, main
+from tracelake_sdk.cli import invocation, main, running
+from tracelake_sdk.cli.guard import absent_words, add_rule
 from tracelake_sdk.cli.picture import branches, print_dag
 from tracelake_sdk.cli.printing import Column, clean, print_table
 from tracelake_sdk.cli.targets import Target, parse_cursors, parse_job, parse_target, request_of
@@ -18,9 +20,11 @@ from tracelake_sdk.cli.tasks import WAITS
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.dags.status import DagStatus, JobStatus, TaskCounts
 from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope
+from tracelake_sdk.errors import Forbidden
 from tracelake_sdk.rules import RuleScope, RuleType, Severity
 from tracelake_sdk.rules.promotions import Enforcement, PolicyType
 from tracelake_sdk.tasks import MAX_EVENTS, TaskState, Waits
+from tracelake_sdk.tasks.cascades import CausedJob
 from tracelake_sdk.tasks.runs import RunStatus
 from tracelake_sdk.wording import scope_words
 
@@ -193,3 +197,30 @@ def test_without_its_extra_the_command_line_says_what_to_install() -> None:
 def test_the_demos_dag_is_the_example() -> None:
     root = Path(__file__).resolve().parents[2]
     assert (root / "sdk/src/tracelake_sdk/cli/demo/shop.yaml").read_bytes() == (root / "examples/shop/dag.yaml").read_bytes()
+
+
+def test_a_progress_line_has_no_indentation_of_the_tree():
+    tasks = {"queued": 0, "waiting": {}, "running": 0, "committing": 0, "completed": 1, "failed": 0, "canceled": 0, "more": False}
+    jobs = [CausedJob.model_validate({"dag": "d", "job": name, "after": after, "tasks": tasks}) for name, after in (("a", None), ("b", "d/a"), ("c", "d/b"))]
+    assert running.line_of(running.branches(jobs)) == "d/a completed; d/b completed; d/c completed"
+
+
+def test_an_absent_column_is_named_with_the_nearest_one():
+    assert absent_words("orders", ["amont"], ["id", "amount"]).endswith("has no column amont: a run without this column cannot be measured and is blocked. Did you mean amount?")
+    assert absent_words("orders", ["zzz"], ["id"]).endswith("is blocked.")
+
+
+def test_a_rule_of_somebody_who_may_not_read_the_columns_is_stored_all_the_same(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    id = "0190a0a0-0000-7000-8000-000000000001"
+    rule = {
+        "id": id, "revision": 1, "dataset_id": id, "dataset_name": "orders", "layer": "bronze", "rule_type": "NOT_NULL", "rule_expression": "amont",
+        "severity": "FAIL", "scope": "batch", "active": True, "actor": "wanda", "at": "2024-01-10T05:00:00Z", "absent_columns": ["amont"],
+    }  # fmt: skip
+    refused = Said(403, Forbidden().problem(), "application/problem+json")
+    with serving(lambda asked: Said(200, rule) if asked.method == "POST" else refused) as server:
+        monkeypatch.setenv("TRACELAKE_API_URL", server.url)
+        monkeypatch.setenv("TRACELAKE_TOKEN", "t")
+        add_rule("orders", "NOT_NULL", "amont", severity="FAIL", scope="batch", key=None, dry_run=False, as_json=False)
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"Rule {id} of orders is active as revision 1" in said
+    assert said.endswith("cannot be measured and is blocked.")

@@ -54,6 +54,16 @@ def test_a_loop_is_failing_after_several_failures_in_a_row_and_well_after_one_su
     assert not loop.status.failing and loop.status.failures == FAILING_AFTER
 
 
+def test_a_loop_is_not_taken_for_ended_while_it_starts(monkeypatch: pytest.MonkeyPatch):
+    seen: list[str | None] = []
+    begin = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: (seen.append(loop.status.code), begin(thread)))
+    loop = Loop("l", lambda: 0, pause=60)
+    loop.start()
+    assert (seen, loop.status.code, loop.alive) == ([None], None, True)
+    loop.stop()
+
+
 def test_the_pause_doubles_behind_failures_up_to_a_limit():
     loop = Loop("sample", raising(iter([StorageUnavailable()] * 12)), pause=0)
     pauses = [loop.take_turn() for _ in range(12)]

@@ -30,10 +30,10 @@ class Landing:
         self.path = folder / "landing"
         self.path.mkdir()
 
-    def put(self, name: str, text: str) -> None:
+    def put(self, name: str, text: str | bytes) -> None:
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
     def take(self, config: dict[str, Any] | None = None, **more: Any) -> OperatorOutcome:
         order = order_of(self.folder, "ingest_files", {"path": "landing", "format": "csv"} | (config or {}), **more)
@@ -204,7 +204,9 @@ def test_the_good_rows_go_on_until_too_many_are_bad(landing: Landing) -> None:
     [
         ({"schema": "id INT, n INT"}, "a.csv", "id,n\n1,1\n2\n3,3,3\n", ["line 3: it has 1 value for 2 columns", "line 4: it has 3 values for 2 columns"]),
         ({"schema": "id INT, n INT"}, "a.csv", "n,id\n1,1\n\n1,99999999999\nx,2\n", ["line 4: column id is not a valid INT", "line 5: column n is not a valid INT"]),
-        ({"schema": "id INT, n DECIMAL(4,2)"}, "a.csv", "id,n\n1,12345.6\n2,99.999\n", ["column n is not a valid DECIMAL(4,2)", "line 2: column n is not a valid DECIMAL(4,2)"]),
+        ({"schema": "id INT, n DECIMAL(4,2)"}, "a.csv", "id,n\n1,12345.6\n2,99.999\n", ["line 2: column n is not a valid DECIMAL(4,2)", "line 3: column n is not a valid DECIMAL(4,2)"]),
+        ({"schema": "id INT, n INT, d DATE, b BOOLEAN"}, "a.csv", "id,n,d,b\nx,1,y,z\nv,w,x,y\n", ["line 2: column id is not a valid INT, column d is not a valid DATE, column b is not a valid BOOLEAN; ", "line 3: column id is not a valid INT, column n is not a valid INT, column d is not a valid DATE."]),
+        ({"schema": "s STRING, n DECIMAL(3,2), m DECIMAL(3,2)"}, "a.csv", "s,n,m\na,1,1\nb,10,100\n", ["line 3: column n is not a valid DECIMAL(3,2), column m is not a valid DECIMAL(3,2)."]),
         ({"schema": "id INT, s STRING, d DATE", "multiline": True}, "a.csv", 'id,s,d\n1,"two\nlines",2024-13-01\n', ["line 2: column d is not a valid DATE"]),
         ({"schema": "id INT, s STRING"}, "a.csv", 'id,s\n1,"two\nlines"\n', ["line 3: it has 1 value for 2 columns; a quoted value that continues on the next line needs `multiline: true`"]),
         ({"format": "json", "schema": "id INT, n INT"}, "a.json", '{"id": 1}\n{"id": 2, "n"\n[1]\n{"n": "x"}\n', ["line 2: it is not valid JSON", "line 3: it is not a JSON object", "line 4: column n is not a valid INT"]),
@@ -236,7 +238,7 @@ def test_a_row_without_a_partition_is_a_bad_record_like_any_other(landing: Landi
     config, output = {"schema": "id INT, day DATE"}, {"partition_by": {"column": "day"}}
     failed = landing.take(config, output=output)
     assert failed.error is not None
-    assert failed.error.message.startswith("2 records of landing/a.csv do not fit the schema; line 4: column day is not a valid DATE; column day is empty, and the table is partitioned by it.")
+    assert failed.error.message.startswith("2 records of landing/a.csv do not fit the schema; line 3: column day is empty, and the table is partitioned by it; line 4: column day is not a valid DATE.")
     aside = landing.take(config | {"bad_records": "set_aside"}, output=output)
     assert [row["id"] for row in landing.rows(aside)] == [1]
 
@@ -293,16 +295,114 @@ def test_a_run_says_what_ingest_changed(landing: Landing, name: str, text: str) 
     kind = name.rsplit(".", 1)[1]
     first = landing.take({"format": kind, "schema": "id INT, n DECIMAL(5,2)", "cursor_column": "id"}, state={"files": {}, "cursor": 1})
     said = ["Ignored 1 column that the schema does not have: more."] if kind == "csv" else []
-    assert first.summary == [*said, "Skipped 2 rows at or before the cursor."]
+    assert first.summary == ["Read 1 file, 4 rows; took 2.", *said, "Skipped 2 rows at or before the cursor."]
     second = landing.take({"format": kind, "schema": "id INT, n DECIMAL(5,2)"})
     assert [str(row["n"]) for row in landing.rows(second)] == ["0.10", "1.01", "2.50", "None"]
-    assert second.summary == [*said, "Rounded 1 value of n to fit its type."]
+    assert second.summary == ["Read 1 file, 4 rows; took 4.", *said, "Rounded 1 value of n to fit its type."]
     assert second.custom["rounded"] == {"n": 1}
 
 
-def test_a_run_that_changes_nothing_has_nothing_to_say(landing: Landing) -> None:
+def test_a_run_that_changes_nothing_says_only_what_it_read(landing: Landing) -> None:
     landing.put("a.csv", "id,n\n1,1.00\n")
-    assert landing.take({"schema": "id INT, n DECIMAL(5,2)"}).summary == []
+    first = landing.take({"schema": "id INT, n DECIMAL(5,2)"})
+    assert first.summary == ["Read 1 file, 1 row; took 1."]
+    assert landing.take(state=first.state).summary == ["Found no new files."]
+
+
+def test_types_are_named_in_the_run_that_infers_them(landing: Landing) -> None:
+    landing.put("a.csv", "zip,day\n01234,2024-01-10\n")
+    first = landing.take()
+    assert first.summary[1:] == ["Inferred types: zip BIGINT, day DATE; set `schema` to choose others."]
+    landing.put("b.csv", "zip,day,n\n01234,2024-01-10,1.5\n")
+    assert landing.take(state=first.state).summary[1:] == ["Inferred types: n DOUBLE; set `schema` to choose others."]
+
+
+def test_a_column_that_files_lack_is_named_with_them(landing: Landing) -> None:
+    landing.put("a.csv", "id,n\n1,1\n")
+    landing.put("b.csv", "ID\n2\n")
+    landing.put("empty.csv", "")
+    outcome = landing.take({"schema": "id INT, n INT, m INT"})
+    assert outcome.summary[1:] == ["Column n is missing in 1 file (landing/b.csv); its values are null.", "Column m is missing in 2 files (first landing/a.csv); its values are null."]
+    assert outcome.custom["columns_missing"] == {"n": 1, "m": 2}
+
+
+def test_records_that_are_set_aside_are_named_by_file_line_and_column(landing: Landing) -> None:
+    landing.put("a.csv", "id,n\n1,1\n2,x\n3\n")
+    landing.put("b.csv", "id,n\ny,z\n4,4\n")
+    outcome = landing.take({"schema": "id INT, n INT", "bad_records": "set_aside"})
+    assert outcome.summary == [
+        "Read 2 files, 5 rows; took 2.",
+        "Set aside 3 records of 2 files that do not fit the schema; the table does not have them.",
+        "landing/a.csv, line 3: column n is not a valid INT.",
+        "landing/a.csv, line 4: it has 1 value for 2 columns.",
+        "landing/b.csv, line 2: column id is not a valid INT, column n is not a valid INT.",
+    ]
+
+
+_LATIN = "Müller".encode("latin-1")
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "text"),
+    [
+        ({"schema": "id INT, s STRING"}, "a.csv", b"id,s\n1,\xef\xbf\xbd\n2,Z\xc3\xbcrich\n3,%b\n" % _LATIN),
+        ({"schema": "id INT, s STRING", "delimiter": "§"}, "a.csv.gz", gzip.compress("id§s\n1§\ufffd\n2§Zürich\n3§".encode() + _LATIN + b"\n")),
+        ({"multiline": True}, "a.csv", b'\xef\xbb\xbfid,s\n1,\xef\xbf\xbd\n2,Z\xc3\xbcrich\n3,"%b\nmore"\n' % _LATIN),
+        ({"format": "json"}, "a.json", b'{"id": 1, "s": "\xef\xbf\xbd"}\n{"id": 2, "s": "Z\xc3\xbcrich"}\n\n{"id": 3, "s": "%b"}\n' % _LATIN),
+        ({"format": "json", "schema": "id INT, s STRING"}, "a.json.gz", gzip.compress(b'{"id": 1, "s": "\xef\xbf\xbd"}\n{"id": 2, "s": "Z\xc3\xbcrich"}\n\n{"id": 3, "s": "%b"}\n' % _LATIN)),
+    ],
+    ids=["csv", "packed csv", "csv over lines", "json", "packed json"],  # the bytes of a packed file have the time in them
+)  # fmt: skip
+def test_a_record_that_is_not_utf8_is_a_bad_one_and_an_honest_replacement_character_is_not(landing: Landing, config: dict[str, Any], name: str, text: bytes) -> None:
+    landing.put(name, text)
+    failed = landing.take(config)
+    assert failed.error is not None
+    assert failed.error.message.startswith(f"1 record of landing/{name} does not fit the schema; line 4: it is not valid UTF-8. ")
+    aside = landing.take(config | {"bad_records": "set_aside"})
+    assert landing.rows(aside) == [{"id": 1, "s": "\ufffd"}, {"id": 2, "s": "Zürich"}]
+    assert aside.custom["bad_records"] == {f"landing/{name}": 1}
+
+
+def test_a_record_that_is_not_utf8_and_does_not_fit_counts_once(landing: Landing) -> None:
+    landing.put("a.csv", b"id,s\n1,a\nx,%b\n3,%b\n" % (_LATIN, _LATIN))
+    landing.put("b.csv", "id,s\n4,\ufffd\n")
+    aside = landing.take({"schema": "id INT, s STRING", "bad_records": "set_aside"})
+    assert landing.rows(aside) == [{"id": 1, "s": "a"}, {"id": 4, "s": "\ufffd"}]
+    assert aside.summary[0] == "Read 2 files, 4 rows; took 2."
+    assert aside.summary[2:] == ["landing/a.csv, line 3: it is not valid UTF-8.", "landing/a.csv, line 4: it is not valid UTF-8."]
+
+
+def test_a_header_that_is_not_utf8_is_refused(landing: Landing) -> None:
+    landing.put("a.csv", b"id,Stra\xdfe\n1,x\n")
+    failed = landing.take()
+    assert failed.error is not None
+    assert (failed.error.error_class, failed.error.message.split(",")[0]) == ("header_invalid", "The header of landing/a.csv is not valid UTF-8")
+
+
+def test_a_line_break_inside_a_value_is_kept_unless_lines_end_in_crlf(landing: Landing) -> None:
+    landing.put("a.csv", 'id,s\n1,"a\r\nb"\n')
+    landing.put("b.csv", 'id,s\r\n2,"a\r\nb"\r\n')
+    assert [row["s"] for row in landing.rows(landing.take({"multiline": True}))] == ["a\r\nb", "a\nb"]
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.json", '{"id": 1, "day": "2024-01-10"}\n{"id": 2}\n'), ("a.csv.gz", gzip.compress(b'id,s,day\n1,"a\nb",2024-01-10\n2,,\n'))], ids=["json", "packed csv"])
+def test_the_line_of_a_record_without_a_partition_is_found_whatever_the_format(landing: Landing, name: str, text: str | bytes) -> None:
+    landing.put(name, text)
+    config = {"format": name.split(".")[1], "multiline": True, "schema": "id INT, day DATE"}
+    failed = landing.take(config, output={"partition_by": {"column": "day"}})
+    assert failed.error is not None
+    assert f"; line {2 if name == 'a.json' else 4}: column day is empty, and the table is partitioned by it." in failed.error.message
+
+
+def test_an_empty_folder_never_empties_a_table(landing: Landing) -> None:
+    failed = landing.take(update_strategy="replace")
+    assert failed.error is not None
+    assert (failed.error.error_class, failed.error.retry, failed.outputs) == ("path_empty", True, [])
+    assert landing.take().summary == ["Found no new files."]
+    landing.put("a.csv", "id\n")
+    emptied = landing.take({"schema": "id INT"}, update_strategy="replace")
+    assert (emptied.error, emptied.outputs[0].files) == (None, [])
+    assert emptied.summary == ["Read 1 file, 0 rows; the table is now empty."]
 
 
 def test_files_that_are_gone_are_forgotten(landing: Landing) -> None:
@@ -448,7 +548,7 @@ def test_a_schema_that_is_none_is_refused(landing: Landing, columns: str) -> Non
 
 @pytest.mark.parametrize("column", ["id BIGNT", "id ARRAY<STRUCT<x: INT, y: dubble>>", "`a, b` varchr(10)", "id NUMBER"])
 def test_a_deploy_refuses_no_type_that_spark_takes(landing: Landing, column: str) -> None:
-    with pytest.raises(ValueError, match="which there is not"):
+    with pytest.raises(ValueError, match="which does not exist"):
         check_types(column)
     with pytest.raises(PySparkException):
         StructType.fromDDL(column)

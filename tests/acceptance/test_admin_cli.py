@@ -26,10 +26,10 @@ def as_somebody(desk: Desk, shell: Shell, token: str) -> Shell:
 
 
 def test_a_user_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None:
-    assert "would be there, with the role reader. Nothing was changed." in shell("admin", "user", "create", "ada", "--role", "reader", "--dry-run")
+    assert "would exist, with the role reader. Nothing was changed." in shell("admin", "user", "create", "ada", "--role", "reader", "--dry-run")
     assert [user["name"] for user in shell.json("admin", "user", "list")["items"]] == ["admin"]
     said = shell("admin", "user", "create", "ada", "--role", "reader")
-    assert said.startswith("User ada is there, with the role reader.\nA token for them:\n")
+    assert said.startswith("User ada exists, with the role reader.\nA token for them:\n")
     assert said.splitlines()[2].endswith(" admin token create ada --user ada")
     assert said.splitlines()[3] == "A role reads the datasets whose read roles name it, and no others. Let reader read one:"
     assert said.splitlines()[4].endswith(" admin read-roles set DATASET reader")
@@ -55,10 +55,10 @@ def test_a_user_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None
 
 
 def test_an_org_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None:
-    assert shell("admin", "org", "create", "other", "--dry-run") == "Org other would be there, with its admin admin. Nothing was changed.\n"
+    assert shell("admin", "org", "create", "other", "--dry-run") == "Org other would exist, with its admin admin. Nothing was changed.\n"
     made = shell.json("admin", "org", "create", "other", "--admin", "ada")
     assert (made["name"], made["admin"], made["operates"]) == ("other", "ada", False)
-    assert shell("admin", "org", "create", "other", "--admin", "ada") == "Org other is there, with its admin ada.\n"
+    assert shell("admin", "org", "create", "other", "--admin", "ada") == "Org other exists, with its admin ada.\n"
     assert shell("admin", "org", "create", "third").splitlines()[-1].startswith("tl_")
     assert [(org["name"], org["operates"]) for org in shell.json("admin", "org", "list")["items"]] == [("main", True), ("other", False), ("third", False)]
     ada = as_somebody(desk, shell, made["token"])
@@ -79,7 +79,7 @@ def test_an_org_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None
 
 def test_roles_grants_and_read_roles_are_given_shown_and_taken(desk: Desk, shell: Shell) -> None:
     shell("deploy", "-", stdin=DEFINITION)
-    assert shell("admin", "role", "create", "night_shift") == "Role night_shift is there.\n"
+    assert shell("admin", "role", "create", "night_shift") == "Role night_shift exists.\n"
     shell("admin", "user", "create", "walter")
     assert shell("admin", "role", "add", "night_shift", "walter", "--dry-run") == "User walter would have the role night_shift. Nothing was changed.\n"
     assert shell("admin", "role", "add", "night_shift", "walter").startswith("User walter has the role night_shift.\nA role reads the datasets whose read roles name it")

@@ -18,6 +18,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from support.controls import EMIT, RANGES, Desk, failed, succeeded
+from support.lakes import BRONZE, Lake
 from support.wire import Asked, Said, serving
 
 from tracelake_sdk.access import DagRight, TokenKind
@@ -142,8 +143,38 @@ def test_what_is_not_over_in_time_goes_on_and_is_exit_code_3(desk: Desk, shell: 
         desk.complete(told(claimed_one(desk), 1))
         out, _ = process.communicate(timeout=180)
     assert process.returncode == 3
-    assert "Timed out; some tasks are still running.\n" in out
+    assert "Timed out:\n" in out
     assert "queued" in out
+
+
+def test_a_run_without_rows_says_that_there_is_no_version(desk: Desk, shell: Shell) -> None:
+    lake = Lake(desk.control, desk.database)
+    lake.deploy(BRONZE)
+    with shell.begun("run", "sample/load", "--wait") as process:
+        taken = eventually_taken(lake)
+        lake.write(taken, [])
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "The run completed without rows, so dataset sample_raw has no version yet.\n" in out
+
+
+def eventually_taken(lake: Lake) -> ClaimedTask:
+    deadline = time.monotonic() + 60
+    while not (taken := lake.take(1)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return taken[0]
+
+
+def test_what_a_pause_holds_at_the_timeout_is_named_with_how_it_continues(desk: Desk, shell: Shell) -> None:
+    desk.deploy(EMIT)
+    shell("pause", "sample/start")
+    for only in ([], ["--only"]):
+        with shell.begun("run", "sample/start", "--cursor", "1", "--wait", "--timeout", "0", *only) as process:
+            out, _ = process.communicate(timeout=60)
+        assert process.returncode == 3
+        assert "Timed out:\n  sample/start: 1 task is queued: sample/start is paused (Paused by admin.); resume it with `" in out
+        assert "resume sample/start`.\n" in out
 
 
 def test_a_run_that_a_pause_holds_says_so_and_how_it_goes_on(desk: Desk, shell: Shell) -> None:
@@ -276,9 +307,9 @@ def test_pause_and_resume_change_what_they_say_and_a_dry_run_nothing(desk: Desk,
     assert "would let 1 task that waits for it go on." in shell("resume", "sample/start", "--dry-run")
     assert "one task of sample/start, which would wait: sample/start is paused." in shell("run", "sample/start", "--dry-run")
     assert "sample is paused" in shell("pause", "sample")
-    assert "as soon as its DAG does" in shell("resume", "sample/start")
+    assert "its DAG is paused, so its tasks still wait" in shell("resume", "sample/start")
     assert desk.claim(10) == []
-    assert "sample goes on." in shell("resume", "sample")
+    assert "sample is resumed." in shell("resume", "sample")
     assert len(desk.claim(10)) == 1
 
 

@@ -33,6 +33,7 @@ def debian_postgres() -> Path:
     return BINARIES
 
 
+@pytest.mark.proof
 @pytest.mark.proves("T1.1")
 @pytest.mark.timeout(1200)
 def test_the_database_tests_pass_on_debians_postgres_15(tmp_path: Path):

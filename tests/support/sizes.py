@@ -2,6 +2,10 @@
 
 import os
 import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+Item = TypeVar("Item")
 
 
 def full() -> bool:
@@ -18,3 +22,9 @@ def seed() -> int:
 
 def seeded() -> random.Random:
     return random.Random(seed())
+
+
+def some(of: Sequence[Item], *every_day: Item) -> list[Item]:
+    """All at full size, these every day."""
+    assert set(every_day) <= set(of)
+    return list(of) if full() else list(every_day)

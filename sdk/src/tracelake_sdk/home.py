@@ -3,8 +3,14 @@
 import fcntl
 import json
 import os
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+_STOPPING = "stopping"    # the word behind the pid in the lock file of a system that stops
+_LOCK_TRIES = 20
+_LOCK_PAUSE_SECONDS = 0.01
 
 
 def default_home() -> Path:
@@ -33,19 +39,36 @@ class HomeFiles:
         """Held by `tracelaked up` for as long as it lives, also while it starts and stops."""
         return self.home / "lock"
 
-    def is_held(self) -> bool:
-        """Whether a system starts, runs or stops here."""
+    def hold(self) -> int | None:
+        """Mark the home as starting: the descriptor that holds its lock. None where that is not possible; whoever starts the system finds out why."""
+        try:
+            held = take_lock(self.lock)
+        except OSError:
+            return None
+        with suppress(OSError):
+            self.running.unlink(missing_ok=True)  # of a system that was killed: its address would mislead
+        return held
+
+    def is_starting(self) -> bool:
+        """Whether a system starts or runs here."""
+        return (words := self._held_by()) is not None and _STOPPING not in words
+
+    def is_stopping(self) -> bool:
+        return (words := self._held_by()) is not None and _STOPPING in words
+
+    def _held_by(self) -> list[str] | None:
+        """The words in the lock file; None where nobody holds it."""
         try:
             descriptor = os.open(self.lock, os.O_RDONLY)
         except OSError:
-            return False
+            return None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return True
+            return lock_words(descriptor)
         finally:
             os.close(descriptor)
-        return False
+        return None
 
     def api_url(self) -> str | None:
         return _value(self.running, "api_url")
@@ -58,6 +81,44 @@ class HomeFiles:
 
     def query_token(self) -> str | None:
         return _value(self.credentials, "query_token")
+
+
+def take_lock(file: Path) -> int:
+    """A descriptor that holds the lock of this file, in a folder that is made if need be. The kernel releases it when the last process that has it open ends.
+
+    Raises BlockingIOError where another process holds it, and another OSError where the file cannot be made.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _lock(descriptor)
+    except OSError:
+        os.close(descriptor)
+        raise
+    write_lock_words(descriptor)
+    return descriptor
+
+
+def _lock(descriptor: int) -> None:
+    """Tried for a moment: a command that looks whether the lock is held has it for an instant."""
+    for _ in range(_LOCK_TRIES - 1):
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(_LOCK_PAUSE_SECONDS)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def lock_words(descriptor: int) -> list[str]:
+    return os.pread(descriptor, 64, 0).decode().split()
+
+
+def write_lock_words(descriptor: int, *, stopping: bool = False) -> None:
+    """Name this process, and whether it stops. In place: a rename would leave the lock on a file that nobody sees."""
+    words = f"{os.getpid()} {_STOPPING}" if stopping else str(os.getpid())
+    with suppress(OSError):  # on a full disk the lock holds without its holder's pid
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{words}\n".encode(), 0)
 
 
 def _value(path: Path, key: str) -> str | None:

@@ -87,8 +87,9 @@ class Loop:
 
     def start(self) -> None:
         self._succeeded_at = self._clock()
-        self._thread = threading.Thread(target=self._repeat, name=self.name, daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._repeat, name=self.name, daemon=True)
+        thread.start()
+        self._thread = thread  # only now: a thread that has not begun looks like one that has ended
 
     def ask_to_stop(self) -> None:
         self._stopping.set()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tracelake_sdk.errors import SettingInvalid, TracelakeError
+from tracelake_sdk.home import HomeFiles, default_home
 
 _FAILED = 1
 _USAGE = 2
@@ -14,6 +15,8 @@ _USAGE = 2
 
 def up(arguments: argparse.Namespace) -> int:
     """Start everything on this machine and keep it running; Ctrl-C stops it."""
+    # Before anything that takes time: a command that is given now finds the home held, and waits.
+    held = HomeFiles(default_home()).hold() if arguments.held_lock is None else arguments.held_lock
     from tracelake.embedded.supervisor import Supervisor
     from tracelake.settings import read_settings, settings_file
 
@@ -22,7 +25,7 @@ def up(arguments: argparse.Namespace) -> int:
     def ready(api_url: str) -> None:
         _say(f"Tracelake is up at {api_url} (home {settings.home}{f', settings {file.resolve()}' if file else ''}). Ctrl-C stops it.")
 
-    Supervisor(settings, say=_say, on_ready=ready).run()
+    Supervisor(settings, say=_say, on_ready=ready, held_lock=held).run()
     _say("Tracelake has stopped.")
     return 0
 
@@ -131,6 +134,8 @@ def _parser() -> argparse.ArgumentParser:
     for command in _COMMANDS:
         words = commands.add_parser(command.__name__, help=command.__doc__, description=command.__doc__)
         words.set_defaults(command=command)
+        if command is up:
+            words.add_argument("--held-lock", type=int, metavar="DESCRIPTOR", help="an open file that holds the lock of the home; `tracelake up` passes it")
         if command is migrate:
             words.add_argument("--for", dest="program", choices=("all", "records"), default="all", help="`records`: only what `tracelaked records` needs")
         if command is forget:

@@ -3,7 +3,7 @@
 import os
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -13,6 +13,7 @@ from tracelake_sdk.dags.locations import absolute_root, check_name
 from tracelake_sdk.errors import SettingInvalid
 from tracelake_sdk.home import default_home
 from tracelake_sdk.spark_settings import MEMORY, SparkSettings, jars_folder
+from tracelake_sdk.suggestions import nearest
 
 
 class _Section(BaseModel):
@@ -244,7 +245,7 @@ def _values_of(file: Path | None) -> dict[str, Any]:
         raise SettingInvalid(f"{file}: it cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         line = error.problem_mark.line + 1 if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark else None
-        raise SettingInvalid(f"{file}: it is no YAML{f', see line {line}' if line else ''}; correct it, or take it away") from None
+        raise SettingInvalid(f"{file.resolve()}: this file is not valid YAML{f', see line {line}' if line else ''}; correct it, or remove it") from None
     if found is not None and not isinstance(found, dict):
         raise SettingInvalid(f"{file}: settings are written as names with their values, like `home: /data/tracelake`")
     values = cast("dict[str, Any]", found or {})
@@ -297,7 +298,56 @@ def read_settings(**overrides: Any) -> Settings:
     try:
         return Settings(**(given | overrides))
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = "__".join(str(part).upper() for part in first["loc"])
-        what = "there is no such setting; correct its name, or take it away" if first["type"] == "extra_forbidden" else first["msg"]
-        raise SettingInvalid(f"TRACELAKE__{place}: {what}") from None
+        # A key that is missing is most likely the one that is misspelt.
+        first = min(error.errors(include_input=False, include_url=False), key=lambda problem: problem["type"] == "missing")
+        raise SettingInvalid(_complaint([str(part) for part in first["loc"]], first["msg"].removeprefix("Value error, "), first["type"])) from None
+
+
+def _complaint(place: list[str], what: str, problem: str) -> str:
+    """What is wrong with one setting: with the file and the key where it is written in the file, else with the environment variable."""
+    variable, key = f"TRACELAKE__{'__'.join(place).upper()}", ".".join(place)
+    file = settings_file()
+    in_file = file is not None and not _is_set(variable) and _is_written(_values_of(file), place[:-1] if problem == "missing" else place)
+    if problem == "extra_forbidden":
+        near = nearest(place[-1], _keys_beside(place))
+        known = [*place[:-1], near] if near else None
+        if not in_file:
+            advice = f"did you mean TRACELAKE__{'__'.join(known).upper()}?" if known else "correct its name, or remove it"
+            return f"{variable}: there is no such setting; {advice}"
+        advice = f"did you mean `{'.'.join(known)}`?" if known else "correct its name, or remove it"
+        return f"{_resolved(file)}: there is no setting `{key}`; {advice}"
+    return f"{_resolved(file)}: `{key}`: {what}" if in_file else f"{variable}: {what}"
+
+
+def _resolved(file: Path | None) -> Path:
+    return (file or Path("tracelake.yaml")).resolve()
+
+
+def _is_set(variable: str) -> bool:
+    """Whether the environment has this setting, a part of it, or the section that it belongs to."""
+    names = [name.upper() for name in os.environ if name.upper().startswith(Settings.model_config.get("env_prefix", ""))]
+    return any(f"{name}__".startswith(f"{variable}__") or f"{variable}__".startswith(f"{name}__") for name in names)
+
+
+def _is_written(values: Any, place: list[str]) -> bool:
+    """Whether there is something at this place of the file; the items of a list are counted."""
+    for key in place:
+        known = {str(index): value for index, value in enumerate(cast("list[Any]", values))} if isinstance(values, list) else values
+        if not isinstance(known, dict) or key not in known:
+            return False
+        values = cast("dict[str, Any]", known)[key]
+    return True
+
+
+def _keys_beside(place: list[str]) -> list[str]:
+    """The known keys of the section that a key is in."""
+    section: Any = Settings
+    for key in place[:-1]:
+        match get_origin(section):
+            case origin if origin is dict:
+                section = get_args(section)[1]
+            case origin if origin is tuple:
+                section = get_args(section)[0]
+            case _:
+                section = section.model_fields[key].annotation
+    return list(section.model_fields)

@@ -108,6 +108,7 @@ def test_what_makes_other_rows_is_refused_with_its_jobs_and_nothing_is_stored(la
         assert {reason: names for reason, names in refused.value.extra["jobs"].items() if names} == jobs
         for name in [name for names in jobs.values() for name in names]:
             assert name in refused.value.detail
+        assert refused.value.detail.endswith("deploy it with another `name` and with other names under `publish`.")
     assert facts(lake) == before
 
 

@@ -1,5 +1,6 @@
 """`tracelaked up`: one at a time, back after any kill, and nothing left behind."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -99,6 +100,32 @@ def api_answers(home: Path) -> bool:
     return api_url is not None and is_ready(api_url)
 
 
+STOPPED_WORKER = """
+import os, pathlib, signal, sys
+from tracelake_sdk.home import HomeFiles
+home = pathlib.Path(os.environ["TRACELAKE_HOME"])
+def end(*_):
+    (home / "seen").write_text(f"{HomeFiles(home).is_starting()} {HomeFiles(home).is_stopping()}")
+    sys.exit()
+signal.signal(signal.SIGTERM, end)
+(home / "waits").touch()
+signal.pause()
+"""
+
+
+def test_a_lock_that_was_taken_for_it_is_its_own_and_a_system_that_stops_says_so(home: Path) -> None:
+    files = HomeFiles(home)
+    held = files.hold()
+    assert held is not None
+    system = supervisor(home, held_lock=held, commands=dataclasses.replace(STAND_INS, worker=(sys.executable, "-c", STOPPED_WORKER)))
+    system.start()
+    assert eventually((home / "waits").exists)
+    assert (files.is_starting(), files.is_stopping()) == (True, False)
+    system.stop()
+    assert (home / "seen").read_text() == "False True"
+    assert (files.is_starting(), files.is_stopping()) == (False, False)
+
+
 @pytest.mark.proves("X.2")
 def test_up_starts_everything_and_a_signal_stops_everything(home: Path) -> None:
     for request in (signal.SIGTERM, signal.SIGINT):
@@ -121,7 +148,7 @@ def test_up_starts_everything_and_a_signal_stops_everything(home: Path) -> None:
 def test_a_second_up_is_refused_while_the_first_runs(home: Path) -> None:
     with up(home) as process:
         before = identities(home)
-        with pytest.raises(SystemBusy, match=rf"\(process {process.pid}\)"):
+        with pytest.raises(SystemBusy, match=rf"^a Tracelake system already runs in {home} \(process {process.pid}\); stop it first"):
             supervisor(home).run()
         assert identities(home) == before
         assert api_answers(home)
@@ -246,7 +273,7 @@ def test_the_same_processes_run_on_a_given_postgres(home: Path, tmp_path: Path) 
 
 
 def test_a_control_that_gives_up_is_an_error_with_its_words_and_its_log(home: Path) -> None:
-    program = "import sys; sys.exit('error [setting_invalid]: TRACELAKE__X: no')"
+    program = "import sys; sys.exit('error [setting_invalid]: TRACELAKE__X: no.')"
     system = supervisor(home, commands=Commands(control=(sys.executable, "-c", program)))
     with pytest.raises(StartFailed, match=r"control ended with exit code 1 before it answered: error \[setting_invalid\]: TRACELAKE__X: no; its log is .*control\.log"):
         system.run()

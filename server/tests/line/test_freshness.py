@@ -104,3 +104,59 @@ def test_many_scopes_that_are_behind_are_counted_and_some_are_named(lake: Lake):
     assert behind.sentence.startswith("8 of its 8 scopes were made before version 2 of ")
     assert behind.sentence.count("(from version 1)") == 5
     assert behind.sentence.endswith(", ….")
+
+
+GOLD = """  - name: top
+    activation: reactive
+    inputs: [{{from: {{job: clean, output: 0}}}}]
+    execution_strategy: PerUpdate
+    runtime: spark
+    operator: sql
+    config: {{query: SELECT * FROM input_0}}
+    outputs: [{{layer: gold, description: The best rows}}]
+    update_strategy: replace
+publish:
+  top_rows: {{job: top, output_index: 0}}
+"""
+
+
+def test_a_table_whose_input_is_behind_is_fresh_with_its_inputs_only(lake: Lake):
+    lake.deploy(published(QUIET).replace("publish:\n", GOLD))
+    load(lake, 1, job="rates")
+    load_parts(lake, {part("a"): [(1, "a")]})
+    make(lake)
+    for task in tasks_of(lake, "top"):
+        assert lake.write(task, [(1, "a")]).result == "committing"
+    lake.move()
+    assert [reason.code for reason in lake.services.explaining.explain(lake.admin, "top_rows").reasons] == ["fresh"]
+    load(lake, 2, job="rates")
+    rates = lake.one("SELECT dataset.id FROM dataset JOIN job_key ON job_key.id = job_key_id WHERE job_key.name = 'rates'")
+    behind, serving = lake.services.explaining.explain(lake.admin, "top_rows").reasons
+    assert (behind.code, behind.sentence) == ("behind", f"It is fresh with its inputs, but its input clean_rows is behind {rates}.")
+    assert (behind.remedy, serving.code) == ("`tracelake explain clean_rows`", "serving")
+
+
+def test_a_run_without_rows_is_why_there_is_no_version(lake: Lake):
+    lake.deploy(published(REPLACING))
+    explain = lake.services.explaining.explain
+    [before] = explain(lake.admin, "sample_raw").reasons
+    assert before.sentence == "It has no version yet: no run of its job has completed."
+    lake.run("load")
+    task = lake.take_one()
+    lake.write(task, [])
+    lake.move()
+    [empty] = explain(lake.admin, "sample_raw").reasons
+    assert empty.sentence == f"The newest run, {task.fence.task_id}:1, completed without rows, so there is no version yet."
+    assert empty.remedy == "Add rows to what the job reads, then `tracelake run sample/load`."
+
+
+def test_a_paused_job_has_one_remedy(lake: Lake):
+    lake.deploy(published(QUIET))
+    load(lake, 1, job="rates")
+    load_parts(lake, {part("a"): [(1, "a")]})
+    make(lake)
+    load(lake, 2, job="rates")
+    lake.services.tasks.pauses.pause(lake.admin, "sample", "clean")
+    found = lake.services.explaining.explain(lake.admin, "clean_rows").reasons
+    assert [reason.code for reason in found] == ["paused", "behind", "serving"]
+    assert [reason.remedy for reason in found if reason.remedy] == ["Fix the cause, then `tracelake resume sample/clean`."]

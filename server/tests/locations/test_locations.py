@@ -172,6 +172,13 @@ def test_a_url_with_another_meaning_than_its_words_is_no_root(url: str):
         canonical_url(url)
 
 
+@pytest.mark.parametrize("bucket", ["b", "bb", "b" * 64])
+def test_a_bucket_name_of_the_wrong_length_is_refused_with_the_right_one(bucket: str):
+    assert canonical_url("s3://bbb/p") == "s3://bbb/p"
+    with pytest.raises(ValueError, match="a bucket name has 3 to 63 characters"):
+        canonical_url(f"s3://{bucket}/p")
+
+
 def test_what_looks_like_a_way_up_is_refused_or_a_plain_name() -> None:
     for path in ("landing/..", "landing/./x", "landing//x", "landing\\..\\x", "LANDING/x", "\uff4canding/x", "landing:x/y", "s3a:x", "hdfs:/x", "landing/x\0"):
         with pytest.raises(ValueError, match=r"it |this "):

@@ -5,6 +5,7 @@ from support.lakes import BRONZE, Lake
 from support.people import user
 
 from tracelake.control.access.callers import Caller
+from tracelake_sdk.errors import Forbidden
 from tracelake_sdk.errors.dags import LocationNotAllowed, LocationUnknown
 from tracelake_sdk.tasks import Batch
 
@@ -26,13 +27,20 @@ def ended(lake: Lake) -> list[tuple[str, str | None]]:
 def test_a_deployer_who_may_not_use_it_is_refused_and_nothing_is_stored(lake: Lake, wanda: Caller):
     with pytest.raises(LocationNotAllowed) as refused:
         lake.services.deploys.deploy(wanda, DAG)
-    assert (refused.value.extra["place"], "`shop`" in refused.value.detail) == ("jobs[0].config.path", True)
+    assert (refused.value.extra["place"], "you may not use the location `shop`" in refused.value.detail) == ("jobs[0].config.path", True)
     with pytest.raises(LocationUnknown) as unknown:
         lake.services.deploys.deploy(wanda, DAG.replace("shop/orders", "shoop/orders"))
     assert "`shop`" not in unknown.value.detail, "what may not be used is not suggested"
     assert lake.one("SELECT count(*) FROM dag") == 0
     lake.services.locations.grant(lake.admin, "shop", "writer")
     assert lake.services.deploys.deploy(wanda, DAG).created
+
+
+def test_who_may_not_deploy_learns_nothing_about_locations(lake: Lake, wanda: Caller):
+    rita = user(lake, "rita", "reader")
+    for text in (DAG, DAG.replace("shop/orders", "shoop/orders")):
+        with pytest.raises(Forbidden):
+            lake.services.deploys.deploy(rita, text)
 
 
 def test_a_location_of_another_org_is_unknown(lake: Lake):

@@ -119,7 +119,7 @@ def test_the_command_line_walks_a_rule_from_its_first_revision_to_its_last(lake:
     lake.write(lake.take_one(), [(1, "a")])
     lake.move()
     told = run("rule", "add", DATASET, "UNIQUE", "id, valeu", "--dry-run")
-    assert told.endswith(f"The newest version of {DATASET} has no column valeu: while a run has none, nothing can be measured, and the run is blocked.\n")
+    assert told.endswith(f"The newest version of {DATASET} has no column valeu: a run without this column cannot be measured and is blocked. Did you mean value?\n")
 
 
 def test_the_command_line_lists_pages_and_prints_the_next_command(client: Client):

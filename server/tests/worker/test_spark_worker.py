@@ -72,7 +72,9 @@ def test_a_moved_base_is_measured_against_only_what_moved(shop: Workshop):
     assert [file["path"] for move in third["moved"] for file in move["added"]] == ["x/one.parquet", "x/two.parquet"]
     # What was found then is what is reported.
     assert [report.outputs[0].duplicates for report in shop.control.completions] == [0, 1, 2]
-    assert [report.summary for report in shop.control.completions] == [[], ["Skipped 1 duplicate row (key: id)."], ["Skipped 2 duplicate rows (key: id)."]]
+    assert [report.summary for report in shop.control.completions] == [
+        [], ["Skipped 1 row whose key (id) already exists; `append` never changes rows."], ["Skipped 2 rows whose keys (id) already exist; `append` never changes rows."]
+    ]
     assert shop.moments.count("measured") == 3
 
 
@@ -197,7 +199,9 @@ def test_a_stopping_worker_gives_a_running_task_back(shop: Workshop, monkeypatch
     thread = shop.running(task)
     shop.worker.stop()
     ended(thread)
-    assert shop.control.outcomes == [("given_back", None)]
+    assert shop.control.outcomes == [("given_back", "given_back")]
+    [report] = shop.control.completions
+    assert report.error is not None and report.error.message == "The worker stopped before it finished."
     assert processes_with(f"{task.task_id}-1/order.json") == []
 
 
@@ -285,7 +289,7 @@ def test_a_task_that_is_given_back_by_a_stopping_worker_is_not_claimed_by_its_ot
     worker.stop()
     ended(life)
     until(lambda: shop.control.polls == 0)
-    assert shop.control.outcomes == [("given_back", None)]
+    assert shop.control.outcomes == [("given_back", "given_back")]
     assert len(shop.control.queued) == 1
 
 

@@ -68,7 +68,7 @@ def test_ctrl_c_gives_a_running_task_back_once_and_claims_nothing_more(floor: Fl
     until(lambda: started.exists() and floor.control.polls > 0)
     worker.send_signal(signal.SIGINT)
     assert worker.wait(60) == 0
-    assert floor.control.outcomes == [("given_back", None)]
+    assert floor.control.outcomes == [("given_back", "given_back")]
     assert len(floor.control.queued) == 1
     wait_gone(processes_with(str(floor.folder)))
 
@@ -136,7 +136,7 @@ def test_a_worker_that_is_asked_to_stop_gives_back_what_does_not_end(floor: Floo
     programs = processes_with(f"{task.task_id}-1/order.json")
     worker.terminate()
     assert worker.wait(40) == 0
-    assert floor.control.outcomes == [("given_back", None)]
+    assert floor.control.outcomes == [("given_back", "given_back")]
     wait_gone(programs)
     assert floor.entries()[-1] == "stopped"
     assert list((floor.folder / "home" / "scratch").glob("*-*")) == []

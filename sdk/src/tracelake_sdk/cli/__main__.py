@@ -1,5 +1,5 @@
 """`python -m tracelake_sdk.cli` is `tracelake`."""
 
-from tracelake_sdk.cli.main import main
+from tracelake_sdk.cli.entry import main
 
 main()

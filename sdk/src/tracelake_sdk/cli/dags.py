@@ -100,8 +100,8 @@ def job_of(dag: DagStatus, name: str) -> JobStatus:
 def _resumed(after: DagStatus, target: Target) -> str:
     if target.job is None:
         waiting = [job.name for job in after.jobs if job.paused]
-        return f"{target} goes on." + (f" Paused by themselves, and so still waiting: {', '.join(waiting)}." if waiting else "")
-    return f"{target} goes on as soon as its DAG does, which is paused." if after.paused else f"{target} goes on."
+        return f"{target} is resumed." + (f" Still paused: {', '.join(f'{target}/{name}' for name in waiting)}." if waiting else "")
+    return f"{target} is resumed, but its DAG is paused, so its tasks still wait; resume {after.name} too." if after.paused else f"{target} is resumed."
 
 
 def _would_pause(dag: DagStatus, target: Target) -> tuple[bool, str]:

@@ -2,7 +2,7 @@
 
 from rich.text import Text
 
-from tracelake_sdk.cli.invocation import again
+from tracelake_sdk.cli.invocation import again, pasteable
 from tracelake_sdk.cli.options import MOST_LISTED
 from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_table, say
 from tracelake_sdk.client import Client
@@ -137,7 +137,7 @@ def explain(name: str, *, as_json: bool) -> None:
     for reason in explanation.reasons:
         say(_spoken(reason))
         if reason.remedy:
-            say(Text(f"         → {reason.remedy}", style="dim"))
+            say(Text(f"         → {pasteable(reason.remedy)}", style="dim"))
 
 
 def _say_more(*words: str) -> None:

@@ -1,6 +1,7 @@
 """`rule`, `policy` and `promotion`: what good data means, what the platform guarantees, and what was decided."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 from uuid import UUID
 
@@ -10,9 +11,11 @@ from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_table, say
 from tracelake_sdk.client import Client
 from tracelake_sdk.dags import Layer
+from tracelake_sdk.errors import Forbidden, NotFound
 from tracelake_sdk.pages import Page
 from tracelake_sdk.rules import RuleScope, Severity
 from tracelake_sdk.rules.promotions import Enforcement, GateVerdict, Policy, Promotion, Rule
+from tracelake_sdk.suggestions import nearest
 
 Item = TypeVar("Item")
 
@@ -23,7 +26,8 @@ _VERDICT_STYLES = {GateVerdict.PASS: "green", GateVerdict.WARN: "yellow", GateVe
 def add_rule(dataset: str, type: str, expression: str, *, severity: str, scope: str, key: str | None, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         rule = client.rules.add(dataset, type, expression, severity=Severity(severity), scope=RuleScope(scope), dry_run=dry_run, idempotency_key=key)
-    _print_rule(rule, dry_run=dry_run, as_json=as_json, new=True)
+        columns = _columns(client, rule)
+    _print_rule(rule, columns, dry_run=dry_run, as_json=as_json, new=True)
 
 
 def revise_rule(
@@ -38,13 +42,14 @@ def revise_rule(
             dry_run=dry_run,
             idempotency_key=key,
         )
-    _print_rule(rule, dry_run=dry_run, as_json=as_json)
+        columns = _columns(client, rule)
+    _print_rule(rule, columns, dry_run=dry_run, as_json=as_json)
 
 
 def switch_rule_off(id: UUID, *, key: str | None, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         rule = client.rules.deactivate(id, dry_run=dry_run, idempotency_key=key)
-    _print_rule(rule, dry_run=dry_run, as_json=as_json)
+    _print_rule(rule, [], dry_run=dry_run, as_json=as_json)
 
 
 def list_rules(dataset: str | None, *, inactive: bool, limit: int, token: str | None, as_json: bool) -> None:
@@ -64,14 +69,28 @@ def _rule_row(rule: Rule) -> list[Cell]:
     ]  # fmt: skip
 
 
-def _print_rule(rule: Rule, *, dry_run: bool, as_json: bool, new: bool = False) -> None:
+def _columns(client: Client, rule: Rule) -> list[str]:
+    """The columns of the newest version, where the rule is about one that it does not have; none where the author of a rule may not read them."""
+    if rule.absent_columns:
+        with suppress(Forbidden, NotFound):  # the rule is stored: that nothing can be suggested must not look like a failure
+            return [column.name for column in client.datasets.get(str(rule.dataset_id)).columns]
+    return []
+
+
+def _print_rule(rule: Rule, columns: list[str], *, dry_run: bool, as_json: bool, new: bool = False) -> None:
     what = f"{rule.rule_type.value} {rule.rule_expression}, {rule.severity.value}, on the {rule.scope.value}"
     # What a dry run would make has no id that anybody could use.
     sentence = f"{'A rule' if new and dry_run else f'Rule {rule.id}'} of {_dataset(rule)} {_is(rule, dry_run)} as revision {rule.revision}: {what}."
     _print_definition(rule, sentence, dry_run=dry_run, as_json=as_json)
     if rule.absent_columns and not as_json:
-        absent = " and ".join(rule.absent_columns)
-        say(f"The newest version of {_dataset(rule)} has no column {absent}: while a run has none, nothing can be measured, and the run is blocked.")
+        say(absent_words(_dataset(rule), rule.absent_columns, columns))
+
+
+def absent_words(dataset: str, absent: list[str], columns: list[str]) -> str:
+    """The warning about columns that a rule names and the newest version does not have; `columns` are those that it has."""
+    meant = [near for column in absent if (near := nearest(column, columns))]
+    advice = f" Did you mean {' and '.join(meant)}?" if meant else ""
+    return f"The newest version of {dataset} has no column {' and '.join(absent)}: a run without this column cannot be measured and is blocked.{advice}"
 
 
 def _dataset(of: Rule | Promotion) -> str:

@@ -1,7 +1,7 @@
 """`run`: asks for a run, follows everything that it causes, and says how that ended."""
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tracelake_sdk.cli.dags import job_of
 from tracelake_sdk.cli.invocation import again
+from tracelake_sdk.cli.options import MOST_LISTED
 from tracelake_sdk.cli.printing import STATE_STYLES, print_json, say
 from tracelake_sdk.cli.tasks import WAITS, state_words
 from tracelake_sdk.client import Client
@@ -25,7 +26,7 @@ from tracelake_sdk.errors import NotFound
 from tracelake_sdk.rules.promotions import GateVerdict, Promotion
 from tracelake_sdk.tasks import Task, TaskState, Waits
 from tracelake_sdk.tasks.cascades import Cascade, CausedJob
-from tracelake_sdk.wording import counted
+from tracelake_sdk.wording import counted, plural
 
 _FAILED = 1
 _TIMED_OUT = 3
@@ -156,11 +157,15 @@ class _HeldNotice:
                 self._say(name)
 
     def _say(self, name: str) -> None:
-        dag, _, job_name = name.partition("/")
-        status = self._client.dags.get(dag)
-        job = job_of(status, job_name)
-        paused, why = (name, f" ({job.pause_reason})" if job.pause_reason else "") if job.paused else (dag, "")
+        paused, why = _paused_by(self._client, name)
         say(f"A task of {name} waits because {paused} is paused{why}. To continue:\n  {again('resume', paused)}", to=self._screen)
+
+
+def _paused_by(client: Client, name: str) -> tuple[str, str]:
+    """The job DAG/JOB, or its DAG where only that is paused; and the reason in brackets, where there is one."""
+    dag, _, job_name = name.partition("/")
+    job = job_of(client.dags.get(dag), job_name)
+    return (name, f" ({job.pause_reason})" if job.pause_reason else "") if job.paused else (dag, "")
 
 
 @contextmanager
@@ -174,12 +179,17 @@ def _progress(screen: Console) -> Generator[Callable[[Followed], None]]:
 
     def show(followed: Followed) -> None:
         nonlocal last, at
-        line = "; ".join(f"{name} {words.plain}" for name, words in _lines(followed)).replace("└─ ", "").strip()
+        line = line_of(_lines(followed))
         if line != last and time.monotonic() - at >= _LINE_SECONDS:
             last, at = line, time.monotonic()
             say(line, to=screen)
 
     yield show
+
+
+def line_of(lines: Iterable[tuple[str, Text]]) -> str:
+    """The tree on one line."""
+    return "; ".join(f"{name.strip().removeprefix('└─ ')} {words.plain}" for name, words in lines)
 
 
 def _tree(followed: Followed) -> Text:
@@ -193,10 +203,10 @@ def _lines(followed: Followed) -> list[tuple[str, Text]]:
     if followed.cascade is None:
         task = followed.task
         return [(f"{task.dag}/{task.job}", Text.assemble(state_words(task), f" (attempt {task.attempt})" if task.attempt > 1 else ""))]
-    return list(_branches(followed.cascade.jobs))
+    return list(branches(followed.cascade.jobs))
 
 
-def _branches(jobs: list[CausedJob]) -> Iterator[tuple[str, Text]]:
+def branches(jobs: list[CausedJob]) -> Iterator[tuple[str, Text]]:
     names = {job.name for job in jobs}
     below: dict[str | None, list[CausedJob]] = {}
     for job in jobs:
@@ -228,6 +238,8 @@ def _print_followed(client: Client, followed: Followed) -> None:
     if task.state in FINAL:
         emitted = len(list(client.events.iterate(producer=task.id)))
         say(f"Finished in {counted(task.attempt, 'attempt')}; emitted {counted(emitted, 'event')}.")
+        if not emitted and task.state is TaskState.COMPLETED:
+            _print_empty(client, task)
     for sentence in task.attempts[-1].summary if task.attempts else []:
         say(sentence)
     if followed.cascade is not None and followed.cascade.number > 1:
@@ -235,9 +247,42 @@ def _print_followed(client: Client, followed: Followed) -> None:
     for failed in followed.failed:
         _print_failure(client, failed)
     if followed.timed_out:
-        say("Timed out; some tasks are still running.")
+        say("Timed out:")
+        for sentence in _unfinished(client, followed):
+            say(f"  {sentence}")
     if task not in followed.failed:
         say(f"  {again('task', 'show', str(task.id))}")
+
+
+def _print_empty(client: Client, task: Task) -> None:
+    """Names the datasets of a completed job that have no version yet, as far as the caller may see them."""
+    for dataset in client.datasets.list(dag=task.dag, limit=MOST_LISTED).items:
+        if dataset.job == task.job and dataset.has_files and dataset.version is None:
+            say(f"The run completed without rows, so dataset {dataset.name or dataset.uuid} has no version yet.")
+
+
+def _unfinished(client: Client, followed: Followed) -> Iterator[str]:
+    """What is not over, job by job, and how it continues where somebody has to resume it."""
+    for name, tasks in _open_tasks(followed):
+        if working := tasks.running + tasks.committing:
+            yield f"{name}: {counted(working, 'task')} {plural(working, 'is', 'are')} still running."
+        if tasks.queued:
+            yield f"{name}: {counted(tasks.queued, 'task')} {plural(tasks.queued, 'is', 'are')} queued for a worker."
+        for why, number in tasks.waiting.items():
+            queued = f"{name}: {counted(number, 'task')} {plural(number, 'is', 'are')} queued"
+            if why == Waits.PAUSED.value:
+                paused, reason = _paused_by(client, name)
+                yield f"{queued}: {paused} is paused{reason}; resume it with `{again('resume', paused)}`."
+            else:
+                yield f"{queued} and {plural(number, 'waits', 'wait')} {WAITS[Waits(why)]}."
+
+
+def _open_tasks(followed: Followed) -> list[tuple[str, TaskCounts]]:
+    if followed.cascade is not None:
+        return [(job.name, job.tasks) for job in followed.cascade.jobs if job.tasks.open]
+    task = followed.task
+    states = {state.value: int(task.state is state and task.waits is None) for state in TaskState}
+    return [(f"{task.dag}/{task.job}", TaskCounts(waiting={task.waits.value: 1} if task.waits else {}, more=False, **states))]
 
 
 def _print_cascade(followed: Followed) -> None:

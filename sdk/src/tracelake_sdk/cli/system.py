@@ -10,6 +10,7 @@ from typing import Any, TypedDict, cast
 import typer
 from rich.text import Text
 
+from tracelake_sdk.cli.entry import hold_home
 from tracelake_sdk.cli.invocation import pasteable, server_program
 from tracelake_sdk.cli.printing import clean, print_json, say
 from tracelake_sdk.client import Client
@@ -31,10 +32,15 @@ class Check(TypedDict):
 
 def up() -> None:
     """Become `tracelaked up`."""
+    held = hold_home()
     program = str(server_program())
     sys.stdout.flush()
+    lock: list[str] = []
+    if held is not None:
+        os.set_inheritable(held, True)
+        lock = ["--held-lock", str(held)]
     try:
-        os.execv(program, [program, "up"])  # noqa: S606  it replaces this process, so that signals and exit code are its own
+        os.execv(program, [program, "up", *lock])  # noqa: S606  it replaces this process, so that signals and exit code are its own
     except OSError as error:
         raise ServerMissing(f"{program} cannot be run ({error.strerror}); reinstall the package `tracelake`.") from None
 

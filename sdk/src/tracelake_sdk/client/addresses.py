@@ -31,7 +31,7 @@ def find_system(api_url: str | None = None, token: str | None = None, *, patienc
 def _started(files: HomeFiles, patience: float) -> str | None:
     """The address of the system in this home, once it has started."""
     deadline, said = time.monotonic() + patience, False
-    while (found := _kept(files, HomeFiles.api_url)) is None and time.monotonic() < deadline and files.is_held():
+    while (found := _kept(files, HomeFiles.api_url)) is None and time.monotonic() < deadline and files.is_starting():
         if not said:
             _log.warning("A Tracelake system is starting in %s; waiting for it.", files.home)
             said = True
@@ -40,6 +40,8 @@ def _started(files: HomeFiles, patience: float) -> str | None:
 
 
 def _nowhere(files: HomeFiles) -> str:
+    if files.is_stopping():
+        raise NotRunning(f"The Tracelake system in {files.home} is stopping; when it has stopped, start it again with `tracelake up`.")
     raise NotRunning(f"No Tracelake system runs in {files.home}; start one with `tracelake up`, or set TRACELAKE_API_URL and TRACELAKE_TOKEN.")
 
 

@@ -16,7 +16,7 @@ from tracelake_sdk.dags.spec import NAME
 from tracelake_sdk.deferred import Deferred
 
 NAME_PATTERN = f"^{NAME.pattern}$"
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,254}")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{2,62}")
 
 
 class Location(Deferred):
@@ -85,7 +85,9 @@ def canonical_url(text: str) -> str:
         raise ValueError("a location has neither `?` nor `#`")
     if url.scheme == "file" and url.netloc in ("", "localhost") and url.path.startswith("/"):
         return _file_url(unquote(url.path, errors="strict"))
-    if url.scheme == "s3" and _BUCKET.fullmatch(url.netloc):
+    if url.scheme == "s3" and url.netloc:
+        if not _BUCKET.fullmatch(url.netloc):
+            raise ValueError("write `s3://bucket/prefix`; a bucket name has 3 to 63 characters: lowercase letters, digits, `.`, `-` and `_`, the first a letter or a digit")
         return f"s3://{url.netloc}/{_prefix(url.path)}".rstrip("/")
     raise ValueError("write `file:///folder` with an absolute path, or `s3://bucket/prefix`")
 

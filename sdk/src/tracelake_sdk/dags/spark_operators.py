@@ -22,7 +22,7 @@ class BadRecords(StrEnum):
     """What becomes of rows that do not fit."""
 
     FAIL = "fail"            # the task fails, and takes nothing
-    SET_ASIDE = "set_aside"  # the good rows go on, the bad ones are counted and kept as text beside them
+    SET_ASIDE = "set_aside"  # the good rows go on, the bad ones are counted and the first of them named; their text goes with the attempt's staging
 
 
 class IngestFilesConfig(_Config):

@@ -12,7 +12,7 @@ class DagInvalid(TracelakeError, code="dag_invalid", status=422):
     def at(cls, place: str, line: int, what: str, remedy: str) -> Self:
         """The error for one place of a file; `place` is a path such as `jobs[1].inputs[0].from.job`."""
         sentence = remedy if remedy.endswith("?") else f"{remedy}."
-        return cls(f"line {line}, {place}: {what}. {sentence}", place=place, line=line, remedy=sentence)
+        return cls(f"line {line}, {place}: {what}{'' if what.endswith('?') else '.'} {sentence}", place=place, line=line, remedy=sentence)
 
 
 # The text

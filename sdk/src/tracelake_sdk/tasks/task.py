@@ -67,7 +67,7 @@ class AttemptOutcome(StrEnum):
     CANCELED = "canceled"
     TIMED_OUT = "timed_out"    # its lease ran out and it never reported
     SUPERSEDED = "superseded"  # the state it built on had moved; queued again
-    GIVEN_BACK = "given_back"  # its worker stopped before it ran, or the store was away; queued again
+    GIVEN_BACK = "given_back"  # its worker stopped before it ran or finished, or the store was away; queued again
 
 
 class _Wire(Deferred):

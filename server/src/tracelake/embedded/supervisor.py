@@ -70,6 +70,7 @@ class Supervisor:
     def __init__(
         self, settings: Settings, *, say: Callable[[str], None], on_ready: Callable[[str], None] = lambda api_url: None,
         commands: Commands | None = None, migrate: Callable[[str, str | None], list[str]] = run_migrations, binaries: PostgresBinaries | None = None, durable: bool = True,
+        held_lock: int | None = None,
     ) -> None:
         self._settings = settings
         self._home = settings.home.absolute()
@@ -81,6 +82,7 @@ class Supervisor:
         self._migrate = migrate
         self._binaries = binaries
         self._durable = durable
+        self._held_lock = held_lock  # a descriptor that may hold the home's lock already
         self._stopping = threading.Event()
         self._lock = FolderLock(self._home / "lock")
         self._state = SystemState(self._home / "state.json")
@@ -128,7 +130,9 @@ class Supervisor:
 
     def start(self) -> None:
         """Everything in its order; when this returns and nobody asked to stop, all of it answers."""
-        self._lock.take(f"another `tracelaked up` runs the home {self._home}; stop it first or choose another TRACELAKE_HOME")
+        self._lock.take(
+            f"a Tracelake system already runs in {self._home}", remedy="; stop it first, or choose another TRACELAKE_HOME", held=self._held_lock
+        )
         self._open_log()
         self._files.running.unlink(missing_ok=True)
         # Its Postgres knows better how to end its own leftovers: it waits for the last of its processes.
@@ -197,6 +201,7 @@ class Supervisor:
         """Everything in the opposite order; again does nothing."""
         if self._log is None:
             return
+        self._lock.say_stopping()
         self._files.running.unlink(missing_ok=True)
         for part in reversed(self._parts):
             part.stop()
@@ -333,4 +338,4 @@ class Supervisor:
 def _last_error(log: Path) -> str:
     """The sentence with which a process gave up, when it left one."""
     lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-    return f": {lines[-1]}" if lines and lines[-1].startswith("error [") else ""
+    return f": {lines[-1].rstrip('.')}" if lines and lines[-1].startswith("error [") else ""

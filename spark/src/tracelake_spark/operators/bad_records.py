@@ -17,8 +17,11 @@ from tracelake_spark.reading import exact_files
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
+NOT_UTF8 = "it is not valid UTF-8"
+
 _BAD = "__bad"
 _MOST_COLUMNS = 200  # of a record are tried one by one
+_MOST_NAMED = 3      # of those that do not fit
 
 
 @dataclass(frozen=True)
@@ -27,14 +30,20 @@ class BadRecord:
 
     file: str          # what people know it by
     uri: str
-    text: str          # as it is in the file, or what was read of it
+    text: str | None   # as it is in the file; None where it is not known
     reason: str | None  # known already; None: its text tells
+
+
+@dataclass(frozen=True)
+class _Line:
+    number: int
+    is_utf8: bool
 
 
 @dataclass(frozen=True)
 class Finding:
     file: str
-    line: int | None   # None: not found again, because what was read is not the text of the file
+    line: int | None   # None where the record's text is not known
     reason: str
 
     @property
@@ -60,9 +69,11 @@ class Reading(Protocol):
 def explain(spark: "SparkSession", reading: Reading, records: Sequence[BadRecord]) -> list[Finding]:
     """Where some bad records are and what is wrong with each, in the order of files and lines."""
     lines = _line_numbers(spark, records)
-    found = [
-        Finding(record.file, lines.get((record.uri, _first_line(record.text))), record.reason or _reason(spark, reading, record)) for record in records
-    ]
+    found: list[Finding] = []
+    for record in records:
+        line = None if record.text is None else lines.get((record.uri, _first_line(record.text)))
+        reason = record.reason or (NOT_UTF8 if line and not line.is_utf8 else _reason(spark, reading, record.file, record.text or ""))
+        found.append(Finding(record.file, line.number if line else None, reason))
     return sorted(found, key=lambda each: (each.file, each.line is None, each.line or 0))
 
 
@@ -70,21 +81,23 @@ def _first_line(text: str) -> str:
     return next(iter(text.splitlines()), "")
 
 
-def _line_numbers(spark: "SparkSession", records: Sequence[BadRecord]) -> dict[tuple[str, str], int]:
+def _line_numbers(spark: "SparkSession", records: Sequence[BadRecord]) -> dict[tuple[str, str], _Line]:
     """By file and first line of the record: the first line of the file that reads like it."""
     wanted: dict[str, set[str]] = {}
     for record in records:
-        if record.reason is None:
+        if record.text is not None:
             wanted.setdefault(record.uri, set()).add(_first_line(record.text))
-    return {(uri, text): number for uri, texts in wanted.items() for text, number in _lines_of(spark, uri, texts).items()}
+    return {(uri, text): line for uri, texts in wanted.items() for text, line in _lines_of(spark, uri, texts).items()}
 
 
-def _lines_of(spark: "SparkSession", uri: str, texts: set[str]) -> dict[str, int]:
+def _lines_of(spark: "SparkSession", uri: str, texts: set[str]) -> dict[str, _Line]:
     """A file is read in blocks side by side, so a line's number is its place in its block behind the lines of the blocks before."""
     lines = exact_files(spark, [uri]).text(uri).select("value", F.monotonically_increasing_id().alias("id"), F.col("_metadata.file_block_start").alias("block"))
     blocks = lines.groupBy("block").agg(F.min("id").alias("first"), F.count("*").alias("lines")).orderBy("block").collect()
-    hits = lines.where(F.col("value").isin(sorted(texts))).groupBy("value").agg(F.min_by(F.struct("block", "id"), F.struct("block", "id")).alias("at")).collect()
-    return {hit["value"]: _number(hit["at"]["block"], hit["at"]["id"], blocks) for hit in hits}
+    # A line has the bytes of the file, a record is what a reader made of them.
+    read = lines.select(F.make_valid_utf8("value").alias("text"), F.struct("block", "id", F.is_valid_utf8("value").alias("is_utf8")).alias("at"))
+    hits = read.where(F.col("text").isin(sorted(texts))).groupBy("text").agg(F.min("at").alias("at")).collect()
+    return {hit["text"]: _Line(_number(hit["at"]["block"], hit["at"]["id"], blocks), hit["at"]["is_utf8"]) for hit in hits}
 
 
 def _number(block: int, id: int, blocks: list[Any]) -> int:
@@ -93,10 +106,10 @@ def _number(block: int, id: int, blocks: list[Any]) -> int:
     return int(before + id - first + 1)
 
 
-def _reason(spark: "SparkSession", reading: Reading, record: BadRecord) -> str:
+def _reason(spark: "SparkSession", reading: Reading, file: str, text: str) -> str:
     if reading.config.format is FileFormat.JSON:
-        return _reason_of_json(spark, reading.schema, record.text)
-    return _reason_of_csv(spark, reading, reading.headers.get(record.file) or (), record.text)
+        return _reason_of_json(spark, reading.schema, text)
+    return _reason_of_csv(spark, reading, reading.headers.get(file) or (), text)
 
 
 def _reason_of_csv(spark: "SparkSession", reading: Reading, header: Sequence[str], text: str) -> str:
@@ -108,7 +121,7 @@ def _reason_of_csv(spark: "SparkSession", reading: Reading, header: Sequence[str
     known = {field.name.casefold(): field for field in reading.schema.fields}
     options = _OPTIONS | {"sep": delimiter, "escape": '"'}
     here = [(known[name.casefold()], value) for name, value in zip(header, values, strict=True) if name.casefold() in known]
-    return _first_misfit(spark, [(field, F.from_csv(F.lit(_quoted(value, delimiter)), _one(field), options)) for field, value in here])
+    return _misfits(spark, [(field, F.from_csv(F.lit(_quoted(value, delimiter)), _one(field), options)) for field, value in here])
 
 
 def _quoted(value: str, delimiter: str) -> str:
@@ -124,7 +137,7 @@ def _reason_of_json(spark: "SparkSession", schema: StructType, text: str) -> str
     if not isinstance(record, dict):
         return "it is not a JSON object"
     tried = [(field, F.from_json(F.lit(json.dumps({field.name: record[field.name]})), _one(field), _OPTIONS)) for field in schema.fields if field.name in record]
-    return _first_misfit(spark, tried)
+    return _misfits(spark, tried)
 
 
 _OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD}
@@ -134,14 +147,11 @@ def _one(field: StructField) -> str:
     return f"`{field.name.replace('`', '``')}` {field.dataType.simpleString()}, `{_BAD}` STRING"
 
 
-def _first_misfit(spark: "SparkSession", tried: "list[tuple[StructField, Column]]") -> str:
+def _misfits(spark: "SparkSession", tried: "list[tuple[StructField, Column]]") -> str:
     tried = tried[:_MOST_COLUMNS]
-    if tried:
-        row = spark.range(1).select(*[parsed.getField(_BAD).isNotNull().alias(f"c{at}") for at, (_, parsed) in enumerate(tried)]).head()
-        for (field, _), misfit in zip(tried, row or (), strict=False):
-            if misfit:
-                return f"column {field.name} is not a valid {type_name(field.dataType)}"
-    return "it does not fit the schema"
+    row = spark.range(1).select(*[parsed.getField(_BAD).isNotNull().alias(f"c{at}") for at, (_, parsed) in enumerate(tried)]).head() if tried else ()
+    named = [f"column {field.name} is not a valid {type_name(field.dataType)}" for (field, _), misfit in zip(tried, row or (), strict=False) if misfit]
+    return ", ".join(named[:_MOST_NAMED]) or "it does not fit the schema"
 
 
 def type_name(kind: DataType) -> str:

@@ -18,16 +18,28 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
 from tracelake_sdk.dags import UpdateStrategy
-from tracelake_sdk.dags.spark_operators import BadRecords, IngestFilesConfig
+from tracelake_sdk.dags.spark_operators import BadRecords, FileFormat, IngestFilesConfig
 from tracelake_sdk.datasets.cursors import CursorType
 from tracelake_sdk.datasets.scopes import Cursor, spell_cursor
 from tracelake_sdk.tasks.operator_files import BatchReady, OperatorOutcome, Order, OutputStaged
 from tracelake_sdk.wording import counted, plural
 from tracelake_spark.failures import OperatorFailed
-from tracelake_spark.operators.bad_records import BadRecord, Finding, explain
+from tracelake_spark.operators.bad_records import BadRecord, Finding, explain, type_name
 from tracelake_spark.operators.open_quotes import open_quotes
 from tracelake_spark.operators.source_files import SourceFile, find_files
-from tracelake_spark.operators.source_rows import BAD, CONTINUED, FILE, REASON, SourceRows, left_out, source_rows
+from tracelake_spark.operators.source_rows import (
+    BAD,
+    CONTINUED,
+    FILE,
+    REASON,
+    REPLACED,
+    TEXT,
+    SourceRows,
+    left_out,
+    missing,
+    plain_uri,
+    source_rows,
+)
 from tracelake_spark.scoping import column, cursor_number, cursor_of, cursor_type, number_of
 from tracelake_spark.staging import stage
 from tracelake_spark.telling import QUIET, Tell
@@ -39,6 +51,7 @@ _CURSOR: TypeAdapter[Any] = TypeAdapter(Cursor)
 _MOST_LOOKED_AT = 20  # bad records of which the line is looked up
 _MOST_SHOWN = 3
 _MOST_NAMES = 5
+_MOST_TYPES = 20
 _NO_COLUMN = StructType([StructField("none", StringType())])
 
 
@@ -75,6 +88,7 @@ class _Counts:
     bytes: int = 0
     batches: int = 0
     bad: dict[str, int] = field(default_factory=dict)
+    found: list[Finding] = field(default_factory=list)     # the first of the bad ones that were set aside
     rounded: dict[str, int] = field(default_factory=dict)  # by column
 
 
@@ -104,6 +118,9 @@ class _Ingest:
         before = _State() if self._anew else _State.of(self._order.state)
         output = self._order.outputs[0]
         listed = find_files(self._spark, self._config.path, self._order.locations)
+        if self._anew and not listed:
+            message = f"There is no file at {self._config.path}, and the job replaces its table by what is there. Put a file there; one with only a header makes the table empty."
+            raise OperatorFailed("path_empty", message, retry=True)  # a folder that is not mounted looks the same
         files = [file for file in listed if before.files.get(file.name) != file.mark]
         state, staged, rows = before, self._nothing(), None
         if files:
@@ -128,7 +145,7 @@ class _Ingest:
 
     def _take(self, rows: SourceRows, group: Sequence[SourceFile], state: _State) -> tuple[OutputStaged, _State]:
         """Stages the rows of some files, and says what the operator remembers once they are taken."""
-        output, config = self._order.outputs[0], self._config
+        config = self._config
         taken = replace(state, files=state.files | {file.name: file.mark for file in group})
         self._counts.files += len(group)
         self._counts.bytes += sum(file.size for file in group)
@@ -139,31 +156,40 @@ class _Ingest:
             self._set_aside(replace(rows, schema=_NO_COLUMN, required={}), group)
             return self._nothing(), taken
         kind = cursor_type(config.cursor_column, rows.schema) if config.cursor_column else None
-        frame, observation = rows.frame(readable), Observation()
-        good, reached = column(BAD).isNull(), F.lit(None).cast("bigint")
-        if config.cursor_column and kind:
-            reached = cursor_number(config.cursor_column, kind)
-            good &= F.lit(True) if state.cursor is None else reached > F.lit(_number(state.cursor, kind))
-        metrics = {
-            "rows": F.count(F.lit(1)), "bad": F.count(column(BAD)), "taken": F.count_if(good), "reached": F.max(F.when(good, reached)),
-            "continued": F.count_if(column(CONTINUED)), **{flag: F.count_if(good & column(flag)) for flag in rows.rounded.values()},
-        }  # fmt: skip
-        seen = frame.observe(observation, *[metric.alias(name) for name, metric in metrics.items()])
-        staged = stage(seen.where(good).select(*[column(name) for name in rows.schema.fieldNames()]), output, self._tell)
-        observed = observation.get
+        staged, observed = self._staged(rows, readable, state, kind)
+        if observed["replaced"] and (malformed := rows.not_utf8(readable)):
+            # Which rows they are in is seen only where these files are read byte by byte; what was staged is named by nobody.
+            rows = replace(rows, by_bytes=frozenset(file.uri for file in malformed))
+            staged, observed = self._staged(rows, readable, state, kind)
         self._counts.rows_read += observed["rows"]
         self._counts.rows_taken += observed["taken"]
         for name, flag in rows.rounded.items():
             if observed[flag]:
                 self._counts.rounded[name] = self._counts.rounded.get(name, 0) + observed[flag]
         if observed["continued"]:
-            self._check_quotes(frame, group)
+            self._check_quotes(rows.frame(readable), group)
         if observed["bad"]:
             self._set_aside(rows, group)
         if kind and observed["reached"] is not None:
             most = max([observed["reached"], *(_number(known, kind) for known in (state.reached, state.cursor) if known is not None)])
             taken = replace(taken, reached=spell_cursor(cursor_of(most, kind)))
         return staged, replace(taken, schema=rows.schema.jsonValue()) if observed["taken"] else taken
+
+    def _staged(self, rows: SourceRows, files: Sequence[SourceFile], state: _State, kind: CursorType | None) -> tuple[OutputStaged, dict[str, Any]]:
+        """The rows of some files that are good and new, and what was counted on the way."""
+        frame, observation, cursor = rows.frame(files), Observation(), self._config.cursor_column
+        good, reached = column(BAD).isNull(), F.lit(None).cast("bigint")
+        if cursor and kind:
+            reached = cursor_number(cursor, kind)
+            good &= F.lit(True) if state.cursor is None else reached > F.lit(_number(state.cursor, kind))
+        metrics = {
+            "rows": F.count(F.lit(1)), "bad": F.count(column(BAD)), "taken": F.count_if(good), "reached": F.max(F.when(good, reached)),
+            "continued": F.count_if(column(CONTINUED)), "replaced": F.count_if(column(REPLACED)),
+            **{flag: F.count_if(good & column(flag)) for flag in rows.rounded.values()},
+        }  # fmt: skip
+        seen = frame.observe(observation, *[metric.alias(name) for name, metric in metrics.items()])
+        staged = stage(seen.where(good).select(*[column(name) for name in rows.schema.fieldNames()]), self._order.outputs[0], self._tell)
+        return staged, observation.get
 
     def _nothing(self) -> OutputStaged:
         output = self._order.outputs[0]
@@ -172,10 +198,10 @@ class _Ingest:
     def _check_quotes(self, frame: "DataFrame", group: Sequence[SourceFile]) -> None:
         """Spark takes a quote that is never closed for a value that goes on over lines; whatever lines it swallowed would be lost without a word."""
         files = _by_uri(group)
-        continued = [files[_plain(unquote(row[FILE]))] for row in frame.where(column(CONTINUED)).select(FILE).distinct().collect()]
+        continued = [files[plain_uri(unquote(row[FILE]))] for row in frame.where(column(CONTINUED)).select(FILE).distinct().collect()]
         found = open_quotes(self._spark, [file.uri for file in continued], self._config.delimiter)
         if found:
-            shown, line = min((files[_plain(uri)].shown, line) for uri, line in found.items())
+            shown, line = min((files[plain_uri(uri)].shown, line) for uri, line in found.items())
             message = f"{shown} has an unclosed quote in line {line}. Close it, or set `multiline: false` if no value continues on the next line."
             raise OperatorFailed("bad_records", message, custom=self._unchanged())
 
@@ -184,20 +210,33 @@ class _Ingest:
         files = _by_uri(group)
         kept = rows.frame(rows.readable(group)).where(column(BAD).isNotNull()).persist()
         try:
-            found = [(row[FILE], files[_plain(unquote(row[FILE]))].shown, row["count"]) for row in kept.groupBy(FILE).count().collect()]
+            found = [(row[FILE], files[plain_uri(unquote(row[FILE]))].shown, row["count"]) for row in kept.groupBy(FILE).count().collect()]
             if not found:
                 return
             self._counts.bad |= {shown: count for _, shown, count in found}
             total, most = sum(self._counts.bad.values()), self._config.max_bad_records
             if self._config.bad_records is BadRecords.FAIL or (most is not None and total > most):
-                some = [(files[_plain(unquote(row[FILE]))], row) for row in kept.orderBy(FILE, BAD).limit(_MOST_LOOKED_AT).collect()]
-                records = [BadRecord(file.shown, file.uri, row[BAD], row[REASON]) for file, row in some]
-                raise self._bad_records(total, explain(self._spark, rows, records))
+                raise self._bad_records(total, self._findings(rows, files, kept))
+            if len(self._counts.found) < _MOST_SHOWN:
+                self._counts.found += self._findings(rows, files, kept)
             shown = F.broadcast(self._spark.createDataFrame([(uri, name) for uri, name, _ in found], f"{FILE} STRING, file STRING"))
             lines = kept.join(shown, FILE).select("file", column(BAD).alias("record"))
             lines.coalesce(1).write.mode("append").json(f"{self._order.outputs[0].staging.rstrip('/')}/_bad")
         finally:
             kept.unpersist()
+
+    def _findings(self, rows: SourceRows, files: dict[str, SourceFile], kept: "DataFrame") -> list[Finding]:
+        """Of the first bad records: where they are, and what is wrong with them."""
+        some = [(files[plain_uri(unquote(row[FILE]))], row) for row in kept.orderBy(FILE, BAD).limit(_MOST_LOOKED_AT).collect()]
+        told = [(file, row) for file, row in some if row[REASON] is not None]
+        texts: dict[tuple[str, str], str] = {}
+        if told and self._config.format is not FileFormat.PARQUET:
+            # Values that are read from text which does not fit may look like those of a row that does.
+            corrupt = kept.where(column(REASON).isNull()).select(FILE, column(BAD).alias(TEXT))
+            found = rows.texts(list({file.uri: file for file, _ in told}.values()), [row[BAD] for _, row in told]).join(corrupt, [FILE, TEXT], "left_anti")
+            texts = {(row[FILE], row[BAD]): row[TEXT] for row in found.groupBy(FILE, BAD).agg(F.min(TEXT).alias(TEXT)).collect()}
+        records = [BadRecord(file.shown, file.uri, row[BAD] if row[REASON] is None else texts.get((row[FILE], row[BAD])), row[REASON]) for file, row in some]
+        return explain(self._spark, rows, records)
 
     def _bad_records(self, total: int, found: Sequence[Finding]) -> OperatorFailed:
         first, *others = sorted(self._counts.bad)
@@ -235,23 +274,52 @@ class _Ingest:
             "rows_read": counts.rows_read, "rows_taken": counts.rows_taken, "files": counts.files, "bytes": counts.bytes, "batches": counts.batches,
             "cursor_before": before.cursor, "cursor_after": after.cursor,
         }
-        found = {"bad_records": counts.bad, "columns_left_out": left_out(rows) if rows is not None else [], "rounded": counts.rounded}
+        found: dict[str, Any] = {"bad_records": counts.bad, "rounded": counts.rounded}
+        if rows is not None:
+            found |= {"columns_left_out": left_out(rows), "columns_missing": {name: len(files) for name, files in missing(rows).items()}}
         return told | {name: value for name, value in found.items() if value}
 
     def _summary(self, rows: SourceRows | None) -> list[str]:
-        """What a person who only knows the files would not expect in the table."""
-        counts, said = self._counts, list[str]()
-        unused = left_out(rows) if rows is not None else []
-        if unused:
-            said.append(f"Ignored {counted(len(unused), 'column')} that the schema does not have: {', '.join(unused[:_MOST_NAMES])}{'' if len(unused) <= _MOST_NAMES else ', …'}.")
+        """How much was read, and what a person who only knows the files would not expect in the table."""
+        counts = self._counts
+        said = [self._read(), *(_about_columns(rows) if rows is not None else [])]
         for name, count in list(counts.rounded.items())[:_MOST_NAMES]:
             said.append(f"Rounded {counted(count, 'value')} of {name} to fit its type.")
         bad = sum(counts.bad.values())
         if bad:
-            said.append(f"Set aside {counted(bad, 'record')} of {counted(len(counts.bad), 'file')} that {plural(bad, 'does', 'do')} not fit the schema.")
+            said.append(f"Set aside {counted(bad, 'record')} of {counted(len(counts.bad), 'file')} that {plural(bad, 'does', 'do')} not fit the schema; the table does not have {plural(bad, 'it', 'them')}.")
+            places = dict.fromkeys(f"{each.file}{',' if each.line else ':'} {each.sentence}." for each in counts.found)
+            said += list(places)[:_MOST_SHOWN]
         if old := counts.rows_read - counts.rows_taken - bad:
             said.append(f"Skipped {counted(old, 'row')} at or before the cursor.")
         return said
+
+    def _read(self) -> str:
+        counts = self._counts
+        if not counts.files:
+            return "Found no new files."
+        took = "the table is now empty" if self._anew and not counts.rows_taken else f"took {counts.rows_taken:,}"
+        return f"Read {counted(counts.files, 'file')}, {counted(counts.rows_read, 'row')}; {took}."
+
+
+def _about_columns(rows: SourceRows) -> list[str]:
+    said: list[str] = []
+    if rows.inferred:
+        types = [f"{field.name} {type_name(field.dataType)}" for field in rows.inferred]
+        said.append(f"Inferred types: {_few(types, _MOST_TYPES)}; set `schema` to choose others.")
+    if unused := left_out(rows):
+        said.append(f"Ignored {counted(len(unused), 'column')} that the schema does not have: {_few(unused, _MOST_NAMES)}.")
+    lacking = missing(rows)
+    for name, files in list(lacking.items())[:_MOST_NAMES]:
+        which = files[0] if len(files) == 1 else f"first {files[0]}"
+        said.append(f"Column {name} is missing in {counted(len(files), 'file')} ({which}); its values are null.")
+    if (more := len(lacking) - _MOST_NAMES) > 0:
+        said.append(f"{counted(more, 'more column')} {plural(more, 'is', 'are')} missing in some files; {plural(more, 'its', 'their')} values are null.")
+    return said
+
+
+def _few(names: Sequence[str], most: int) -> str:
+    return f"{', '.join(names[:most])}{'' if len(names) <= most else ', …'}"
 
 
 def _groups(files: Sequence[SourceFile], size: int | None) -> list[tuple[Sequence[SourceFile], bool]]:
@@ -274,8 +342,4 @@ def _number(cursor: int | str, kind: CursorType) -> int:
 
 
 def _by_uri(files: Sequence[SourceFile]) -> dict[str, SourceFile]:
-    return {_plain(file.uri): file for file in files}
-
-
-def _plain(uri: str) -> str:
-    return "file:/" + uri.removeprefix("file:").lstrip("/") if uri.startswith("file:") else uri
+    return {plain_uri(file.uri): file for file in files}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
@@ -33,7 +34,7 @@ from tracelake_sdk.dags.spark_operators import FileFormat, IngestFilesConfig
 from tracelake_sdk.tasks.operator_files import OrderOutput
 from tracelake_spark.failures import OperatorFailed
 from tracelake_spark.jvm import infer_csv, schema_json
-from tracelake_spark.operators.bad_records import type_name
+from tracelake_spark.operators.bad_records import NOT_UTF8, type_name
 from tracelake_spark.operators.source_files import SourceFile
 from tracelake_spark.reading import exact_files, schema_of
 from tracelake_spark.scoping import column
@@ -46,9 +47,15 @@ BAD = "__bad_record"    # the text of a row that does not fit, else null
 REASON = "__reason"     # why it does not, where the text alone does not tell
 FILE = "__file"
 CONTINUED = "__continued"  # whether a value continues over lines
+REPLACED = "__replaced"    # whether a text has U+FFFD, which is also what a reader makes of bytes that are not UTF-8
+TEXT = "__text"            # a record as it is in its file
+_MALFORMED = "__malformed"  # whether a text has bytes that are not UTF-8; known only of files that are read byte by byte
+_BEYOND = "__beyond"
 _ROUNDED = "__rounded_"
 
 _MOST_DIGITS = 38
+_MOST_REASONS = 3
+_ONE_BYTE = "ISO-8859-1"  # every byte is a character of it, so that no byte is lost
 
 Header = tuple[str, ...]
 
@@ -62,6 +69,8 @@ class SourceRows:
     headers: Mapping[str, Header | None]   # of each CSV file, by what people know it by; None of one without a line
     schema: StructType
     required: Mapping[str, str]            # columns that are never empty, each with why
+    inferred: tuple[StructField, ...] = ()  # those of the schema whose types the values of these files showed
+    by_bytes: frozenset[str] = frozenset()  # URIs of CSV files in which each record's encoding is checked
 
     @property
     def rounded(self) -> dict[str, str]:
@@ -73,31 +82,62 @@ class SourceRows:
         return [file for file in files if file.size and self.headers.get(file.shown, ()) is not None]
 
     def frame(self, files: Sequence[SourceFile]) -> "DataFrame":
-        """The columns of the schema, with `BAD`, `REASON`, `FILE`, `CONTINUED` and those of `rounded`."""
+        """The columns of the schema, with `BAD`, `REASON`, `FILE`, `CONTINUED`, `REPLACED` and those of `rounded`."""
         rows = self._typed(self._read(files))
-        reason = F.coalesce(*[F.when(_empty(name), F.lit(why)) for name, why in self.required.items()], F.lit(None).cast("string"))
-        shown = F.to_json(F.struct(*[column(name) for name in self.schema.fieldNames()]))
-        known = rows.withColumn(REASON, F.when(column(BAD).isNull(), F.coalesce(column(REASON), reason)))
-        return known.withColumn(BAD, F.coalesce(column(BAD), F.when(column(REASON).isNotNull(), shown)))
+        empty = [F.when(_empty(name), F.lit(why)) for name, why in self.required.items()]
+        malformed = F.when(column(_MALFORMED), F.lit(NOT_UTF8))
+        known = rows.withColumn(REASON, F.when(column(BAD).isNull(), F.coalesce(malformed, column(REASON), _joined(empty))))
+        return known.withColumn(BAD, F.coalesce(column(BAD), F.when(column(REASON).isNotNull(), self._shown())))
 
-    def _read(self, files: Sequence[SourceFile]) -> "DataFrame":
+    def texts(self, files: Sequence[SourceFile], shown: Sequence[str]) -> "DataFrame":
+        """`FILE`, `BAD` and `TEXT` of the records that `frame` shows like this in `BAD`, because their text alone does not tell why they are bad."""
+        rows = self._typed(self._read(files, with_text=True))
+        return rows.select(FILE, column(BAD).alias(TEXT), self._shown().alias(BAD)).where(column(BAD).isin(list(shown)))
+
+    def not_utf8(self, files: Sequence[SourceFile]) -> list[SourceFile]:
+        """The files with bytes that are not UTF-8."""
+        uris = [file.uri for file in files]
+        lines = exact_files(self.spark, uris).text(uris).where(~F.is_valid_utf8("value"))
+        found = {plain_uri(unquote(row[FILE])) for row in lines.select(F.col("_metadata.file_path").alias(FILE)).distinct().collect()}
+        return [file for file in files if plain_uri(file.uri) in found]
+
+    def _shown(self) -> "Column":
+        return F.to_json(F.struct(*[column(name) for name in self.schema.fieldNames()]))
+
+    def _read(self, files: Sequence[SourceFile], *, with_text: bool = False) -> "DataFrame":
+        """`with_text`: `BAD` is the text of every record, whether it is bad or not."""
         uris = [file.uri for file in files]
         corrupt = StructField(BAD, StringType())
         if self.config.format is FileFormat.PARQUET:
             return self._shaped(exact_files(self.spark, uris).schema(self.schema).parquet(*uris).withColumn(BAD, F.lit(None).cast("string")))
         if self.config.format is FileFormat.JSON:
             fields = [StructField(field.name, self._read_as(field.dataType)) for field in self.schema.fields]
+            if with_text:
+                lines = exact_files(self.spark, uris).text(uris).select(F.from_json("value", StructType(fields)).alias("record"), column("value").alias(BAD), "_metadata")
+                return self._shaped(lines.select("record.*", BAD, "_metadata"))
             return self._shaped(_reader(self.spark, uris).schema(StructType([*fields, corrupt])).json(uris))
-        groups = _by_header(files, self.headers)
-        frames = [self._shaped(self._csv(header, [file.uri for file in group], corrupt)) for header, group in groups.items()]
+        frames = [
+            self._shaped(self._csv(header, [file.uri for file in some], corrupt, by_bytes=by_bytes, with_text=with_text))
+            for header, group in _by_header(files, self.headers).items()
+            for by_bytes in (False, True)
+            if (some := [file for file in group if (file.uri in self.by_bytes) is by_bytes])
+        ]
         return reduce(lambda one, other: one.unionByName(other), frames)
 
-    def _csv(self, header: Header, uris: list[str], corrupt: StructField) -> "DataFrame":
+    def _csv(self, header: Header, uris: list[str], corrupt: StructField, *, by_bytes: bool, with_text: bool) -> "DataFrame":
         known = {field.name.casefold(): StructField(field.name, self._read_as(field.dataType)) for field in self.schema.fields}
         # Columns that are left out are read as text, which always fits.
         fields = [known.get(name.casefold(), StructField(name, StringType())) for name in header]
-        reader = _csv_options(_reader(self.spark, uris), self.config).schema(StructType([*fields, corrupt]))
-        return reader.csv(uris)
+        # Where a column is expected that no record has, Spark keeps the text of every record.
+        beyond = [StructField(_BEYOND, StringType())] if with_text else []
+        reader = _csv_options(_reader(self.spark, uris), self.config).schema(StructType([*fields, *beyond, corrupt]))
+        if not by_bytes:
+            return reader.csv(uris)
+        rows = reader.option("encoding", _ONE_BYTE).option("sep", self.config.delimiter.encode().decode(_ONE_BYTE)).csv(uris)
+        decoded = {field.name: F.encode(column(field.name), _ONE_BYTE).cast("string") for field in rows.schema.fields if isinstance(field.dataType, StringType)}
+        kept = [text for name, text in decoded.items() if name in self.schema.fieldNames()]
+        malformed = _any([~F.is_valid_utf8(text) for text in kept])
+        return rows.withColumns({_MALFORMED: malformed, **{name: F.make_valid_utf8(text) for name, text in decoded.items()}})
 
     def _shaped(self, rows: "DataFrame") -> "DataFrame":
         there = {name.casefold() for name in rows.columns}
@@ -105,9 +145,14 @@ class SourceRows:
             column(field.name) if field.name.casefold() in there else F.lit(None).cast(self._read_as(field.dataType)).alias(field.name)
             for field in self.schema.fields
         ]
-        texts = [field.name for field in rows.schema.fields if isinstance(field.dataType, StringType) and field.name != BAD] if self.config.multiline else []
-        continued = reduce(lambda one, other: one | other, [F.coalesce(column(name).rlike("[\r\n]"), F.lit(False)) for name in texts], F.lit(False))
-        return rows.select(*columns, column(BAD), F.col("_metadata.file_path").alias(FILE), continued.alias(CONTINUED))
+        texts = [field.name for field in rows.schema.fields if isinstance(field.dataType, StringType) and field.name != BAD] if self.config.format is FileFormat.CSV else []
+        kept = {name.casefold() for name in self.schema.fieldNames()}
+        flags = {
+            CONTINUED: _any([column(name).rlike("[\r\n]") for name in texts] if self.config.multiline else []),
+            REPLACED: _any([column(name).contains("\ufffd") for name in texts if name.casefold() in kept]),
+            _MALFORMED: column(_MALFORMED) if _MALFORMED in there else F.lit(False),
+        }
+        return rows.select(*columns, column(BAD), F.col("_metadata.file_path").alias(FILE), *[flag.alias(name) for name, flag in flags.items()])
 
     def _read_as(self, kind: DataType) -> DataType:
         """Of text, a decimal with as many digits as there can be and no more of them before the point: what would be rounded away is seen."""
@@ -123,12 +168,28 @@ class SourceRows:
         kinds = {field.name: field.dataType for field in self.schema.fields if field.name in named}
         exact = {name: column(name) for name in named}
         typed = {name: value.try_cast(kinds[name]) for name, value in exact.items()}
-        too_large = F.coalesce(
-            *[F.when(exact[name].isNotNull() & typed[name].isNull(), F.lit(f"column {name} is not a valid {type_name(kinds[name])}")) for name in named],
-            F.lit(None).cast("string"),
+        too_large = _joined(
+            [F.when(exact[name].isNotNull() & typed[name].isNull(), F.lit(f"column {name} is not a valid {type_name(kinds[name])}")) for name in named]
         )
         flags = {flag: F.coalesce(exact[name] != typed[name], F.lit(False)) for name, flag in named.items()}
         return rows.withColumns({**flags, REASON: too_large, **typed})
+
+
+def _any(conditions: "Sequence[Column]") -> "Column":
+    return reduce(lambda one, other: one | other, [F.coalesce(condition, F.lit(False)) for condition in conditions], F.lit(False))
+
+
+def _joined(reasons: "Sequence[Column]") -> "Column":
+    """The first of those that are there; null where none is."""
+    if not reasons:
+        return F.lit(None).cast("string")
+    found = F.slice(F.array_compact(F.array(*reasons)), 1, _MOST_REASONS)
+    return F.when(F.size(found) > 0, F.array_join(found, ", "))
+
+
+def plain_uri(uri: str) -> str:
+    """Java and Spark do not agree on the number of slashes behind `file:`."""
+    return "file:/" + uri.removeprefix("file:").lstrip("/") if uri.startswith("file:") else uri
 
 
 def _empty(name: str) -> "Column":
@@ -142,20 +203,22 @@ def source_rows(
     files = [file for file in files if file.size]
     if not files:
         return SourceRows(spark, config, {}, StructType([]), {})
-    headers = _headers(spark, config, files)
+    headers, inferred = _headers(spark, config, files), tuple[StructField, ...]()
     if config.columns is not None:
         schema = _given(config.columns)
     else:
         known = [*schema_of(output.table_schema).fields] if output.table_schema else []
         _add(known, schema_of(earlier).fields if earlier else [])
         if config.format is not FileFormat.CSV or any(_unknown(header, known) for header in headers.values()):
+            before = len(known)
             _add(known, _shown(spark, config, files, headers).fields)
+            inferred = tuple(known[before:]) if config.format is not FileFormat.PARQUET else ()  # Parquet files name their types themselves
         schema = StructType(known)
     if config.format is FileFormat.CSV and not config.header:
         headers = {name: tuple(schema.fieldNames()) for name in headers}
     _check_headers(headers, schema)
     required = {name: why for name, why in _required(config, output).items() if name in schema.fieldNames()}
-    return SourceRows(spark, config, headers, schema, required)
+    return SourceRows(spark, config, headers, schema, required, inferred)
 
 
 def _required(config: IngestFilesConfig, output: OrderOutput) -> dict[str, str]:
@@ -169,6 +232,13 @@ def left_out(rows: SourceRows) -> list[str]:
     """Columns of CSV files that the schema does not have."""
     known = {name.casefold() for name in rows.schema.fieldNames()}
     return sorted({name for header in rows.headers.values() for name in header or () if name.casefold() not in known})
+
+
+def missing(rows: SourceRows) -> dict[str, list[str]]:
+    """Columns of the schema that some CSV files lack, with these files."""
+    headers = {name: {each.casefold() for each in header} for name, header in rows.headers.items() if header is not None}
+    lacking = {field: [name for name, header in headers.items() if field.casefold() not in header] for field in rows.schema.fieldNames()}
+    return {field: files for field, files in lacking.items() if files}
 
 
 def _given(columns: str) -> StructType:
@@ -206,6 +276,8 @@ def _check_headers(headers: Mapping[str, Header | None], schema: StructType) -> 
     known = {name.casefold() for name in schema.fieldNames()}
     for name, header in headers.items():
         lowered = [each.casefold() for each in header or ()]
+        if any("\ufffd" in each for each in lowered):
+            raise OperatorFailed("header_invalid", f"The header of {name} is not valid UTF-8, or a column's name has the character U+FFFD; save the file as UTF-8.")
         if "" in lowered or len(set(lowered)) < len(lowered):
             raise OperatorFailed("header_invalid", f"The header of {name} has a column without a name, or one name twice.")
         if header is not None and not known & set(lowered):

@@ -4,7 +4,7 @@ A file is read in three steps, and a step is only taken when the one before foun
 rules between its parts, and whether this release runs its jobs. Within a step everything is looked at.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from tracelake.control.deploys.dag_findings import Findings
@@ -23,17 +23,20 @@ def parse_dag(
     locations: Collection[str] = (),
     barred_locations: Collection[str] = (),
     pools: Collection[str] = (DEFAULT_POOL,),
+    authorize: Callable[[str], None] = lambda name: None,
 ) -> DagSpec:
     """The DAG that the file defines; raises the `DagInvalid` that stands first in it.
 
     `datasets` are those, by name, that other DAGs publish and this one may read; `unreadable` names those that it may
-    not. `locations` names those that whoever deploys may use, `barred_locations` the org's other ones.
+    not. `locations` names those that whoever deploys may use, `barred_locations` the org's other ones. `authorize` is asked
+    with the DAG's name before anything is said about what the org has.
     """
     findings = Findings()
     root = read_yaml(text, findings)
     check_shape(root, findings)
     findings.raise_first()
     spec = DagSpec.model_validate(_filled(plain(root)))
+    authorize(spec.name)
     dag = Deploying(spec, places_of(root), datasets or {}, unreadable, locations, barred_locations, pools, findings)
     check_rules(dag)
     findings.raise_first()

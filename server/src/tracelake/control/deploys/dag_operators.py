@@ -105,7 +105,7 @@ def _check_locations(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: s
             dag.add(LocationPathInvalid, f"{at}.config.{key}", f"{quoted(given)} is not a path below a location: {error}", _may_use(dag))
             continue
         if name in dag.barred_locations:
-            what = f"whoever activates the DAG may not use the location {quoted(name)}"
+            what = f"you may not use the location {quoted(name)}"
             dag.add(LocationNotAllowed, f"{at}.config.{key}", what, f"Ask an admin to grant it to one of your roles with `tracelake admin location grant {name} ROLE`")
         elif name not in dag.locations:
             dag.add(LocationUnknown, f"{at}.config.{key}", f"the org has no location {quoted(name)}", Suggestion(name, dag.locations, otherwise=_may_use(dag)))

@@ -187,7 +187,7 @@ def _inputs_exist(dag: Deploying, job: JobSpec, at: str) -> None:
                 dag.add(DagDatasetOwn, f"{path}.dataset", f"this DAG publishes {quoted(name)} itself", remedy)
             case NamedDataset(dataset=name) if name in dag.unreadable:
                 remedy = f"Ask an admin for a role that reads {quoted(name)}"
-                dag.add(InputNotReadable, f"{path}.dataset", f"whoever activates the DAG may not read {quoted(name)}", remedy)
+                dag.add(InputNotReadable, f"{path}.dataset", f"you may not read {quoted(name)}", remedy)
             case NamedDataset(dataset=name) if name not in dag.datasets:
                 remedy = Suggestion(name, dag.datasets, otherwise="Deploy the DAG that publishes it first, or correct the name")
                 dag.add(DagDatasetUnknown, f"{path}.dataset", f"no published dataset {quoted(name)} can be read", remedy)

@@ -45,7 +45,6 @@ class Deploys:
             registry.lock_org(tx, caller.org_id)
             deploying = self._read(tx, caller, text)
             dag = dags.find_dag(tx, org=caller.org_id, name=deploying.spec.name)
-            _authorize(tx, caller, dag, deploying.spec.name)
             if dag is not None and dag.spec_hash == deploying.spec_hash:
                 return _same(deploying, dag, dry_run=dry_run)
             _names_are_free(deploying, dag)
@@ -70,6 +69,7 @@ class Deploys:
             locations=may_use,
             barred_locations=places.keys() - may_use,
             pools=pools.names(tx, org=caller.org_id),
+            authorize=lambda name: _authorize(tx, caller, dags.find_dag(tx, org=caller.org_id, name=name), name),
         )
         return Deploying(tx, caller, spec, spec_hash(spec), named)
 

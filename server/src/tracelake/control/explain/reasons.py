@@ -27,6 +27,15 @@ _REMEDIES = {
 
 
 @dataclass(frozen=True)
+class BehindAbove:
+    """A dataset that another is made from, and the input that it is behind."""
+
+    name: str
+    is_input: bool  # of the other's job; else further away
+    input: str
+
+
+@dataclass(frozen=True)
 class Known:
     """Everything that is known about one dataset now."""
 
@@ -40,10 +49,14 @@ class Known:
     still: Sequence[StandingStill]    # what it is made from, at any distance
     last: PartRow | None              # the last part of the current version
     read: Sequence[PinnedVersion]     # by that part
+    above: Sequence[BehindAbove] = ()  # what it is made from, at any distance, that is itself behind an input
 
 
 def reasons(known: Known) -> list[Reason]:
-    return [*_stopped(known), *_refused(known), *_on_its_way(known), *_behind(known), *_held_up(known), *_state(known)]
+    held = list(_stopped(known))
+    others = [*_refused(known), *_on_its_way(known), *_behind(known), *_above(known), *_held_up(known), *_state(known)]
+    # Nothing else helps before what holds the job is removed.
+    return [*held, *(reason.model_copy(update={"remedy": None}) for reason in others)] if held else others
 
 
 def _stopped(known: Known) -> Iterator[Reason]:
@@ -121,6 +134,17 @@ def _take_in(known: Known, input: InputNow, name: str) -> str | None:
     return None if known.work else rewrite
 
 
+def _above(known: Known) -> Iterator[Reason]:
+    begins = "It is behind its inputs, and" if _is_behind(known) else "It is fresh with its inputs, but"
+    for above in known.above:
+        name = f"its input {above.name}" if above.is_input else f"{above.name}, which it is made from,"
+        yield Reason(code="behind", sentence=f"{begins} {name} is behind {above.input}.", remedy=f"`tracelake explain {above.name}`")
+
+
+def _is_behind(known: Known) -> bool:
+    return any(known.behind.get(input.dataset_id) for input in known.inputs)
+
+
 def _held_up(known: Known) -> Iterator[Reason]:
     for above in known.still:
         name = above.name or str(above.dataset_id)
@@ -135,11 +159,15 @@ def _state(known: Known) -> Iterator[Reason]:
     elif dataset.version is None:
         source = known.line is not None and known.line.activation == Activation.SOURCE.value
         remedy = f"`tracelake run {dataset.dag}/{dataset.job}`" if source else None
-        yield Reason(code="empty", sentence="It has no version yet: no run of its job was allowed.", remedy=remedy)
+        if known.run is not None and known.run.status == RunStatus.SUCCESS.value and not known.work:
+            remedy = f"Add rows to what the job reads, then {remedy}." if remedy else "Its first version comes with the first run that writes rows; check what the job reads and which rows it keeps."
+            yield Reason(code="empty", sentence=f"The newest run, {known.run.run_id}, completed without rows, so there is no version yet.", remedy=remedy)
+            return
+        yield Reason(code="empty", sentence="It has no version yet: no run of its job has completed.", remedy=remedy)
     else:
         by = f" by run {known.last.run_id}" if known.last else ""
         pins = ", ".join(f"{pin.name or pin.dataset_uuid} version {pin.version}" for pin in known.read)
         made = f" from {pins}" if pins else ""
         why = f" {known.last.reason}" if known.last else ""
-        code = "serving" if any(known.behind.get(input.dataset_id) for input in known.inputs) else "fresh"
+        code = "serving" if _is_behind(known) or known.above else "fresh"
         yield Reason(code=code, sentence=f"Readers see version {dataset.version} ({dataset.row_count:,} rows), made{by}{made}.{why}")

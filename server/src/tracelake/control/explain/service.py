@@ -9,7 +9,7 @@ from tracelake.control.access.callers import Caller, Right
 from tracelake.control.dags import rights
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.explain import store
-from tracelake.control.explain.reasons import Known, reasons
+from tracelake.control.explain.reasons import BehindAbove, Known, reasons
 from tracelake.control.explain.runs import run_detail
 from tracelake.control.explain.store import BehindRow, DatasetRow, InputNow, PartRow, Searched, VersionRow
 from tracelake.control.registry import reading
@@ -25,6 +25,7 @@ from tracelake_sdk.tasks.runs import RunDetail
 
 _EXAMINED = 10_000  # scopes of a table, the oldest first, that may be behind an input
 _LISTED = 5         # of those that are
+_LOOKED_AT = 50     # datasets above one, the nearest first
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ class Explaining:
                 still=[above for above in still if above.dataset_id in seen],
                 last=last[-1] if last else None,
                 read=[pin for pin in read if pin.dataset_uuid in seen],
+                above=_behind_above(tx, caller, [input for input in inputs if input.dataset_id in seen]),
             )
             return Explanation(dataset=self._datasets(tx, caller, [row])[0], reasons=reasons(known))
 
@@ -128,6 +130,30 @@ def _behind(tx: Transaction, table: UUID, input: InputNow) -> list[BehindRow]:
     reads, writes = (PartitionSpec.model_validate(cut) if cut else None for cut in (input.partition_by, input.output_partition_by))
     alike = cut_alike(reads, writes, trigger=input.trigger)
     return store.scopes_behind(tx, dataset_version=table, input=input, cut_alike=alike, examined=_EXAMINED, listed=_LISTED)
+
+
+def _behind_above(tx: Transaction, caller: Caller, inputs: list[InputNow]) -> list[BehindAbove]:
+    """What these inputs, and what they are made from at any distance, are themselves behind; as far as the caller may know of it."""
+    found: list[BehindAbove] = []
+    nearest, waiting, looked_at = {input.dataset_id for input in inputs}, list(inputs), set[UUID]()
+    while waiting and len(looked_at) < _LOOKED_AT:
+        made = waiting.pop(0)
+        if made.dataset_version_id is None or made.version is None or made.dataset_id in looked_at:
+            continue
+        looked_at.add(made.dataset_id)
+        read = store.inputs_now(tx, made.dataset_version_id)
+        seen = reading.visible(tx, caller, {input.dataset_id for input in read})
+        for input in read:
+            if input.dataset_id not in seen:
+                continue
+            waiting.append(input)
+            if _behind(tx, made.dataset_version_id, input):
+                found.append(BehindAbove(_name(made), made.dataset_id in nearest, _name(input)))
+    return found
+
+
+def _name(input: InputNow) -> str:
+    return input.name or str(input.dataset_id)
 
 
 def _find(tx: Transaction, caller: Caller, name: str) -> DatasetRow:

@@ -6,7 +6,7 @@ from uuid import UUID
 from tracelake_sdk.rules import Enumerated, NotNull, Range, Regex, RowCount, RuleScope, RuleTree, Unique
 from tracelake_sdk.wording import counted, plural
 
-NOT_EVALUATED = "Not evaluated: something before it refused already."
+NOT_EVALUATED = "Not evaluated: an earlier check already failed."
 
 _MOST_NAMED = 3      # in a reason; the results name them all
 _MOST_LETTERS = 500  # of one part of a reason

@@ -84,6 +84,7 @@ class AttemptRun:
         self._deadline: float = equipment.clock() + task.payload.job.timeout_seconds
         self._poster: BatchPoster | None = None
         self._measurement: Measurement | None = None
+        self._started: bool = False  # whether its work began
         self._said: list[str] = []  # by the operator, for people
         self._progress_at: float = float("-inf")
         self._waits: int = 0
@@ -109,6 +110,7 @@ class AttemptRun:
         """The step's report, or what became of it instead."""
         try:
             self._may_go_on(sparing_lease=False)
+            self._started = True
             return step()
         except _Stopped as stopped:
             return self._stopped(stopped.why)
@@ -322,7 +324,8 @@ class AttemptRun:
                 self._log.info("lost")
                 return None
             case Ended.STOPPED:
-                return Completion(fence=self._fence, outcome=Outcome.GIVEN_BACK, posted=self._posted())
+                broken_off = OperatorError(error_class=Outcome.GIVEN_BACK.value, message="The worker stopped before it finished.", retry=True)
+                return Completion(fence=self._fence, outcome=Outcome.GIVEN_BACK, error=broken_off if self._started else None, posted=self._posted())
             case Ended.LEASE:
                 return self._failed("lease_ended", "The worker could not reach control in time and ended the operator before its lease did.", retry=True)
             case Ended.TIMED_OUT:

@@ -10,7 +10,7 @@ from tracelake_sdk.datasets.measurements import OutputMeasured
 from tracelake_sdk.rules import RuleToMeasure
 from tracelake_sdk.tasks import MissingRules, MovedOutput, StagedOutput, TaskPayload
 from tracelake_sdk.tasks.operator_files import OperatorOutcome
-from tracelake_sdk.wording import counted
+from tracelake_sdk.wording import counted, plural
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,11 @@ class Measurement:
     def summary(self) -> list[str]:
         """What measuring left out of the outputs, for people."""
         left_out = ((found.duplicates, ", ".join(output.unique_key)) for output in self.asked if (found := self.found[output.index]).duplicates)
-        return [f"Skipped {counted(rows, 'duplicate row')} (key: {key})." for rows, key in left_out]
+        # Only keys were compared: the other values of the row may differ.
+        return [
+            f"Skipped {counted(rows, 'row')} whose {plural(rows, 'key')} ({key}) already {plural(rows, 'exists', 'exist')}; `append` never changes rows."
+            for rows, key in left_out
+        ]
 
     @property
     def complete(self) -> bool:

@@ -7,7 +7,6 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Any
 from uuid import UUID
 
@@ -124,13 +123,15 @@ class _Opened:
         if body is None:
             raise ColdUnreadable(f"`{path}`, a file of older records, is gone from the repository; restore it.")
         try:
-            import pyarrow.parquet as pq  # noqa: PLC0415  # an extra; folders without cold records do without
+            import pyarrow as pa  # noqa: PLC0415  # an extra; folders without cold records do without
+            import pyarrow.parquet as pq  # noqa: PLC0415
         except ModuleNotFoundError:
             raise ColdUnreadable("Older records of this repository lie in Parquet files, which need the package pyarrow; install `tracelake-sdk[cold]`.") from None
         self._path: str = path
         try:
-            self._file: Any = pq.ParquetFile(BytesIO(body))
-            ids: list[str] = self._file.read(columns=["id"]).column(0).to_pylist()
+            # Read by the caller alone: a thread of Arrow's that still holds a Python object when Python exits ends the process by SIGABRT.
+            self._file: Any = pq.ParquetFile(pa.BufferReader(body), pre_buffer=False)
+            ids: list[str] = self._file.read(columns=["id"], use_threads=False).column(0).to_pylist()
         except (OSError, ValueError):  # Arrow's own errors are among these
             raise _unreadable(path) from None
         self.places: dict[str, int] = {UUID(id).hex: place for place, id in enumerate(ids)}
@@ -151,7 +152,7 @@ class _Opened:
         import pyarrow as pa  # noqa: PLC0415
 
         try:
-            for batch in self._file.iter_batches(1000, columns=list(COLUMNS)):
+            for batch in self._file.iter_batches(1000, columns=list(COLUMNS), use_threads=False):
                 table: Any = pa.Table.from_batches([batch])
                 produced = table["produced_at"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
                 yield from table.set_column(table.schema.get_field_index("produced_at"), "produced_at", produced).to_pylist()
@@ -160,7 +161,7 @@ class _Opened:
 
     def _read(self, group: int) -> list[str]:
         try:
-            return self._file.read_row_group(group, columns=["body"]).column(0).to_pylist()
+            return self._file.read_row_group(group, columns=["body"], use_threads=False).column(0).to_pylist()
         except (OSError, ValueError):
             raise _unreadable(self._path) from None
 
