@@ -153,8 +153,8 @@ def test_what_an_output_is_cut_by_is_spelled_in_full(given: dict[str, Any], full
 
 
 @pytest.mark.parametrize(("given", "key", "sentence"), [
-    ({"column": "id", "range_size": 10}, "range_size", "there is no `cursor`"),
-    ({"column": "id", "origin": 10}, "origin", "there is no `cursor`"),
+    ({"column": "id", "range_size": 10}, "range_size", "needs a `cursor`"),
+    ({"column": "id", "origin": 10}, "origin", "needs a `cursor`"),
     ({"column": "id", "cursor": "integer", "origin": 10}, "origin", "aligns spans of a `range_size`"),
     ({"column": "id", "cursor": "integer", "range_size": "1d"}, "range_size", "a size is a whole number"),
     ({"column": "id", "cursor": "integer", "range_size": 0}, "range_size", "a size is a whole number"),

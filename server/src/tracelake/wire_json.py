@@ -64,4 +64,4 @@ def _with_long_numbers(value: Any) -> Any:
 
 
 def _refuse_number(word: str) -> NoReturn:
-    raise JSONDecodeError("a number is not finite; JSON has no word for it", word, 0)
+    raise JSONDecodeError("a number is not finite, which JSON does not support", word, 0)

@@ -112,7 +112,7 @@ def test_a_malformed_record_of_a_bulk_harms_no_other(desk: Desk, api_url: str, r
     assert [result["result"] for result in answer["results"]] == ["stored", *["refused"] * 6, "stored", "stored"]
     codes = [result["problem"]["code"] for result in answer["results"][1:7]]
     assert codes == ["record_refused"] * 4 + ["kind_unknown", "record_refused"]
-    assert answer["results"][4]["problem"]["detail"] == "The record is wrong at extras: text holds a NUL character."
+    assert answer["results"][4]["problem"]["detail"] == "The record is wrong at extras: text contains a NUL character."
     assert len(remote.tail(CONTEXT).items) == 3
 
 

@@ -54,7 +54,7 @@ class RangeAggregatorConfig(_Config):
     def _of_the_cursor(cls, origin: int | datetime, info: ValidationInfo) -> int | datetime:
         cursor = info.data.get("cursor")
         if cursor is not None and not cursor.fits(origin):
-            raise ValueError(f"the origin is no {cursor} cursor")
+            raise ValueError(f"the origin is not a valid {cursor} cursor")
         return origin
 
 

@@ -161,7 +161,7 @@ class PartitionSpec(_Spec):
     @classmethod
     def _of_a_cursor(cls, size: int | timedelta | None, info: ValidationInfo) -> int | timedelta | None:
         if size is not None and info.data.get("cursor", "refused") is None:
-            raise ValueError("`range_size` cuts a cursor into spans, and there is no `cursor`")
+            raise ValueError("`range_size` needs a `cursor`")
         return size
 
     @field_validator("origin", mode="after")
@@ -171,11 +171,11 @@ class PartitionSpec(_Spec):
             return origin
         cursor: CursorType | None = info.data["cursor"]
         if cursor is None:
-            raise ValueError("`origin` is where a span of a cursor starts, and there is no `cursor`")
+            raise ValueError("`origin` needs a `cursor`")
         if info.data["range_size"] is None:
-            raise ValueError("`origin` aligns spans of a `range_size`, and there is none")
+            raise ValueError("`origin` needs a `range_size`")
         if not cursor.fits(origin):
-            raise ValueError(f"the origin is no {cursor} cursor")
+            raise ValueError(f"the origin is not a valid {cursor} cursor")
         return origin
 
 

@@ -49,11 +49,11 @@ class _Wire(Deferred):
 class QueryRequest(_Wire):
     sql: Sql
     format: ResultFormat = ResultFormat.JSON
-    limit: int | None = Field(default=None, ge=1, le=MOST_ROWS, description="Most rows of the answer; left out, what the service gives at most by itself.")
+    limit: int | None = Field(default=None, ge=1, le=MOST_ROWS, description="Maximum number of rows; if omitted, the limit of the service.")
 
 
 class ReplayRequest(_Wire):
-    sql: Sql | None = Field(default=None, description="The statement of the receipt; only who asked it first may leave it out.")
+    sql: Sql | None = Field(default=None, description="The statement of the receipt; only its author may omit it.")
     format: ResultFormat = ResultFormat.JSON
 
 

@@ -61,7 +61,7 @@ class MetadataProducerRunner:
 
     def _tell(self, record: MetadataRecord, context: MetadataContext, producer_id: str) -> None:
         if record.producer_id != producer_id:
-            raise Invalid(f"{producer_id} told a record of {record.producer_id}; a producer speaks for itself.")
+            raise Invalid(f"{producer_id} emitted a record of {record.producer_id}; a producer may only emit its own records.")
         self._emit(record, context)
 
 

@@ -242,7 +242,7 @@ class Aggregation(_Fact):
     @model_validator(mode="after")
     def _of_something(self) -> Self:
         if (self.path is None) != (self.metric is Metric.COUNT):
-            raise ValueError("`count` takes no path, the other metrics take one")
+            raise ValueError("`count` takes no path, the other metrics need one")
         return self
 
 

@@ -52,7 +52,7 @@ class Lineage:
 
 
 def _no_system(run_id: str) -> RunDetail:
-    raise NotFound(f"The view was made without a system that knows the run {run_id}; pass `Client().runs.get`.")
+    raise NotFound(f"The view has no client to look up the run {run_id}; pass `Client().runs.get`.")
 
 
 class RecordView:

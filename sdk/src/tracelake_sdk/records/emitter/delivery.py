@@ -77,7 +77,7 @@ class Delivery:
     def _deliver(self, entries: Entries, batch: list[Frame]) -> Delivered:
         context, records = _parsed(batch)
         if context is None or not records:
-            return self._set_aside(entries, batch[:1], Invalid("The entry is no record of this version of the SDK.").problem())
+            return self._set_aside(entries, batch[:1], Invalid("The entry is not a valid record of this version of the SDK.").problem())
         batch = batch[: len(records)]
         try:
             results = self._repository.bulk_store(records, context)

@@ -37,7 +37,7 @@ class Admission:
         validator = self._validator(kind)
         if not validator.is_valid(record.payload):
             found = [f"{_place(error.instance_path)}: {error.message}" for error in islice(validator.iter_errors(record.payload), _MOST_FINDINGS)]
-            raise RecordRefused(f"The payload does not fit {kind.name} version {kind.version}: {'; '.join(found)}.", kind=kind.name, kind_version=kind.version)
+            raise RecordRefused(f"The payload does not match {kind.name} version {kind.version}: {'; '.join(found)}.", kind=kind.name, kind_version=kind.version)
 
     def _validator(self, kind: Kind) -> jsonschema_rs.Draft202012Validator:
         # By the object: repositories keep their kinds, and comparing schemas would cost more than validating. It is kept along, so that its id stays its own.
@@ -52,7 +52,7 @@ class Admission:
 def small_enough(spelt: bytes) -> None:
     """Raises RecordRefused for a record whose JSON is too large."""
     if len(spelt) > LARGEST_RECORD:
-        raise RecordRefused(f"The record is larger than {LARGEST_RECORD // 1024} KiB; say less, or keep it as a dataset.")
+        raise RecordRefused(f"The record is larger than {LARGEST_RECORD // 1024} KiB; make it smaller, or store it as a dataset.")
 
 
 def same_tenant(context: MetadataContext, tenant: str) -> None:

@@ -36,7 +36,7 @@ def raise_if_unstorable(error: Error) -> None:
     """Raises Invalid where Postgres cannot hold a text: that is the data's fault, and trying again does not help."""
     # The driver finds a NUL in a text by itself, and has no class of its own for it.
     if isinstance(error, UntranslatableCharacter | CharacterNotInRepertoire) or (isinstance(error, DataError) and "NUL" in str(error)):
-        raise Invalid("A text holds a NUL character, which cannot be stored; remove it.") from error
+        raise Invalid("A text contains a NUL character, which cannot be stored; remove it.") from error
 
 
 def read_only() -> Unavailable:

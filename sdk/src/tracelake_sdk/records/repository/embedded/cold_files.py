@@ -126,11 +126,11 @@ class _Opened:
     def __init__(self, folder: Folder, path: str) -> None:
         body = folder.read(path)
         if body is None:
-            raise ColdUnreadable(f"`{path}`, a file of older records, is gone from the repository; restore it.")
+            raise ColdUnreadable(f"`{path}`, a file of older records, is missing from the repository; restore it.")
         try:
             import pyarrow.parquet as pq  # noqa: PLC0415  # an extra; folders without cold records do without
         except ModuleNotFoundError:
-            raise ColdUnreadable("Older records of this repository lie in Parquet files, which need the package pyarrow; install `tracelake-sdk[cold]`.") from None
+            raise ColdUnreadable("Older records of this repository are stored in Parquet files, which need the package pyarrow; install `tracelake-sdk[cold]`.") from None
         self._path: str = path
         try:
             self._file: Any = pq.ParquetFile(BytesIO(body))

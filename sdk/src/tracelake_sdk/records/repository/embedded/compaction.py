@@ -115,7 +115,7 @@ class FolderCompaction:
         self._compare(told, [f"{COLD}/{name}" for name, _ in put])
         entry = _entry(version, [(name, len(body), ids[name]) for name, body in put], self._now)
         if not self._folder.put_new(log_entry_path(version), entry):
-            raise CompactionFailed("Another process compacts this repository; nothing was deleted. Run it again when that one is done.")
+            raise CompactionFailed("Another process is compacting this repository; nothing was deleted. Run it again when that process is done.")
         self._watch("compact:entry_put")
         self._compare(told, [added.path for added in added_files(self._folder.read(log_entry_path(version)) or b"")])
 
@@ -124,7 +124,7 @@ class FolderCompaction:
         for row in self._cold.rows(paths):
             there.add(row[name] for name in COLUMNS)
         if (there.rows, there.hash) != (told.rows, told.hash):
-            raise CompactionFailed("The table does not hold what was written; no record's file was deleted.")
+            raise CompactionFailed("The table does not contain what was written; no file of a record was deleted.")
 
     def _clear_away(self, leaving: list[Listed]) -> None:
         """The files of those that are in the table; one that is not stays."""

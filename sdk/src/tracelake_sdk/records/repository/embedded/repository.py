@@ -220,7 +220,7 @@ class EmbeddedRepository:
                 same_tenant(context, self.tenant)
             name = self._log.name()
             if name is not None and name.tenant != self.tenant:
-                raise TenantMismatch("The folder belongs to another tenant; a folder is one tenant's.")
+                raise TenantMismatch("The folder belongs to another tenant; use one folder for each tenant.")
             self._kinds.look_again()
             yield
 

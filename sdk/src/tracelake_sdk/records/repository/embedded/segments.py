@@ -128,7 +128,7 @@ def _name(header: bytes | None) -> LogName | None:
         says = json.loads(header[: header.index(b"\n")])
         return LogName(says["log"], says["tenant"])
     except (ValueError, KeyError, TypeError):
-        raise RepositoryDamaged(f"`{segment_path(1)}` does not begin as a log does.") from None
+        raise RepositoryDamaged(f"`{segment_path(1)}` does not begin like a log.") from None
 
 
 class FileLog:
@@ -215,7 +215,7 @@ class FileLog:
     def _rotate(self, place: Place) -> Place:
         name = self.name()
         if name is None:
-            raise RepositoryDamaged(f"`{segment_path(1)}` is gone.")
+            raise RepositoryDamaged(f"`{segment_path(1)}` is missing.")
         self._folder.watch("rotate:before")
         following = self._begin(place.segment + 1, name.log, name.tenant)
         self._folder.watch("rotate:made")
