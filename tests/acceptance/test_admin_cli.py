@@ -31,7 +31,7 @@ def test_a_user_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None
     said = shell("admin", "user", "create", "ada", "--role", "reader")
     assert said.startswith("User ada is there, with the role reader.\nA token for them:\n")
     assert said.splitlines()[2].endswith(" admin token create ada --user ada")
-    assert said.splitlines()[3] == "A role reads the datasets whose read roles name it, and no others. Let reader read one:"
+    assert said.splitlines()[3] == "A role reads only the datasets whose read roles name it. Let reader read one:"
     assert said.splitlines()[4].endswith(" admin read-roles set DATASET reader")
     made = shell.json("admin", "token", "create", "laptop", "--user", "ada", "--days", "7")
     assert made["token"].startswith("tl_")
@@ -157,7 +157,7 @@ def test_datasets_are_searched_and_a_definition_that_makes_the_same_rows_is_the_
     assert shell("dataset", "list", "--search", "nothing like it") == "No datasets match, or you may not read those that do.\n"
     page = shell("dataset", "list", "--search", "sample", "--limit", "1")
     told, command = page.splitlines()[-2:]
-    assert told == "There is more:"
+    assert told == "Next page:"
     assert "--search sample --limit 1 --token" in command
     assert shell("dataset", "snapshots").startswith("There is no snapshot")
     file.write_text(DEFINITION.replace("max_attempts: 3", "max_attempts: 5").replace("sample_clean:", "cleansed:"))

@@ -134,18 +134,18 @@ def test_rows_that_are_missing_are_told_whatever_the_format(shell: Shell):
     assert shell(*words, "-o", "csv", noted=told).count(b"\r\n") == 3
     assert pa.ipc.open_stream(io.BytesIO(shell(*words, "-o", "arrow", noted=told))).read_all().num_rows == 2
     assert told in shell(*words)
-    most = b"There are more rows; only the first 100,000 are shown. This system gives no more in one answer: ask in parts.\n"
+    most = b"There are more rows; only the first 100,000 are shown. This is the limit of this system: split the query.\n"
     assert shell("query", "FROM range(100001)", "--limit", "200000", "-o", "csv", noted=most).count(b"\r\n") == 100_001
 
 
 def test_older_versions_and_snapshots_are_told(shell: Shell):
     cut = shell("dataset", "show", "orders_raw", "--limit", "1").decode()
-    assert cut.splitlines()[-2] == "There is more:"
+    assert cut.splitlines()[-2] == "Next page:"
     assert cut.endswith(" dataset show orders_raw --limit 10\n")
     assert json.loads(shell("dataset", "show", "orders_raw", "--limit", "1", "-o", "json"))["next"] is not None
     assert b"There is more" not in shell("dataset", "show", "orders_raw", "--limit", "1000")
     shell("dataset", "pin", "orders_raw", "--as", "first_orders", "--version", "1")
-    assert shell("explain", "first_orders").startswith(b"first_orders is version 1 of orders_raw and stays so. Of that dataset itself:\nfresh ")
+    assert shell("explain", "first_orders").startswith(b"first_orders is version 1 of orders_raw and never changes. The dataset itself:\nfresh ")
     assert shell("explain", "orders_raw").startswith(b"fresh ")
     shell("dataset", "unpin", "first_orders")
 

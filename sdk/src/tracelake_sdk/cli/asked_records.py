@@ -34,7 +34,7 @@ class Asked:
 
     def filters(self) -> RecordFilters:
         if self.target and (self.source or self.schema or self.table):
-            raise typer.BadParameter("it names source, schema and table already; leave --source, --schema and --table out", param_hint="--target")
+            raise typer.BadParameter("it already names source, schema and table; omit --source, --schema and --table", param_hint="--target")
         source, schema, table = target_of(self.target).key if self.target else (self.source, self.schema, self.table)
         try:
             return RecordFilters.model_validate({

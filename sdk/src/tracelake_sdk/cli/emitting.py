@@ -69,11 +69,11 @@ def emit(file: str, *, url: str | None, context: dict[str, str | None], spool: P
     if as_json:
         print_json({**asdict(status), "spool": str(folder), "set_aside": [asdict(line) for line in refused]})
     else:
-        say(f"{counted(status.stored, 'record')} stored, {status.same} known already, {status.refused} refused, {status.waiting} waiting.")
+        say(f"{counted(status.stored, 'record')} stored, {status.same} already known, {status.refused} refused, {status.waiting} waiting.")
         for line in refused:
             _say_refused(line.problem)
         if status.waiting:
-            say(f"What waits is kept in {folder}: {(status.problem or {}).get('detail', 'the repository did not take it in time.')}")
+            say(f"Waiting records are kept in {folder}: {(status.problem or {}).get('detail', 'the repository did not accept them in time.')}")
             say(f"  {again('record', 'flush', *spool_words(url, spool), *(['--tenant', named] if (named := context['tenant']) else []))}")
     if status.refused or cut_off:
         raise typer.Exit(1 if status.refused else _CUT_OFF)
@@ -145,7 +145,7 @@ def _context(url: str | None, told: dict[str, str | None]) -> MetadataContext:
         try:
             filled["tenant"] = tenant_of(url)
         except (NotRunning, RepositoryUnavailable) as error:
-            said = f"{error.detail} Nothing was emitted, because the service says whose records these are; with --tenant NAME they wait in the spool."
+            said = f"{error.detail} Nothing was emitted, because the tenant is unknown while the service does not answer; with --tenant NAME the records wait in the spool."
             raise RepositoryUnavailable(said) from None
     return MetadataContext.model_validate(filled)
 
@@ -166,7 +166,7 @@ def _judge(entries: list[_Entry], url: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json({"dry_run": True, "would_be_taken": len(entries) - len(problems), "problems": problems})
     else:
-        say(f"{counted(len(entries) - len(problems), 'record')} would be taken, {len(problems)} refused. Nothing was changed.")
+        say(f"{counted(len(entries) - len(problems), 'record')} would be accepted, {len(problems)} refused. Nothing was changed.")
         for problem in problems:
             _say_refused(problem)
     if problems:

@@ -55,7 +55,7 @@ def list_rules(dataset: str | None, *, inactive: bool, limit: int, token: str | 
     with Client() as client:
         page = client.rules.list(dataset=dataset, inactive=inactive, limit=limit, token=token)
     words = ["rule", "list", *([dataset] if dataset else []), *(["--all"] if inactive else [])]
-    _print_page(page, columns, _rule_row, words, limit, as_json=as_json, nothing="There is no rule.")
+    _print_page(page, columns, _rule_row, words, limit, as_json=as_json, nothing="No rules match.")
 
 
 def _rule_row(rule: Rule) -> list[Cell]:
@@ -71,7 +71,7 @@ def _print_rule(rule: Rule, *, dry_run: bool, as_json: bool, new: bool = False) 
     _print_definition(rule, sentence, dry_run=dry_run, as_json=as_json)
     if rule.absent_columns and not as_json:
         absent = " and ".join(rule.absent_columns)
-        say(f"The newest version of {_dataset(rule)} has no column {absent}: while a run has none, nothing can be measured, and the run is blocked.")
+        say(f"The newest version of {_dataset(rule)} has no column {absent}: a run without it cannot be measured and is blocked.")
 
 
 def _dataset(of: Rule | Promotion) -> str:
@@ -105,7 +105,7 @@ def list_policies(layer: str | None, *, inactive: bool, limit: int, token: str |
     with Client() as client:
         page = client.policies.list(layer=Layer(layer) if layer else None, inactive=inactive, limit=limit, token=token)
     words = ["policy", "list", *([layer] if layer else []), *(["--all"] if inactive else [])]
-    _print_page(page, columns, _policy_row, words, limit, as_json=as_json, nothing="There is no policy.")
+    _print_page(page, columns, _policy_row, words, limit, as_json=as_json, nothing="No policies match.")
 
 
 def _policy_row(policy: Policy) -> list[Cell]:
@@ -129,7 +129,7 @@ def list_promotions(dataset: str | None, *, blocked: bool, limit: int, token: st
     with Client() as client:
         page = client.promotions.list(dataset=dataset, allowed=False if blocked else None, limit=limit, token=token)
     words = ["promotion", "list", *([dataset] if dataset else []), *(["--blocked"] if blocked else [])]
-    _print_page(page, columns, _promotion_row, words, limit, as_json=as_json, nothing="Nothing was decided.")
+    _print_page(page, columns, _promotion_row, words, limit, as_json=as_json, nothing="No decisions match.")
 
 
 def _promotion_row(promotion: Promotion) -> list[Cell]:
@@ -206,5 +206,5 @@ def _print_page(
         print_table(columns, [row(item) for item in page.items])
         if page.next is not None:
             say()
-            say("There is more:")
+            say("Next page:")
             say(f"  {again(*words, '--limit', str(limit), '--token', page.next)}")

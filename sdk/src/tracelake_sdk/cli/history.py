@@ -20,7 +20,7 @@ def list_events(asked: Asked, *, producer: UUID | None, as_json: bool) -> None:
     with Client() as client:
         page = client.events.list(**asked.filters, producer=producer, limit=asked.limit, token=asked.token)
         rows = [row for event in page.items for row in _lines(event)]
-        print_rows(client, page, columns, rows, asked, as_json=as_json, nothing="There is no such event.")
+        print_rows(client, page, columns, rows, asked, as_json=as_json, nothing="No events match.")
 
 
 def _lines(event: DatasetEvent) -> list[list[Cell]]:
@@ -37,7 +37,7 @@ def list_runs(asked: Asked, *, status: str | None, as_json: bool) -> None:
     ]  # fmt: skip
     with Client() as client:
         page = client.runs.list(**asked.filters, status=RunStatus(status) if status else None, limit=asked.limit, token=asked.token)
-        print_page(client, page, columns, _row, asked, as_json=as_json, nothing="Nothing has run.")
+        print_page(client, page, columns, _row, asked, as_json=as_json, nothing="No runs match.")
 
 
 def _row(run: Run) -> list[Cell]:

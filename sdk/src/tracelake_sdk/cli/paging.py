@@ -56,5 +56,5 @@ def print_rows(
         print_table(columns, rows)
         if page.next is not None:
             say()
-            say("There is more:")
+            say("Next page:")
             say(f"  {asked.next_page(page.next)}")

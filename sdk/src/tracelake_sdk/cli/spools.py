@@ -46,15 +46,15 @@ def _print_flush(report: FlushReport, sent: FlushReport | None, folder: Path, as
     if sent is not None:
         done = sent.delivered
         if done.entries or aside:
-            say(f"Of what was refused before: {counted(done.stored, 'record')} stored, {done.same} known already, {done.refused} refused again.")
+            say(f"Refused records: {counted(done.stored, 'record')} stored, {done.same} already known, {done.refused} refused again.")
         else:
-            say("Nothing was refused before.")
+            say("No records were refused.")
     done = report.delivered
-    say(f"{counted(done.stored, 'record')} stored, {done.same} known already, {done.refused} refused.")
+    say(f"{counted(done.stored, 'record')} stored, {done.same} already known, {done.refused} refused.")
     if report.living:
-        say(f"Processes that run and deliver their own: {report.living}.")
+        say(f"Running processes that deliver their own records: {report.living}.")
     if problem is not None:
-        say(f"The rest stays: {clean(str(problem.get('detail')))}")
+        say(f"The rest stays in the spool: {clean(str(problem.get('detail')))}")
     if aside:
         say(f"{counted(aside, 'record')} set aside in {folder / REFUSED}.")
 
@@ -71,13 +71,13 @@ def refused(*, limit: int, url: str | None, spool: Path | None, as_json: bool) -
         print_table(_COLUMNS, [_row(line) for line in aside[:limit]])
         say()
         if len(aside) > limit:
-            say(f"These are the newest of {counted(len(aside), 'record')}.")
-        say("Once the cause is mended, this sends them again:")
+            say(f"The newest of {counted(len(aside), 'record')}.")
+        say("Once the cause is fixed, send them again:")
         say(f"  {again('record', 'flush', '--refused', *spool_words(url, spool))}")
     else:
-        say("No record is set aside.")
+        say("No records are set aside.")
     for path in damaged:
-        say(f"Part of a spool was damaged, and is kept as it was found: {path}")
+        say(f"Part of a spool was damaged, and is kept unchanged: {path}")
 
 
 def _row(line: SetAside) -> list[Cell]:

@@ -34,7 +34,7 @@ class _Request(BaseModel):
 
 class OrgRequest(_Request):
     name: OrgName
-    admin: UserName = Field(default="admin", description="Who administers it from its start.")
+    admin: UserName = Field(default="admin", description="The first admin of the org.")
     issuer: str | None = Field(default=None, min_length=1, max_length=256, description="With `subject`: who the admin is in a JWT.")
     subject: str | None = Field(default=None, min_length=1, max_length=256)
 
@@ -162,7 +162,7 @@ def remove_member(services: Serving, user: User, role: str, name: str, body: Cha
 
 @router.get("/tokens")
 def tokens(
-    services: Serving, user: User, revoked: Annotated[bool, Query(description="Also those that were revoked.")] = False, limit: Limit = 50, token: Token = None
+    services: Serving, user: User, revoked: Annotated[bool, Query(description="Include revoked tokens.")] = False, limit: Limit = 50, token: Token = None
 ) -> Page[access.Token]:
     return services.administration.list_tokens(user, revoked=revoked, after=id_of(token), limit=limit)
 

@@ -25,7 +25,7 @@ class _Request(BaseModel):
 
 class NewSnapshot(_Request):
     name: Name = Field(description="The name to give to the version.")
-    version: int | None = Field(default=None, ge=1, description="The one that readers see now, if left out.")
+    version: int | None = Field(default=None, ge=1, description="Default: the version that readers see now.")
 
 
 class Unpinning(_Request):
