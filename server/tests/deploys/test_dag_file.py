@@ -191,7 +191,7 @@ def test_spans_as_the_events_tell_them_are_for_per_update() -> None:
 @pytest.mark.parametrize(("given", "what", "remedy"), [
     ("{column: a, range_size: 5}", "needs a `cursor`", "Add `cursor: integer` or `cursor: timestamp`, or remove `range_size`."),
     ("{column: a, origin: 5}", "needs a `cursor`", "Add `cursor: integer` or `cursor: timestamp`, or remove `origin`."),
-    ("{column: a, cursor: integer, origin: 5}", "there is none", "Add `range_size`, or remove `origin`."),
+    ("{column: a, cursor: integer, origin: 5}", "needs a `range_size`", "Add `range_size`, or remove `origin`."),
     ("{column: a, cursor: integer, range_size: 1d}", "a whole number of at least 1", "Write a whole number of at least 1."),
     ("{column: a, cursor: timestamp, range_size: 5}", "a size is a duration", "Write a duration such as 15m, 1h or 1d."),
     ("{column: a, cursor: timestamp, range_size: 1d, origin: 5}", "the origin is not a valid timestamp cursor", 'Write a quoted time with its zone, such as "2024-01-10T05:00:00Z".'),

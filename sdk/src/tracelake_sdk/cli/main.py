@@ -11,10 +11,10 @@ except ModuleNotFoundError:
     raise SystemExit("The command line is an extra of the SDK; install `tracelake-sdk[cli]`.") from None
 
 from tracelake_sdk.cli.administration import admin_app
-from tracelake_sdk.cli.asking import query, replay
 from tracelake_sdk.cli.invocation import pasteable, program
 from tracelake_sdk.cli.metadata import kind_app, record_app
 from tracelake_sdk.cli.options import DryRun, Key, LayerName, Limit, Output, OutputFormat, Shown, Token
+from tracelake_sdk.cli.query_commands import query, replay
 from tracelake_sdk.errors import SettingInvalid, TracelakeError
 
 _FAILED = 1
@@ -70,7 +70,7 @@ def demo() -> None:
     """Run a guided demo on this machine. Starts a system if none is running."""
     from tracelake_sdk.cli.demo import story
 
-    story.tell()
+    story.run()
 
 
 @app.command()

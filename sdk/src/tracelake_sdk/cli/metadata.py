@@ -67,9 +67,9 @@ def history(
     target: Target, kind: KindName, window: InWindow = None, limit: Most = 20, repository: Repository = None, tenant: Tenant = None, output: Output = Shown
 ) -> None:
     """List records of one kind about one target."""
-    from tracelake_sdk.cli import asked_records, records, repositories
+    from tracelake_sdk.cli import record_filters, records, repositories
 
-    words = asked_records.Asked(kinds=[kind], target=target, window=window, limit=limit).words(repository, tenant)
+    words = record_filters.Asked(kinds=[kind], target=target, window=window, limit=limit).words(repository, tenant)
     records.history(target, kind, limit=limit, window=repositories.window_of(window), url=repository, tenant=tenant, words=words, as_json=_json(output))
 
 
@@ -103,9 +103,9 @@ def query(
     output: Output = Shown,
 ) -> None:
     """Find records, or count and sum them."""
-    from tracelake_sdk.cli import asked_records, records
+    from tracelake_sdk.cli import record_filters, records
 
-    asked = asked_records.Asked(
+    asked = record_filters.Asked(
         kinds=kind or [], target=target, source=source, schema=schema, table=table, producer=producer, job=job, run=run, namespace=namespace,
         workspace=workspace, cluster=cluster, quality=quality, window=window, produced=produced, where=where or [], kind_version=kind_version,
         limit=limit, page=page,
@@ -115,7 +115,7 @@ def query(
     else:
         if page is not None:
             raise typer.BadParameter("an aggregate covers all records; omit it", param_hint="--page")
-        records.aggregate(asked.filters(), asked_records.aggregation(metric, of, group_by or []), url=repository, tenant=tenant, as_json=_json(output))
+        records.aggregate(asked.filters(), record_filters.aggregation(metric, of, group_by or []), url=repository, tenant=tenant, as_json=_json(output))
 
 
 @record_app.command("tail")

@@ -12,8 +12,8 @@ from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import Cell, Column, clean, instant, print_json, print_table, say
 from tracelake_sdk.cli.repositories import opened, spool_of, spool_words, target_words
 from tracelake_sdk.records import MetadataTarget
-from tracelake_sdk.records.emitter import FlushReport, SetAside, flush_folder, send_again, set_aside
-from tracelake_sdk.records.emitter.setting_aside import REFUSED, damaged_parts
+from tracelake_sdk.records.emitter import FlushReport, SetAside, flush_folder, resend, set_aside
+from tracelake_sdk.records.emitter.refusals import REFUSED, damaged_parts
 from tracelake_sdk.wording import counted
 
 _COLUMNS = [Column("refused"), Column("kind"), Column("target"), Column("run"), Column("code"), Column("reason", folds=True)]
@@ -26,7 +26,7 @@ def flush(*, refused: bool, url: str | None, tenant: str | None, spool: Path | N
     report = FlushReport()
     with opened(url, tenant) as (repository, _):
         if refused:
-            sent = send_again(folder, repository)  # first: it is older, and what is refused now need not be sent twice
+            sent = resend(folder, repository)  # first: it is older, and what is refused now need not be sent twice
         if sent is None or sent.problem is None:
             report = flush_folder(folder, repository)
     aside = set_aside(folder)

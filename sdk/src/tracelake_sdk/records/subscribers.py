@@ -16,8 +16,8 @@ from tracelake_sdk.errors import Forbidden, TracelakeError, Unauthenticated, Una
 from tracelake_sdk.errors.records import BusUnavailable, OffsetUnknown, RecordRefused, RepositoryUnavailable
 from tracelake_sdk.records.bus import STORED, Bus, Message, Received, Subscription
 from tracelake_sdk.records.record import MetadataContext, MetadataRecord, StoredRecord
+from tracelake_sdk.records.repository.bulk import store_each
 from tracelake_sdk.records.repository.contract import MetadataRepository
-from tracelake_sdk.records.repository.each import store_each
 
 RepositoryOf = Callable[[str], MetadataRepository]  # by tenant
 Problem = dict[str, Any]

@@ -8,7 +8,7 @@ from typing import Any
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.records.emitter.delivery import Delivered, Delivery, Waits
 from tracelake_sdk.records.emitter.draining import flush_folder
-from tracelake_sdk.records.emitter.setting_aside import RefusedFile
+from tracelake_sdk.records.emitter.refusals import RefusedFile
 from tracelake_sdk.records.emitter.spool import Spool
 from tracelake_sdk.records.repository.contract import MetadataRepository
 

@@ -6,8 +6,8 @@ from typing import Literal
 from tracelake.control.emission.facts import Emitted
 from tracelake_sdk.records import StoreResult
 from tracelake_sdk.records.bus import EVENTS, Bus
+from tracelake_sdk.records.repository.bulk import store_each
 from tracelake_sdk.records.repository.contract import MetadataRepository
-from tracelake_sdk.records.repository.each import store_each
 from tracelake_sdk.records.subscribers import to_message
 
 RepositoryOf = Callable[[str], MetadataRepository]               # by tenant

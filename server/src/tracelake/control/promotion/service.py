@@ -44,7 +44,7 @@ class Guard:
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> Rule:
-        """Defines a rule of a dataset, by its name or uuid; every run that is decided from now on is held to it. A dry run only judges."""
+        """Defines a rule of a dataset, by its name or uuid; it applies to every run that is decided from now on. A dry run only judges."""
         caller.require(Right.DEFINE)
         tree = parse(type, expression)
         with self.database.transaction("add_rule", role=Role.DEFINE) as tx:
@@ -117,7 +117,7 @@ class Guard:
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> Policy:
-        """Defines a policy for every dataset of a layer; every run that is decided from now on is held to it. A dry run only judges."""
+        """Defines a policy for every dataset of a layer; it applies to every run that is decided from now on. A dry run only judges."""
         caller.require(Right.DEFINE)
         policy_type, says = parse_policy(type, expression)
         with self.database.transaction("add_policy", role=Role.DEFINE) as tx:

@@ -10,8 +10,8 @@ from typing import Any
 from tracelake_sdk.records.emitter.delivery import Delivered, Delivery, Waits
 from tracelake_sdk.records.emitter.draining import FlushReport
 from tracelake_sdk.records.emitter.owners import claim
+from tracelake_sdk.records.emitter.refusals import RefusedFile, SetAside, refused_owners
 from tracelake_sdk.records.emitter.segments import MOST_READ, Frame
-from tracelake_sdk.records.emitter.setting_aside import RefusedFile, SetAside, refused_owners
 from tracelake_sdk.records.repository.contract import MetadataRepository
 
 
@@ -49,7 +49,7 @@ class _Again:
         self._done = to
 
 
-def send_again(folder: Path, repository: MetadataRepository) -> FlushReport:
+def resend(folder: Path, repository: MetadataRepository) -> FlushReport:
     """Everything that was set aside, oldest first, also of processes that run; stops when the repository does not take anything now."""
     delivered = Delivered()
     for name in refused_owners(folder):
