@@ -62,7 +62,7 @@ def test_records_are_emitted_and_read(cli: Cli) -> None:
     assert cli.json("record", "emit", "-", "--run", "r:2", given=[_told(20)])["stored"] == 1
     assert cli.json("record", "latest", "erp/sales/orders", "ingestion_volume")["context"]["tenant"] == "main"
     assert "watermark_after" in cli.types("record", "latest", "erp/sales/orders", "ingestion_volume")
-    assert "There is no record" in cli.types("record", "latest", "erp/sales/orders", "recon_result", ends_with=1)
+    assert "No record of kind" in cli.types("record", "latest", "erp/sales/orders", "recon_result", ends_with=1)
     assert len(cli.json("record", "history", "erp/sales/orders", "ingestion_volume")["items"]) == 2
     assert len(cli.json("record", "history", "erp/sales/orders", "ingestion_volume", "--window", "2026-03-02..")["items"]) == 0
     assert "erp/sales/orders" in cli.types("record", "targets")
@@ -80,7 +80,7 @@ def test_a_query_takes_conditions_and_says_how_to_go_on(cli: Cli) -> None:
     assert len(cli.json("record", "query", "--limit", "2", "--cluster", "c", "--page", token)["items"]) == 1
     assert cli.json("record", "query", "--of", "payload.rows", "--group-by", "kind")[0]["value"] == 6
     assert "3" in cli.types("record", "query", "--metric", "count", "--group-by", "day")
-    assert "no such record" in cli.types("record", "query", "--run", "nobody")
+    assert "No records match" in cli.types("record", "query", "--run", "nobody")
     cli.types("record", "query", "--where", "rows=1", ends_with=2)
     cli.types("record", "query", "--metric", "sum", ends_with=2)
 
@@ -97,7 +97,7 @@ def test_the_log_is_tailed_from_where_it_was_left(cli: Cli) -> None:
 @pytest.mark.proves("M2.3")
 def test_what_is_refused_is_said_and_set_aside(cli: Cli) -> None:
     bad = RECORD | {"payload": {"rows": -1}}
-    assert "1 record would be taken, 1 refused" in cli.types("record", "emit", "-", "--run", "r:1", "--dry-run", given=[RECORD, bad], ends_with=1)
+    assert "1 record would be accepted, 1 refused" in cli.types("record", "emit", "-", "--run", "r:1", "--dry-run", given=[RECORD, bad], ends_with=1)
     assert cli.json("record", "query")["items"] == []
     answer = cli.json("record", "emit", "-", "--run", "r:1", given=[RECORD, bad], ends_with=1)
     assert (answer["stored"], answer["refused"], answer["set_aside"][0]["problem"]["code"]) == (1, 1, "record_refused")
@@ -146,7 +146,7 @@ def test_of_many_refused_records_the_newest_are_shown_and_none_goes_to_a_reposit
     assert [item["record"]["payload"]["rows"] for item in cli.json("record", "refused", *spool)["items"]] == [-3, -2, -1]
     monkeypatch.setenv("TRACELAKE_TOKEN", "none")
     down = ("--repository", "http://127.0.0.1:9", "--tenant", "main")
-    assert "The rest stays: Nothing answers" in cli.types("record", "flush", "--refused", *down, *spool, ends_with=1)
+    assert "The rest stays in the spool: Nothing answers" in cli.types("record", "flush", "--refused", *down, *spool, ends_with=1)
     answer = cli.json("record", "flush", "--refused", *spool, ends_with=1)
     assert (answer["again"]["refused"], len(answer["set_aside"]), answer["problem"]) == (3, 3, None)
     (cli.folder / "spool" / "refused" / "1.spool.16.damaged").write_bytes(b"?")
@@ -227,7 +227,7 @@ def test_a_history_that_has_more_says_how_to_go_on(cli: Cli) -> None:
     words = shlex.split(shown.splitlines()[-1])
     rest = cli.json(*words[words.index("record"):])
     assert [item["record"]["payload"]["rows"] for item in rest["items"]] == [1]
-    assert "There is more" not in cli.types("record", "history", "erp/sales/orders", "ingestion_volume", "--limit", "2")
+    assert "Next page:" not in cli.types("record", "history", "erp/sales/orders", "ingestion_volume", "--limit", "2")
 
 
 def test_the_command_that_goes_on_with_a_tail_names_the_same_repository(cli: Cli) -> None:
@@ -249,7 +249,7 @@ def test_words_that_would_not_be_heard_are_refused(cli: Cli) -> None:
     (("query", "--where", "rows>3"), "a path such as payload.rows"),
     (("query", "--group-by", "color"), "kind, target, producer_id, day"),
     (("query", "--window", "2026-03-01..later"), "'later' is not a valid time"),
-    (("query", "--window", "2026-03-02..2026-03-01"), "no window: a window ends after it starts"),
+    (("query", "--window", "2026-03-02..2026-03-01"), "not a valid window: a window ends after it starts"),
 ])
 def test_what_is_mistyped_is_said_in_words_and_not_in_patterns(cli: Cli, words: tuple[str, ...], said: str) -> None:
     assert said in cli.types("record", *words, ends_with=2)

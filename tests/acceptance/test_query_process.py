@@ -70,7 +70,7 @@ def test_what_was_asked_is_listed_and_statements_are_kept_and_forgotten(shell: S
     assert "counted" in shell("query", "--list-saved").decode()
     assert shell("query", "--forget", "counted", "--dry-run").decode() == "The statement counted would be forgotten. Nothing was changed.\n"
     assert shell("query", "--forget", "counted").decode() == "The statement counted is forgotten.\n"
-    assert shell("query", "--list-saved").decode().startswith("You keep no statement")
+    assert shell("query", "--list-saved").decode().startswith("No saved statements")
     assert b"error [not_found]" in shell("query", "--forget", "counted", code=1)
     for wrong in (["--log", "SELECT 1"], ["--log", "--list-saved"], ["--log", "-o", "csv"], ["SELECT 1", "--dry-run"]):
         assert b"Usage" in shell("query", *wrong, code=2)
@@ -101,7 +101,7 @@ def test_a_table_with_its_versions_and_the_way_to_ask_again(shell: Shell):
 
 def test_what_cannot_be_replayed_is_told_and_refused(shell: Shell):
     told = shell("query", "SELECT now()").decode()
-    assert "Not replayable: now() is another value each time." in told
+    assert "Not replayable: now() returns another value each time." in told
     answer = json.loads(shell("query", "SELECT now()", "-o", "json"))
     assert b"error [not_replayable]" in shell("replay", answer["receipt"]["id"], code=1)
 
@@ -169,7 +169,7 @@ def test_a_receipt_in_a_file_is_enough_to_ask_again(shell: Shell, lake: QueryLak
 
 def test_errors_are_one_line_with_what_to_write(shell: Shell):
     assert b"did you mean orders_raw?" in shell("query", "SELECT * FROM order_raw", code=1)
-    assert b'error [query_refused]: A version is asked for as FROM "orders@3"' in shell("query", "SELECT * FROM orders_raw@1", code=1)
+    assert b'error [query_refused]: Select a version with FROM "orders@3"' in shell("query", "SELECT * FROM orders_raw@1", code=1)
 
 
 @pytest.fixture

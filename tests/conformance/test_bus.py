@@ -343,7 +343,7 @@ def test_postgres_keeps_what_a_subscriber_has_not_read_and_names_it_until_it_is_
         with psycopg.connect(database.superuser_url, autocommit=True) as connection:
             connection.execute("UPDATE bus_message SET at = at - interval '8 days'")
         assert judge(settings, database.service_url) == (
-            False, f"messages are kept for subscribers that do not read: gone of {topic}", f"start them; for one that is gone: `tracelaked forget {topic} 'gone'`"
+            False, f"messages are kept for subscribers that do not read: gone of {topic}", f"start them; for one that is no longer used: `tracelaked forget {topic} 'gone'`"
         )
         assert bus.run_once() == 1  # what both have read
         assert bodies(gone.read()) == [2, 3]

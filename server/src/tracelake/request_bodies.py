@@ -91,4 +91,4 @@ def _length(request: Request) -> int | None:
 
 def _too_large(most: int) -> TooLarge:
     size = f"{most // _MIB} MiB" if most >= _MIB else f"{most // _KIB} KiB"
-    return TooLarge(f"The request is larger than {size}, the most that is accepted here; send it in smaller parts.")
+    return TooLarge(f"The request is larger than {size}, the limit; send it in smaller parts.")

@@ -475,7 +475,7 @@ def test_the_dispatcher_takes_no_code_and_no_rows(change: str) -> None:
 
 def test_a_detail_names_line_place_mistake_and_remedy() -> None:
     error = refused(SMALL.replace("    activation: reactive", "    activaton: reactive", 1))
-    assert error.detail == "line 13, jobs[1].activaton: there is no key `activaton` here. Did you mean `activation`?"
+    assert error.detail == "line 13, jobs[1].activaton: the key `activaton` is not valid here. Did you mean `activation`?"
     assert error.extra == {"place": "jobs[1].activaton", "line": 13, "remedy": "Did you mean `activation`?"}
     assert error.status == 422
 

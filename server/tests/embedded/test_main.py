@@ -83,15 +83,15 @@ def test_a_location_of_a_settings_file_is_below_the_files_folder_wherever_a_proc
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        (b"home: /data\ndatabase: {url: [secret", "{file}: it is no YAML, see line 2; correct it, or take it away"),
-        (b"home: secret \xff", "{file}: it is no YAML; correct it, or take it away"),
+        (b"home: /data\ndatabase: {url: [secret", "{file}: it is not valid YAML, see line 2; correct it, or remove it"),
+        (b"home: secret \xff", "{file}: it is not valid YAML; correct it, or remove it"),
         (b"- secret", "{file}: settings are written as names with their values, like `home: /data/tracelake`"),
         (b"secret", "{file}: settings are written as names with their values, like `home: /data/tracelake`"),
-        (b"hom: secret", "TRACELAKE__HOM: there is no such setting; correct its name, or take it away"),
+        (b"hom: secret", "TRACELAKE__HOM: unknown setting; correct its name, or remove it"),
         (b"api: {port: secret}", "TRACELAKE__API__PORT: Input should be a valid integer, unable to parse string as an integer"),
-        (b"vars: {landing: secret}", "{file}: `vars` does not exist any more; define the folders under `locations`, such as `locations: {{landing: ./landing}}`, and write `path: landing/orders` in the DAG file"),
+        (b"vars: {landing: secret}", "{file}: `vars` is no longer supported; define the folders under `locations`, such as `locations: {{landing: ./landing}}`, and write `path: landing/orders` in the DAG file"),
         (b"locations: {Landing: secret}", "TRACELAKE__LOCATIONS: Value error, the name of a location is a lowercase letter, then up to 127 lowercase letters, digits and underscores"),
-        (None, "TRACELAKE_CONFIG: it names a file that is not there; correct the path, or unset it"),
+        (None, "TRACELAKE_CONFIG: the file does not exist; correct the path, or unset it"),
     ],
 )
 def test_a_wrong_settings_file_is_one_line_that_repeats_nothing_of_it(tmp_path: Path, written: bytes | None, said: str) -> None:

@@ -10,7 +10,7 @@ from tracelake_sdk.rules.promotions import Enforcement
 from .candidates import candidate, parent, policy, rule, uuid
 
 AMOUNT = Range(column="amount", low=0, high=100, high_inside=False)
-BREAKING = SchemaFacts(breaking=("The column `amount` is gone.", "The column `day` was a date and is a text now."))
+BREAKING = SchemaFacts(breaking=("The column `amount` was removed.", "The column `day` was a date and is a text now."))
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_a_rule_is_named_with_its_column_and_the_count(tree: RuleTree, violation
             " order_id must not be null, and 3 of 1,000 rows have none; and 2 more.",
         ),
         (
-            candidate(rules=(rule(1, None, error="There is no column order_id."),)),
-            "Blocked by 1 rule: order_id must not be null, which could not be evaluated: there is no column order_id.",
+            candidate(rules=(rule(1, None, error="The column order_id does not exist."),)),
+            "Blocked by 1 rule: order_id must not be null, which could not be evaluated: the column order_id does not exist.",
         ),
         (candidate(rules=(rule(1, 0, measured=False),)), "Blocked by 1 rule: order_id must not be null, which could not be evaluated: it was not measured."),
         (
@@ -65,14 +65,14 @@ def test_a_rule_is_named_with_its_column_and_the_count(tree: RuleTree, violation
         ),
         (
             candidate(schema=BREAKING),
-            "Blocked by 1 policy: SCHEMA allows no breaking change, and the column `amount` is gone; the column `day` was a date and is a text now.",
+            "Blocked by 1 policy: SCHEMA allows no breaking change, and the column `amount` was removed; the column `day` was a date and is a text now.",
         ),
         (
             candidate(schema=BREAKING, policies=(policy(1, enforcement=Enforcement.ALERT),)),
-            "Allowed with 1 warning: SCHEMA allows no breaking change, and the column `amount` is gone; the column `day` was a date and is a text now.",
+            "Allowed with 1 warning: SCHEMA allows no breaking change, and the column `amount` was removed; the column `day` was a date and is a text now.",
         ),
-        (candidate(outside_scope=1), "Blocked: 1 of 1,000 rows lies outside the announced scope."),
-        (candidate(outside_scope=1200), "Blocked: 1,200 rows lie outside the announced scope."),
+        (candidate(outside_scope=1), "Blocked: 1 of 1,000 rows lies outside the declared scope."),
+        (candidate(outside_scope=1200), "Blocked: 1,200 rows lie outside the declared scope."),
         (candidate(dataset=JudgedDataset(uuid(1), "orders", Layer.SILVER, active=False)), "Blocked: orders is not active."),
         (candidate(dataset=JudgedDataset(uuid(1), None, Layer.SILVER, registered=False)), f"Blocked: {uuid(1)} is not a registered dataset."),
         (candidate(Layer.GOLD, parents=()), "Blocked: a gold dataset has a silver parent, and this run read none."),

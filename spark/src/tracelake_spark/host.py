@@ -105,9 +105,9 @@ class Host:
         if run is not None:
             run.canceled.set()
             try:
-                context_of(self._spark).cancelJobGroupAndFutureJobs(run.group, "The task was told to stop.")
+                context_of(self._spark).cancelJobGroupAndFutureJobs(run.group, "The task was asked to stop.")
             except (Py4JError, OSError):
-                _log.warning("The JVM is gone and has no job to cancel.")
+                _log.warning("The JVM has ended and has no job to cancel.")
 
     def close(self) -> None:
         """Stops what runs, and waits for it a moment."""
@@ -201,7 +201,7 @@ def _failed(error: OperatorError) -> OperatorOutcome:
 
 
 def _canceled() -> OperatorOutcome:
-    return _failed(OperatorError(error_class="canceled", message="The task was told to stop, and did.", retry=False))
+    return _failed(OperatorError(error_class="canceled", message="The task was asked to stop, and did.", retry=False))
 
 
 def write_outcome(path: Path, outcome: OperatorOutcome) -> None:
@@ -270,10 +270,10 @@ def _to_log(said: bytes) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tracelake_spark.host", description="A warm Spark that runs the tasks it reads of on stdin.")
+    parser = argparse.ArgumentParser(prog="python -m tracelake_spark.host", description="A warm Spark that runs the tasks that it reads from stdin.")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--memory", default="1g", help="of the JVM, as Spark spells it")
-    parser.add_argument("--master", help="of a cluster; left out, this machine")
+    parser.add_argument("--master", help="of a cluster; default: this machine")
     parser.add_argument("--package", action="append", default=[], metavar="GROUP:ARTIFACT:VERSION", help="a further package with what it needs")
     parser.add_argument("--jars-folder", type=Path, default=jars_folder(default_home()), help="where fetched jars are kept")
     parser.add_argument("--s3", type=S3Connection.model_validate_json, metavar="JSON", help="how to reach an object store")

@@ -31,7 +31,7 @@ QUIET = Tell()
 
 
 class Canceled(Exception):
-    """The task was told to stop."""
+    """The task was asked to stop."""
 
 
 def watch_for(kill_at: str | None) -> Callable[[str], None]:

@@ -37,7 +37,7 @@ class WantedToken:
 def create_org(name: str, *, admin: str, issuer: str | None, subject: str | None, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         made = client.admin.create_org(name, admin=admin, issuer=issuer, subject=subject, dry_run=dry_run)
-    sentence = f"Org {made.name} {_is(dry_run)} created, with its admin {made.admin}."
+    sentence = f"Org {made.name} {_is(dry_run)} active, with its admin {made.admin}."
     if as_json or made.token is None:
         _print(made, sentence, dry_run=dry_run, as_json=as_json)
         return
@@ -74,7 +74,7 @@ def create_user(name: str, *, roles: list[str], issuer: str | None, subject: str
     with Client() as client:
         user = client.admin.create_user(name, issuer=issuer, subject=subject, roles=roles, dry_run=dry_run)
     held = f"with {_named(user.roles)}" if user.roles else "without a role, and so without permissions"
-    _print(user, f"User {user.name} {_is(dry_run)} created, {held}.", dry_run=dry_run, as_json=as_json)
+    _print(user, f"User {user.name} {_is(dry_run)} active, {held}.", dry_run=dry_run, as_json=as_json)
     if not (dry_run or as_json):
         say("Create a token for this user:")
         say(f"  {again('admin', 'token', 'create', user.name, '--user', user.name)}")
@@ -111,7 +111,7 @@ def enable_user(name: str, *, dry_run: bool, as_json: bool) -> None:
 def create_role(name: str, *, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         role = client.admin.create_role(name, dry_run=dry_run)
-    _print(role, f"Role {role.name} {_is(dry_run)} created.", dry_run=dry_run, as_json=as_json)
+    _print(role, f"Role {role.name} {_is(dry_run)} defined.", dry_run=dry_run, as_json=as_json)
 
 
 def list_roles(*, as_json: bool) -> None:

@@ -78,7 +78,7 @@ class PolicyResult(Deferred):
 
 
 class QualityResult(Deferred):
-    rule_id: UUID | None  # None for the rule that every output has: no rows outside the announced scope
+    rule_id: UUID | None  # None for the rule that every output has: no rows outside the declared scope
     revision: int | None
     rule_type: str
     verdict: GateVerdict

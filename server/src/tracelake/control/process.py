@@ -124,7 +124,7 @@ class Control:
                 _furnish(tx, org)
             define_missing(tx, orgs[0], settings.locations, self._private)
         if made:
-            _log.info("first start: an org, its admin and its worker were made", org=access.org)
+            _log.info("first start: an org, its admin and its worker were created", org=access.org)
         self.wakeups.start()
         self.tails.start()
         self.movers.start()

@@ -133,7 +133,7 @@ class Supervisor:
         self._files.running.unlink(missing_ok=True)
         # Its Postgres knows better how to end its own leftovers: it waits for the last of its processes.
         if ended := self._state.end_leftovers(except_for=frozenset({POSTGRES})):
-            self._say(f"ended what a killed system had left running: {', '.join(ended)}")
+            self._say(f"stopped processes of a killed system: {', '.join(ended)}")
             self._log.warning("ended leftovers", parts=ended)
         self._api_port = self._settings.api.port or kept_port(self._home / "api.port")
         if not is_free(self._api_port, host=self._settings.api.host):
@@ -244,7 +244,7 @@ class Supervisor:
         given = self._settings.worker.token
         token = given.get_secret_value() if given else self._files.worker_token()
         if token is None:
-            raise StartFailed(f"control is ready but {self._files.credentials} holds no worker token; set TRACELAKE__WORKER__TOKEN")
+            raise StartFailed(f"control is ready but {self._files.credentials} has no worker token; set TRACELAKE__WORKER__TOKEN")
         # A worker speaks to control alone: no database URL reaches it.
         environment = self._environment(without=("TRACELAKE_DATABASE_URL", "TRACELAKE__DATABASE"))
         api_url = self._settings.worker.api_url or self.api_url
@@ -254,7 +254,7 @@ class Supervisor:
         given = self._settings.query.token
         token = given.get_secret_value() if given else self._files.query_token()
         if token is None:
-            raise StartFailed(f"control is ready but {self._files.credentials} holds no token of a query process; set TRACELAKE__QUERY__TOKEN")
+            raise StartFailed(f"control is ready but {self._files.credentials} has no token of a query process; set TRACELAKE__QUERY__TOKEN")
         # It speaks to control alone: no database URL reaches it.
         environment = self._environment(without=("TRACELAKE_DATABASE_URL", "TRACELAKE__DATABASE", "TRACELAKE__WORKER"))
         api_url = self._settings.query.api_url or self.api_url

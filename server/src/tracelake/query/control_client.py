@@ -49,7 +49,7 @@ class ControlClient:
         try:
             return answer.model_validate_json(answered.body)
         except ValidationError:
-            raise TracelakeError("Control's answer is not understood; run query processes of the same release as control.") from None
+            raise TracelakeError("Control's answer is not valid; run query processes of the same release as control.") from None
 
 
 def _problem(answered: Answered) -> TracelakeError:

@@ -160,13 +160,13 @@ def _read(engine: EngineProcess, sql: str, told: _Told, control: ControlClient, 
         control.release(ReleaseRequest(caller=token, run=told.failure(error)))
         raise
     if answer.read is None:
-        raise TracelakeError("An engine gave an answer to another question.")
+        raise TracelakeError("An engine returned the answer of another query.")
     return answer.engine_version, answer.read.names
 
 
 def _ran(answer: Answer) -> Ran:
     if answer.ran is None:
-        raise TracelakeError("An engine gave an answer to another question.")
+        raise TracelakeError("An engine returned the answer of another query.")
     return answer.ran
 
 

@@ -183,7 +183,7 @@ def _why(error: OSError) -> str:
 
 
 def _unknown(error: OSError) -> str:
-    return f"{_why(error)} Whether the file is there is unknown; put it again."
+    return f"{_why(error)} It is unknown whether the file exists; write it again."
 
 
 def _sync(folder: Path) -> None:

@@ -207,7 +207,7 @@ class _Ingest:
         places = "".join(f"; {sentence}" for sentence in list(shown)[:_MOST_SHOWN])
         beside = f" {total - count:,} more in {counted(len(others), 'other file')}, first {others[0]}." if others else ""
         limit = "" if self._config.max_bad_records is None else f" At most {self._config.max_bad_records:,} may be set aside."
-        message = f"{fits}{places}.{beside}{limit} Correct them, or go on without them: `bad_records: set_aside`, up to `max_bad_records`."
+        message = f"{fits}{places}.{beside}{limit} Correct them, or continue without them: `bad_records: set_aside`, up to `max_bad_records`."
         return OperatorFailed("bad_records", message, custom=self._unchanged())
 
     def _unchanged(self) -> dict[str, Any]:
@@ -269,7 +269,7 @@ def _content(group: Sequence[SourceFile]) -> str:
 def _number(cursor: int | str, kind: CursorType) -> int:
     value = _CURSOR.validate_python(cursor)
     if not kind.fits(value):
-        raise OperatorFailed("cursor_column_type", "The cursor column has another type than the cursor that earlier runs left behind.")
+        raise OperatorFailed("cursor_column_type", "The cursor column has another type than the cursor of earlier runs.")
     return number_of(value)
 
 

@@ -177,7 +177,7 @@ def _given(columns: str) -> StructType:
     except PySparkException:
         schema = None
     if not isinstance(schema, StructType):
-        raise OperatorFailed("schema_invalid", "The config's `schema` is not understood; write it like `order_id BIGINT, amount DECIMAL(10,2)`.")
+        raise OperatorFailed("schema_invalid", "The config's `schema` is not valid; write it like `order_id BIGINT, amount DECIMAL(10,2)`.")
     return schema
 
 

@@ -37,7 +37,7 @@ def datasets(
     services: Serving,
     user: User,
     search: Annotated[
-        str | None, Query(max_length=256, description="Every word stands in a name, layer, domain, owner, description, column or producer.")
+        str | None, Query(max_length=256, description="Every word must occur in the name, layer, domain, owner, description, a column or the producer.")
     ] = None,
     layer: Layer | None = None,
     domain: Exactly = None,

@@ -48,7 +48,7 @@ NDJSON = "application/x-ndjson"
 _BEAT_SECONDS = 15.0  # an empty line now and then, so that who hung up is noticed
 _STREAMED = 200       # records of a line, at most
 
-Tenant = Annotated[str | None, Query(max_length=500, description="The token's own; another one is refused.")]
+Tenant = Annotated[str | None, Query(max_length=500, description="The tenant of the token; another one is refused.")]
 Text = Annotated[str | None, Query(max_length=500)]
 Moment = Annotated[str | None, Query(max_length=64)]
 
@@ -300,7 +300,7 @@ async def kind(request: Request, name: str, version: Annotated[int | None, Query
 
 @router.post("/kinds", response_model=Kind, openapi_extra=takes(Kind))
 async def register_kind(
-    request: Request, check_only: Annotated[bool, Query(description="Judge it and register nothing.")] = False, tenant: Tenant = None
+    request: Request, check_only: Annotated[bool, Query(description="Check it and register nothing.")] = False, tenant: Tenant = None
 ) -> Response:
     body = await request.body()
 

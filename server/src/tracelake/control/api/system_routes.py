@@ -80,12 +80,12 @@ def _measure_process(request: Request, services: Services, registry: CollectorRe
 
 def _measure_database(tx: Transaction, registry: CollectorRegistry) -> None:
     backlog = Gauge("tracelake_outbox_backlog", "Side effects that are not performed yet.", registry=registry)
-    unaccounted = Gauge("tracelake_events_unaccounted", "Pairs of event and subscriber that no ledger line accounts for; must be 0.", registry=registry)
+    unaccounted = Gauge("tracelake_events_unaccounted", "Pairs of event and subscriber without a ledger row; must be 0.", registry=registry)
     unverified = Gauge(
         "tracelake_events_unverified_seconds", "Age of the oldest event whose ledger lines are not verified yet; tracelake_events_unaccounted may lack events older than an hour until it is below that.", registry=registry
     )
     behind = Gauge("tracelake_emission_behind", "Runs and decisions that are not emitted as records yet, counted up to a limit.", registry=registry)
-    refused = Gauge("tracelake_emission_refused", "Records of the platform itself that its repository did not take; must be 0.", registry=registry)
+    refused = Gauge("tracelake_emission_refused", "Records of the platform itself that its repository refused; must be 0.", registry=registry)
     unread = Gauge("tracelake_bus_unread_seconds", "Age of the oldest message on Postgres that a subscriber has not read.", ["topic", "subscriber"], registry=registry)
     of_workers = Gauge("tracelake_worker_loop_failing", "1 for each background loop that a worker reports as failing.", ["worker", "loop"], registry=registry)
     _count_tasks(tasks.unfinished(tx), registry)

@@ -38,7 +38,7 @@ class ColdStorage:
         """Raises ColdUnreadable."""
         if self._storage is None:
             raise ColdUnreadable(
-                "Older records lie in files, and this process has no storage to read them from; set TRACELAKE__STORAGE__URL as where they were written."
+                "Older records are stored in files, and this process has no storage to read them from; set TRACELAKE__STORAGE__URL to the storage that they were written to."
             )
         try:
             local = self._storage.local_path(path)
@@ -52,7 +52,7 @@ class ColdStorage:
         if body is None:
             body = storage.read(path)
         if body is None:
-            raise ColdUnreadable("A file of older records is gone from the storage; restore it.")
+            raise ColdUnreadable("A file of older records is missing from the storage; restore it.")
         with self._lock:
             self._kept[path] = body
             while len(self._kept) > 1 and sum(map(len, self._kept.values())) > self._most:
@@ -139,4 +139,4 @@ def _overlap(wanted: tuple[Any, Any], least: Any, most: Any) -> bool:
 
 
 def _unreadable() -> ColdUnreadable:
-    return ColdUnreadable("A file of older records cannot be read; see that the storage answers and the file is whole.")
+    return ColdUnreadable("A file of older records cannot be read; check that the storage answers and the file is complete.")

@@ -68,10 +68,10 @@ class Compactor:
         except Unavailable:
             raise
         except TracelakeError as error:
-            _log.error("old records stay where they are", error=error.code, detail=error.detail)
+            _log.error("old records were not moved", error=error.code, detail=error.detail)
             return 0
         except OSError as error:  # of the scratch
-            _log.error("old records stay where they are", error=type(error).__name__, detail=error.strerror)
+            _log.error("old records were not moved", error=type(error).__name__, detail=error.strerror)
             return 0
         with self.database.transaction("end_compaction") as tx:
             store.end_run(tx)
@@ -147,7 +147,7 @@ class Compactor:
         came = RowSum()
         said = [(path, sum_up(path, came)) for path in paths]
         if (came.rows, came.hash) != (told.rows, told.hash):
-            raise CompactionFailed(f"Spark was given {told.rows} records and wrote {came.rows}, or others; they stay where they are.", partition=partition.name)
+            raise CompactionFailed(f"Spark was given {told.rows} records and wrote {came.rows} or different ones; no record was moved.", partition=partition.name)
         files: list[PutFile] = []
         for path, found in said:
             if not found["rows"]:
@@ -165,7 +165,7 @@ class Compactor:
         left: list[str] = []
         for one in frozen:
             if self.storage.put_new(log_entry_path(LOCATION, one.delta_version), one.body, one.at) is PutResult.OTHER:
-                raise CompactionFailed("Somebody else writes into the log of the cold table; nothing was dropped.", delta_version=one.delta_version)
+                raise CompactionFailed("Another program writes to the log of the cold table; nothing was dropped.", delta_version=one.delta_version)
             self.watch("compact:entry_put")
             self._verify(one)
             self.watch("compact:verified")
@@ -185,10 +185,10 @@ class Compactor:
         for path in added_paths(entry or b""):
             body = self.storage.read(path)
             if body is None:
-                raise CompactionFailed("A file that the log of the cold table names is gone; nothing was dropped.", partition=frozen.name)
+                raise CompactionFailed("A file that the log of the cold table names is missing; nothing was dropped.", partition=frozen.name)
             sum_up(pa.BufferReader(body), there)
         if (there.rows, there.hash) != (frozen.rows, frozen.hash):
-            raise CompactionFailed("The cold table does not hold what was written; nothing was dropped.", partition=frozen.name)
+            raise CompactionFailed("The cold table does not contain what was written; nothing was dropped.", partition=frozen.name)
         with self.database.transaction("note_read_back", role=Role.DECIDE) as tx:
             store.note_read_back(tx, name=frozen.name, rows=there.rows, hash=there.hash)
 

@@ -111,7 +111,7 @@ def _remedy(sets: tuple[str, ...]) -> str:
 def _same(migration: Migration, sha256: str) -> None:
     if sha256 != migration.sha256:
         raise MigrationRefused(
-            f"Migration {migration.set}/{migration.name} was applied with another text than this release ships;"
+            f"Migration {migration.set}/{migration.name} differs from the one in this release;"
             " run the release that applied it, or restore the database from before."
         )
 

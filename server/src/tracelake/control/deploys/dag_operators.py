@@ -57,7 +57,7 @@ def _checked(dag: Deploying, job: JobSpec, at: str) -> JobSpec:
     _check_edges(dag, job, operator, at)
     for key in operator.keys_to_append:
         if job.update_strategy is UpdateStrategy.REPLACE and job.config.get(key) is not None:
-            what = f"{quoted(operator.name)} takes everything each time where it replaces, and `{key}` is for going on from the last time"
+            what = f"{quoted(operator.name)} reads everything in each run if it replaces, and `{key}` needs `append`"
             dag.add(OperatorConfigInvalid, f"{at}.config.{key}", what, f"Remove `{key}`, or write `update_strategy: append`")
     _check_columns(dag, job, operator, at)
     _check_locations(dag, job, operator, at)
@@ -105,7 +105,7 @@ def _check_locations(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: s
             dag.add(LocationPathInvalid, f"{at}.config.{key}", f"{quoted(given)} is not a path below a location: {error}", _may_use(dag))
             continue
         if name in dag.barred_locations:
-            what = f"whoever activates the DAG may not use the location {quoted(name)}"
+            what = f"you have no permission to use the location {quoted(name)}"
             dag.add(LocationNotAllowed, f"{at}.config.{key}", what, f"Ask an admin to grant it to one of your roles with `tracelake admin location grant {name} ROLE`")
         elif name not in dag.locations:
             dag.add(LocationUnknown, f"{at}.config.{key}", f"the org has no location {quoted(name)}", Suggestion(name, dag.locations, otherwise=_may_use(dag)))
@@ -145,7 +145,7 @@ def _tell_config(dag: Deploying, operator: OperatorSpec, at: str, problem: Any) 
         case "missing":
             dag.add(DagKeyMissing, path_below(at, key), f"{quoted(operator.name)} needs `{key}`", takes)
         case "enum" if isinstance(problem["input"], str):
-            dag.add(DagValueUnknown, path_below(at, key), f"{quoted(problem['input'])} is not known here", takes)
+            dag.add(DagValueUnknown, path_below(at, key), f"{quoted(problem['input'])} is not valid here", takes)
         case "value_error":
             dag.add(OperatorConfigInvalid, path_below(at, key), str(problem["ctx"]["error"]), takes)
         case _:
@@ -164,11 +164,11 @@ def _check_scopes(dag: Deploying, job: JobSpec, reads: JobOutput, at: str) -> No
         return
     cut = parent.outputs[reads.output].partition_by
     if told.tells and reader.hears != told.tells:
-        what = f"{quoted(reader.name)} works on {reader.hears}s, and {quoted(parent.name)} tells {told.tells}s"
-        between = "Put a `range_aggregator` between the two" if told.tells == "cursor" else "Read single cursors, such as those of an `emit`"
+        what = f"{quoted(reader.name)} works on {reader.hears}s, and {quoted(parent.name)} emits {told.tells}s"
+        between = "Add a `range_aggregator` between the two" if told.tells == "cursor" else "Read single cursors, such as those of an `emit`"
         dag.add(OperatorScopeMismatch, at, what, between)
     elif told.writes_files and (cut is None or cut.cursor is None):
-        what = f"{quoted(reader.name)} works on {reader.hears}s, and {quoted(parent.name)} tells {'its whole table' if cut is None else 'partition keys'}"
+        what = f"{quoted(reader.name)} works on {reader.hears}s, and {quoted(parent.name)} emits {'its whole table' if cut is None else 'partition keys'}"
         dag.add(OperatorScopeMismatch, at, what, f"Give the output of {quoted(parent.name)} a `partition_by` with a `cursor`")
 
 
@@ -179,7 +179,7 @@ def _compare_cursors(dag: Deploying, jobs: tuple[JobSpec, ...]) -> None:
         for _, reads in _triggers(job):
             heard, told = str(job.config.get("cursor")), _cursor_told(by_name[reads.job], reads.output)
             if {heard, told} == set(CursorType):
-                what = f"this job reads {heard} cursors, and {quoted(reads.job)} tells {told} ones"
+                what = f"this job reads {heard} cursors, and {quoted(reads.job)} emits {told} ones"
                 dag.add(OperatorCursorMismatch, f"jobs[{index}].config.cursor", what, "Give both the same `cursor`")
 
 

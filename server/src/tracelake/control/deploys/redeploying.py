@@ -39,7 +39,7 @@ class Redeploy:
         if needed:
             raise RebuildNeeded(
                 f"DAG {self._dag.name!r} is active as version {self._dag.number}, and this definition changes the rows of {needed};"
-                " building jobs anew is not supported yet, so nothing was stored: deploy it under another name.",
+                " rebuilding jobs is not supported yet, so nothing was stored: deploy it under another name.",
                 jobs=needed.named(),
             )
 

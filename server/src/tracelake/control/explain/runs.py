@@ -21,7 +21,7 @@ _LONGEST_ID = 100
 def run_detail(database: Database, caller: Caller, run_id: str) -> RunDetail:
     """Raises NotFound for a run that is not there or that the caller may not know of."""
     caller.require(Right.READ)
-    missing = f"There is no run {run_id[:_LONGEST_ID]!r} in this org; `tracelake log` lists them."
+    missing = f"Run {run_id[:_LONGEST_ID]!r} was not found in this org; `tracelake log` lists them."
     with database.transaction("get_run") as tx:
         row = store.find_run(tx, org=caller.org_id, run=run_id)
         if row is None:

@@ -56,7 +56,7 @@ class Drainer:
             delay = timedelta(seconds=min(2.0**errand.tries, 3600))
             with self.database.transaction("outbox_mark_failed") as tx:
                 store.mark_failed(tx, errand.id, error=str(failure)[:500], delay=delay, give_up=give_up)
-            _log.warning("an errand was not taken", errand=str(errand.id), kind=errand.kind, tries=errand.tries, given_up=give_up)
+            _log.warning("a notification was not delivered", errand=str(errand.id), kind=errand.kind, tries=errand.tries, given_up=give_up)
         else:
             with self.database.transaction("outbox_mark") as tx:
                 store.mark_sent(tx, errand.id)

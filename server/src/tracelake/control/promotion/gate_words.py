@@ -6,7 +6,7 @@ from uuid import UUID
 from tracelake_sdk.rules import Enumerated, NotNull, Range, Regex, RowCount, RuleScope, RuleTree, Unique
 from tracelake_sdk.wording import counted, plural
 
-NOT_EVALUATED = "Not evaluated: something before it refused already."
+NOT_EVALUATED = "Not evaluated: an earlier stage refused."
 
 _MOST_NAMED = 3      # in a reason; the results name them all
 _MOST_LETTERS = 500  # of one part of a reason
@@ -63,8 +63,8 @@ def plain(text: str) -> str:
 
 def scope_sentence(outside: int, rows: int) -> str:
     if outside == 0:
-        return "There are no rows outside the announced scope."
-    return _sentence(f"{_of(outside, rows)} {plural(outside, 'lies', 'lie')} outside the announced scope")
+        return "There are no rows outside the declared scope."
+    return _sentence(f"{_of(outside, rows)} {plural(outside, 'lies', 'lie')} outside the declared scope")
 
 
 def key_sentence(key: Sequence[str], nulls: int, rows: int) -> str:
