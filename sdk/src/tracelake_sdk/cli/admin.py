@@ -1,4 +1,4 @@
-"""`admin`: orgs, users, roles, tokens, grants, read roles, locations, and what was done."""
+"""`admin`: orgs, users, roles, tokens, grants, read roles, locations, and the audit log."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -147,7 +147,7 @@ def _print_member(user: User, *, dry_run: bool, as_json: bool) -> None:
 
 
 def _say_what_is_read(user: User, role: str) -> None:
-    """A role by itself reads nothing, which nobody expects of one that is called `reader`."""
+    """A role by itself reads nothing, which is surprising for one named `reader`."""
     if not _SEEING & set(user.roles):
         say(f"A role reads only the datasets whose read roles name it. Let {role} read one:")
         say(f"  {again('admin', 'read-roles', 'set', 'DATASET', role)}")
@@ -336,9 +336,9 @@ def _is(dry_run: bool) -> str:
     return "would be" if dry_run else "is"
 
 
-def _print(told: BaseModel, sentence: str, *, dry_run: bool | None, as_json: bool) -> None:
+def _print(model: BaseModel, sentence: str, *, dry_run: bool | None, as_json: bool) -> None:
     if as_json:
-        print_json(({} if dry_run is None else {"dry_run": dry_run}) | told.model_dump(mode="json"))
+        print_json(({} if dry_run is None else {"dry_run": dry_run}) | model.model_dump(mode="json"))
     else:
         say(sentence + (" Nothing was changed." if dry_run else ""))
 

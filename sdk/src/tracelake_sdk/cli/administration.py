@@ -1,4 +1,4 @@
-"""The words of `tracelake admin`: orgs, users, roles, tokens, grants, read roles, locations, and what was done. What a command does it imports when it runs."""
+"""The commands of `tracelake admin`: orgs, users, roles, tokens, grants, read roles, locations, and the audit log. A command imports what it needs when it runs."""
 
 from typing import Annotated, Literal
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""`dataset` and `explain`: what there is, its versions, and why it is as it is."""
+"""`dataset` and `explain`: what exists, its versions, and the reasons for their state."""
 
 from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""`record emit`: what a file or standard input holds is told to a repository, or waits in the spool."""
+"""`record emit`: emits the records of a file or standard input to a repository, or keeps them in the spool."""
 
 import json
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class _Entry(BaseModel):
 
 
 class _Later:
-    """Opens the repository when something is delivered, so that one that is down is no reason not to take a record."""
+    """Opens the repository when something is delivered, so that records are accepted also while it is down."""
 
     def __init__(self, url: str | None) -> None:
         self._url = url
@@ -80,13 +80,13 @@ def emit(file: str, *, url: str | None, context: dict[str, str | None], spool: P
 
 
 def _look_at(url: str | None) -> None:
-    """Raises SettingInvalid: with an address that is none, no record is to blame. That nobody answers there is no reason not to take one."""
+    """Raises SettingInvalid if the address is not valid. A repository that does not answer is not an error here."""
     with suppress(NotRunning, Unauthenticated):
         open_repository(url).close()
 
 
 def _waited(emitter: Emitter, seconds: float) -> bool:
-    """Whether somebody had no patience: what was emitted is in the spool all the same, and is told of."""
+    """Returns False if the user interrupted the wait; the emitted records stay in the spool."""
     try:
         emitter.flush(seconds)
     except KeyboardInterrupt:
@@ -94,7 +94,7 @@ def _waited(emitter: Emitter, seconds: float) -> bool:
     return False
 
 
-def _entries(text: str, url: str | None, told: dict[str, str | None]) -> list[_Entry]:
+def _entries(text: str, url: str | None, given: dict[str, str | None]) -> list[_Entry]:
     items = _items(text)
     context: MetadataContext | None = None
     entries: list[_Entry] = []
@@ -104,7 +104,7 @@ def _entries(text: str, url: str | None, told: dict[str, str | None]) -> list[_E
                 entries.append(_Entry.model_validate(item))
                 continue
             record = MetadataRecord.model_validate(item)
-            context = context or _context(url, told)
+            context = context or _context(url, given)
             entries.append(_Entry(record=record, context=context))
         except ValidationError as error:
             which = "not a record" if len(items) == 1 else f"number {number} of {len(items)} is not a record, and none was emitted"
@@ -139,8 +139,8 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _context(url: str | None, told: dict[str, str | None]) -> MetadataContext:
-    filled = {"cluster": CLUSTER, "workspace": WORKSPACE} | {name: value for name, value in told.items() if value is not None}
+def _context(url: str | None, given: dict[str, str | None]) -> MetadataContext:
+    filled = {"cluster": CLUSTER, "workspace": WORKSPACE} | {name: value for name, value in given.items() if value is not None}
     if "tenant" not in filled:
         try:
             filled["tenant"] = tenant_of(url)

@@ -164,7 +164,7 @@ def show_promotion(decision: str, *, as_json: bool) -> None:
         for result in promotion.quality_results
     ]
     columns = [Column("kind"), Column("type"), Column("verdict"), Column("violations", right=True), Column("found", folds=True), Column("among them", folds=True)]
-    some = any(result.samples for result in promotion.quality_results)  # only the rows' readers are told keys
+    some = any(result.samples for result in promotion.quality_results)  # only readers of the rows see keys
     print_table(columns if some else columns[:-1], rows if some else [row[:-1] for row in rows])
 
 

@@ -1,4 +1,4 @@
-"""The words of `tracelake record` and `tracelake kind`. What a command does it imports when it runs."""
+"""The commands of `tracelake record` and `tracelake kind`. A command imports what it needs when it runs."""
 # ruff: noqa: PLC0415
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Lists: one page of them, and the command that shows the next."""
+"""Lists: one page, and the command that shows the next one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -139,7 +139,7 @@ def _spent(seconds: float) -> str:
 
 
 def _write(file: Path, receipt: Receipt, sql: str) -> None:
-    """With the statement, so that whoever has the file can ask again."""
+    """With the statement, so that the file is enough to replay it."""
     try:
         file.write_text(json.dumps(receipt.model_dump(mode="json") | {"sql": sql}, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:

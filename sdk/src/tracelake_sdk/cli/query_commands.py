@@ -1,4 +1,4 @@
-"""The words of `tracelake query` and `tracelake replay`. What they do they import when they run."""
+"""The commands `tracelake query` and `tracelake replay`. They import what they need when they run."""
 
 from enum import StrEnum
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What `tracelake record query` was asked for: as filters, and in the words that ask for the next page."""
+"""The options of `tracelake record query` as filters, and as the arguments of the next page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -33,7 +33,7 @@ def latest(target: str, kind: str, *, url: str | None, tenant: str | None, as_js
 
 
 def history(target: str, kind: str, *, limit: int, window: Window | None, url: str | None, tenant: str | None, words: Sequence[str], as_json: bool) -> None:
-    """`words` ask a query for the same, which goes on where this ends."""
+    """`words` are the arguments of the query that continues where this ends."""
     with opened(url, tenant) as (repository, context):
         page = repository.history(target_of(target), kind, context, limit=limit, window=window)
     _print_page(page, as_json=as_json, words=words)
@@ -71,7 +71,7 @@ def targets(kind: str | None, *, url: str | None, tenant: str | None, as_json: b
 
 
 def tail(*, kinds: list[str], offset: str | None, limit: int, follow: bool, url: str | None, tenant: str | None, as_json: bool) -> None:
-    """As JSON, one line a page, with the offset to go on from."""
+    """As JSON, one line a page, with the offset to continue from."""
     if follow:
         _follow(kinds, offset, limit, url, tenant, as_json=as_json)
         return

@@ -1,4 +1,4 @@
-"""Which repository `record` and `kind` speak to, in what context, and how targets, conditions and windows are spelt."""
+"""Which repository `record` and `kind` use, in which context, and how targets, conditions and windows are written."""
 
 import hashlib
 import json

@@ -32,8 +32,8 @@ def flush(*, refused: bool, url: str | None, tenant: str | None, spool: Path | N
     aside = set_aside(folder)
     problem = report.problem or (sent.problem if sent else None)
     if as_json:
-        told = {**asdict(report), "problem": problem, "spool": str(folder), "set_aside": [asdict(line) for line in aside]}
-        print_json(told | ({"again": asdict(sent.delivered)} if sent else {}))
+        shown = {**asdict(report), "problem": problem, "spool": str(folder), "set_aside": [asdict(line) for line in aside]}
+        print_json(shown | ({"again": asdict(sent.delivered)} if sent else {}))
     else:
         _print_flush(report, sent, folder, len(aside), problem)
         if aside:
@@ -60,7 +60,7 @@ def _print_flush(report: FlushReport, sent: FlushReport | None, folder: Path, as
 
 
 def refused(*, limit: int, url: str | None, spool: Path | None, as_json: bool) -> None:
-    """Without the repository: that it does not answer is no reason not to see it."""
+    """Works without the repository: refused records are visible also while it does not answer."""
     folder = spool or spool_of(url)
     aside = sorted(set_aside(folder), key=lambda line: line.at, reverse=True)
     damaged = damaged_parts(folder)
@@ -93,8 +93,8 @@ def _target(record: dict[str, Any]) -> str:
     try:
         return clean(target_words(MetadataTarget.model_validate(record.get("target"))))
     except ValidationError:
-        return ""  # refused since it is no record
+        return ""  # refused because it is not a valid record
 
 
-def _object(told: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+def _object(shown: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", shown) if isinstance(shown, dict) else {}

@@ -1,4 +1,4 @@
-"""What a command is about, as people write it: `DAG` or `DAG/JOB`, and which cursors."""
+"""Arguments of commands: `DAG` or `DAG/JOB`, and cursors."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What is wrong with something that was typed or read from a file, as a sentence for people."""
+"""Turns validation errors of input into one readable sentence."""
 
 from pydantic import ValidationError
 

@@ -99,22 +99,22 @@ def iterate(page: Callable[[str | None], Page[Item]]) -> Iterator[Item]:
 
 def follow(look: Callable[[], Answer], over: Callable[[Answer], bool], every: float, patience: float) -> Iterator[Answer]:
     """What is seen now and at every later look, until it is over; a system that restarts has `patience` seconds to answer."""
-    heard = time.monotonic()
+    answered = time.monotonic()
     while True:
         began = time.monotonic()
         try:
             seen = look()
         except (NotRunning, Unavailable):
-            if time.monotonic() - heard > patience:
+            if time.monotonic() - answered > patience:
                 raise
             time.sleep(every)
             continue
-        heard = time.monotonic()
+        answered = time.monotonic()
         yield seen
         if over(seen):
             return
         # A look that takes long, because there is much to look at, is taken less often.
-        time.sleep(max(every, 4 * (heard - began)))
+        time.sleep(max(every, 4 * (answered - began)))
 
 
 @cache

@@ -22,7 +22,7 @@ class BadRecords(StrEnum):
     """What becomes of rows that do not fit."""
 
     FAIL = "fail"            # the task fails, and takes nothing
-    SET_ASIDE = "set_aside"  # the good rows go on, the bad ones are counted and kept as text beside them
+    SET_ASIDE = "set_aside"  # the good rows continue, the bad ones are counted and kept as text
 
 
 class IngestFilesConfig(_Config):

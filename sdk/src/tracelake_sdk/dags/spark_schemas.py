@@ -47,7 +47,7 @@ def _check_type(text: str, *, of: str, depth: int) -> None:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Cut at the commas that stand in no brackets and no quotes."""
+    """Split at the commas outside of brackets and quotes."""
     start = depth = 0
     for mark in _MARKS.finditer(text):
         match mark[0]:

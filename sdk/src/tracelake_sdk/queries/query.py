@@ -163,7 +163,7 @@ class AskedName(_Wire):
 
 
 class AdmitRequest(_Wire):
-    caller: str  # the token of whoever asks
+    caller: str  # the token of the user
 
 
 class Admitted(Deferred):
@@ -171,7 +171,7 @@ class Admitted(Deferred):
 
 
 class PinRequest(_Wire):
-    caller: str  # the token of whoever asks: what it may not read is not pinned
+    caller: str  # the token of the user: what it may not read is not pinned
     names: list[AskedName] = Field(max_length=MOST_NAMES)
     replay_of: UUID | None = None  # take the pins of this query instead of current ones
 
@@ -217,7 +217,7 @@ class Renewed(Deferred):
 
 
 class RunFacts(_Wire):
-    """What a query process tells when a query has ended."""
+    """What a query process reports when a query has ended."""
 
     sql: Sql
     status: QueryStatus

@@ -1,4 +1,4 @@
-"""Records: structured facts about a target, of a registered kind, with the context in which they were told."""
+"""Records: structured facts about a target, of a registered kind, with the context in which they were emitted."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -52,7 +52,7 @@ class MetadataTarget(_Fact):
 
 
 class MetadataContext(_Fact):
-    """Where and in what run something is told or asked; `tenant` confines every read."""
+    """Where and in which run a record is emitted or read; `tenant` limits every read."""
 
     job_id: Name | None = None
     run_id: Name | None = None  # one try: a retry has another

@@ -83,7 +83,7 @@ class RecordView:
         """The last values of a path, newest first and one a run, without given runs and without labelled incidents.
 
         `where` says which records count: that they succeeded, and of what check, level and group they are. `before` leaves out the point
-        under test and what was told after it.
+        under test and records emitted after it.
         """
         conditions = [*where, PathFilter(path=INCIDENT, op=Comparison.EXISTS, value=False)]
         filters = _filters(target, kind, where=conditions, produced=Window(end=before) if before else None)

@@ -55,7 +55,7 @@ class Outcome(StrEnum):
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    CANCELED = "canceled"      # it was told to stop, and did
+    CANCELED = "canceled"      # it was asked to stop, and did
     GIVEN_BACK = "given_back"  # the worker stops and has not run it, or the store was away; no failure
 
 
@@ -107,7 +107,7 @@ class TriggerOfTask(_Wire):
     scope: Scope | None
     event_time: datetime | None
     payload: dict[str, Any]
-    # A completed task of this generation already had this very scope. Only told to ordered jobs.
+    # A completed task of this generation already had this very scope. Only ordered jobs get it.
     seen_before: bool
 
 

@@ -161,7 +161,7 @@ class Supervisor:
         now = time.monotonic()
         for part in self._parts:
             if part.run_once(now):
-                self._tell(f"{part.name} exited and was restarted; its log is {self._log_of(part.name)}")
+                self._report(f"{part.name} exited and was restarted; its log is {self._log_of(part.name)}")
                 self._state_is_old = True
         self._lead_control_to_postgres()
         if self._state_is_old:
@@ -177,19 +177,19 @@ class Supervisor:
                 return
             if why is not None and name not in self._unready:
                 self._unready[name] = time.monotonic()
-                self._tell(f"{name} is not ready: {why}")
+                self._report(f"{name} is not ready: {why}")
             elif why is None and name in self._unready:
-                self._tell(f"{name} is ready again after {time.monotonic() - self._unready.pop(name):.0f} s")
+                self._report(f"{name} is ready again after {time.monotonic() - self._unready.pop(name):.0f} s")
 
     def _lead_control_to_postgres(self) -> None:
         """A Postgres whose port was taken while it was down listens on another one, which only a new control process learns."""
         control = next((part for part in self._parts if part.name == CONTROL), None)
         if self._postgres is None or control is None or self._postgres.port == self._port_of_control or control.part.exit_code is not None:
             return
-        self._tell(f"Postgres listens on port {self._postgres.port} now; control is started again")
+        self._report(f"Postgres listens on port {self._postgres.port} now; control is started again")
         control.part.stop()
 
-    def _tell(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         with suppress(OSError):  # a full disk or a closed pipe behind our output stops nothing
             self._say(line)
 

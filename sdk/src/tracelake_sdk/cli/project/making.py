@@ -1,4 +1,4 @@
-"""Makes a project folder: every file of the template, or none where one of them is there already."""
+"""Creates a project folder: every file of the template, or none if one of them already exists."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The emitter: records are on disk before the producer goes on, and in the repository as soon as it answers."""
+"""The emitter: records are on disk before the producer continues, and in the repository as soon as it answers."""
 
 from tracelake_sdk.records.emitter.draining import FlushReport, flush_folder
 from tracelake_sdk.records.emitter.emitter import Emitter, EmitterStatus

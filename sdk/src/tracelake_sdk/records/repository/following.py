@@ -15,7 +15,7 @@ _LONGEST_PAUSE = 15.0  # before one that does not answer is asked again
 
 @runtime_checkable
 class Streamed(Protocol):
-    """A repository that tells by itself what was accepted."""
+    """A repository that streams what was accepted."""
 
     def follow(self, context: MetadataContext, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000) -> Iterator[TailPage]: ...
 
@@ -30,7 +30,7 @@ def follow(
 ) -> Iterator[TailPage]:
     """What was accepted behind an offset, and what is accepted from now on, without end and each record once; pages may be empty.
 
-    A repository that does not answer the first look raises. One that stops answering later is asked again until it does; `broken` is told once of each time.
+    A repository that does not answer the first look raises. One that stops answering later is asked again until it does; `broken` is called once for each time.
     """
     begun, breaks = False, 0
     while True:

@@ -100,9 +100,9 @@ class RemoteRepository:
     def bulk_store(self, records: Sequence[MetadataRecord], context: MetadataContext) -> list[StoreResult]:
         """In as many requests as it takes; where a later one breaks, the earlier ones are stored, and sending all again is safe."""
         self._check(context)
-        told, results = context.model_dump_json(), list[StoreResult]()
+        where, results = context.model_dump_json(), list[StoreResult]()
         for part in _parts([record.model_dump_json() for record in records]):
-            results += self._post(_RESULTS, "/v1/records/bulk", f'{{"records":[{",".join(part)}],"context":{told}}}').results
+            results += self._post(_RESULTS, "/v1/records/bulk", f'{{"records":[{",".join(part)}],"context":{where}}}').results
         return results
 
     def latest(self, target: MetadataTarget, kind: str, context: MetadataContext) -> StoredRecord | None:

@@ -12,7 +12,7 @@ SELECT * FROM unnest(%(events)s::uuid[], %(generations)s::uuid[], %(outcomes)s::
 
 -- name: page
 SELECT event.id, event.dataset_id AS dataset_uuid, name.name AS dataset_name, dag.name || '/' || job_key.name AS job, event.kind, event.scope,
-       event.revision, event.producer_task_id, event.event_time, event.told_at, event.payload
+       event.revision, event.producer_task_id, event.event_time, event.told_at AS emitted_at, event.payload
 FROM dataset_event AS event
 JOIN dataset ON dataset.id = event.dataset_id
 JOIN job_key ON job_key.id = dataset.job_key_id

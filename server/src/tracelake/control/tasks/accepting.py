@@ -20,7 +20,7 @@ from tracelake.control.tasks.rows import NewTask
 from tracelake_sdk.dags import WhereSpec, passes
 from tracelake_sdk.errors import EventConflict, EventInvalid
 from tracelake_sdk.tasks import TriggerKind, Waits
-from tracelake_sdk.tasks.events import EventDraft, EventKind, Told
+from tracelake_sdk.tasks.events import EventDraft, EventKind, LedgerOutcome
 
 EVENT = "event"  # the kind under which sameness of events is remembered
 
@@ -111,9 +111,9 @@ def _subscribe(tx: Transaction, org: UUID, new: list[Telling], routing: Routing)
             if edge.filter is None or passes(WhereSpec.model_validate(edge.filter), telling.draft.scope):
                 want = Wanted(new_id(), edge, TriggerKind.EVENT, telling.id, scope)
                 wanted.append(want)
-                ledger.append(LedgerEntry(telling.id, edge.generation_id, Told.TASK, want.id))
+                ledger.append(LedgerEntry(telling.id, edge.generation_id, LedgerOutcome.TASK, want.id))
             else:
-                ledger.append(LedgerEntry(telling.id, edge.generation_id, Told.FILTERED, None))
+                ledger.append(LedgerEntry(telling.id, edge.generation_id, LedgerOutcome.FILTERED, None))
     pools = make_tasks(tx, org, wanted)
     if ledger:
         events.account(tx, ledger)

@@ -69,7 +69,7 @@ class Dropped:
 
 
 class ColdFiles:
-    """Raises ColdUnreadable where a body lies in a file that cannot be read here."""
+    """Raises ColdUnreadable if a record is in a file that cannot be read here."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder: Folder = folder
@@ -198,8 +198,8 @@ def log_entry_path(version: int) -> str:
 
 def added_files(entry: bytes) -> list[AddedFile]:
     adds = [action["add"] for action in map(json.loads, entry.splitlines()) if "add" in action]
-    told = [(add["path"], json.loads(add["stats"])) for add in adds]
-    return [AddedFile(f"{COLD}/{path}", UUID(stats["minValues"]["id"]).hex, UUID(stats["maxValues"]["id"]).hex, stats["numRecords"]) for path, stats in told]
+    files = [(add["path"], json.loads(add["stats"])) for add in adds]
+    return [AddedFile(f"{COLD}/{path}", UUID(stats["minValues"]["id"]).hex, UUID(stats["maxValues"]["id"]).hex, stats["numRecords"]) for path, stats in files]
 
 
 def _unreadable(path: str) -> ColdUnreadable:
