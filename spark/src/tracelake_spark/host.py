@@ -35,8 +35,8 @@ from tracelake_spark.java import find_java
 from tracelake_spark.jvm import context_of, java_class, java_process
 from tracelake_spark.object_stores import connection_settings, own_connection
 from tracelake_spark.operators.registry import OPERATORS
+from tracelake_spark.progress import KILL_AT, Canceled, Progress, watch_for
 from tracelake_spark.session import local_session
-from tracelake_spark.telling import KILL_AT, Canceled, Tell, watch_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,7 +157,7 @@ class Host:
         try:
             self._heard(run)("operator_start")
             with own_connection(session, order) as reachable:
-                outcome = operator(session, reachable, Tell(progress=self._progress(run), moment=self._heard(run)))
+                outcome = operator(session, reachable, Progress(report=self._progress(run), moment=self._heard(run)))
         except (Exception, SystemExit) as error:  # whatever an operator raises is its outcome
             sound = self._sound()
             if run.canceled.is_set() or isinstance(error, Canceled):

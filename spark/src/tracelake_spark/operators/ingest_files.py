@@ -28,9 +28,9 @@ from tracelake_spark.operators.bad_records import BadRecord, Finding, explain
 from tracelake_spark.operators.open_quotes import open_quotes
 from tracelake_spark.operators.source_files import SourceFile, find_files
 from tracelake_spark.operators.source_rows import BAD, CONTINUED, FILE, REASON, SourceRows, left_out, source_rows
+from tracelake_spark.progress import QUIET, Progress
 from tracelake_spark.scoping import column, cursor_number, cursor_of, cursor_type, number_of
 from tracelake_spark.staging import stage
-from tracelake_spark.telling import QUIET, Tell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,9 +78,9 @@ class _Counts:
     rounded: dict[str, int] = field(default_factory=dict)  # by column
 
 
-def run(spark: "SparkSession", order: Order, tell: Tell = QUIET) -> OperatorOutcome:
+def run(spark: "SparkSession", order: Order, progress: Progress = QUIET) -> OperatorOutcome:
     try:
-        return _Ingest(spark, order, tell).run()
+        return _Ingest(spark, order, progress).run()
     except OperatorFailed as failed:
         return failed.outcome()
     except ValidationError:
@@ -90,8 +90,8 @@ def run(spark: "SparkSession", order: Order, tell: Tell = QUIET) -> OperatorOutc
 class _Ingest:
     """One attempt."""
 
-    def __init__(self, spark: "SparkSession", order: Order, tell: Tell) -> None:
-        self._spark, self._order, self._tell = spark, order, tell
+    def __init__(self, spark: "SparkSession", order: Order, progress: Progress) -> None:
+        self._spark, self._order, self._progress = spark, order, progress
         self._config = IngestFilesConfig.model_validate(order.config)
         self._anew = order.update_strategy == UpdateStrategy.REPLACE
         self._counts = _Counts()
@@ -119,7 +119,7 @@ class _Ingest:
                     staged = staged_here
                 elif staged_here.files:
                     self._announce(BatchReady(name=self._name(content), output=output.index, files=staged_here.files, state=state.wire()))
-                self._tell.progress((at + 1) / len(groups), f"{self._counts.files} of {len(files)} files")
+                self._progress.report((at + 1) / len(groups), f"{self._counts.files} of {len(files)} files")
         after = state.finished(listed)
         changed = files or after != before
         return OperatorOutcome(
@@ -149,7 +149,7 @@ class _Ingest:
             "continued": F.count_if(column(CONTINUED)), **{flag: F.count_if(good & column(flag)) for flag in rows.rounded.values()},
         }  # fmt: skip
         seen = frame.observe(observation, *[metric.alias(name) for name, metric in metrics.items()])
-        staged = stage(seen.where(good).select(*[column(name) for name in rows.schema.fieldNames()]), output, self._tell)
+        staged = stage(seen.where(good).select(*[column(name) for name in rows.schema.fieldNames()]), output, self._progress)
         observed = observation.get
         self._counts.rows_read += observed["rows"]
         self._counts.rows_taken += observed["taken"]
@@ -227,7 +227,7 @@ class _Ingest:
         draft.write_text(batch.model_dump_json())
         draft.replace(folder / f"{batch.name}.json")
         self._counts.batches += 1
-        self._tell.moment("batch_ready")
+        self._progress.moment("batch_ready")
 
     def _custom(self, before: _State, after: _State, rows: SourceRows | None) -> dict[str, Any]:
         counts = self._counts
