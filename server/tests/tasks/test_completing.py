@@ -107,7 +107,7 @@ def test_the_last_attempt_stays_open_for_one_further_lease_and_is_then_final(des
     assert state_of(desk, task) == "running"
     desk.services.reaper.run_once(now=late + LONG)
     assert state_of(desk, task) == "failed"
-    assert desk.query("SELECT status, error_message FROM run_history") == [("FAILED", "The lease ran out and no report came.")]
+    assert desk.query("SELECT status, error_message FROM run_history") == [("FAILED", "The lease expired without a report.")]
     [answer] = desk.complete(succeeded(task))
     assert (answer.status, answer.code) == (409, "attempt_final")
 

@@ -113,7 +113,7 @@ def _control(settings: Settings) -> ControlClient:
         raise SettingInvalid("TRACELAKE__QUERY__API_URL: write control's address as http://host:port")
     token = settings.query.token.get_secret_value() if settings.query.token else files.query_token()
     if not token:
-        raise SettingInvalid(f"TRACELAKE__QUERY__TOKEN: set it to a service's token with the scope `pin`; {files.credentials} holds none")
+        raise SettingInvalid(f"TRACELAKE__QUERY__TOKEN: set it to a service's token with the scope `pin`; {files.credentials} has none")
     return ControlClient(api_url, token)
 
 

@@ -105,7 +105,7 @@ class ControlClient:
         except (httpx2.ConnectError, httpx2.ConnectTimeout):
             raise NotRunning(f"Nothing answers at {self._api_url}; is control running there?") from None
         except httpx2.TransportError as error:
-            raise OutcomeUnknown(f"The connection to control broke ({type(error).__name__}); what was sent may or may not have happened.") from None
+            raise OutcomeUnknown(f"The connection to control broke ({type(error).__name__}); the request may or may not have taken effect.") from None
         if response.status_code != 200:
             raise _problem(response)
         try:
@@ -113,7 +113,7 @@ class ControlClient:
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             place = ".".join(str(part) for part in first["loc"])
-            raise TracelakeError(f"Control's answer to {name} is not understood at {place}; run workers of the same release as control.") from None
+            raise TracelakeError(f"Control's answer to {name} is not valid at {place}; run workers of the same release as control.") from None
 
     def _connection(self) -> "_Connection":
         connection: _Connection | None = getattr(self._of_thread, "connection", None)
@@ -160,4 +160,4 @@ def _problem(response: httpx2.Response) -> TracelakeError:
             return TracelakeError.of({str(key): value for key, value in problem.items()})
     if response.status_code in _AWAY:
         return Unavailable(f"Control answered {response.status_code}; try again shortly.")
-    return TracelakeError(f"Control answered {response.status_code} without saying why; look into its log.")
+    return TracelakeError(f"Control answered {response.status_code} without a reason; see its log.")

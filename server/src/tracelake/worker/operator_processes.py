@@ -81,7 +81,7 @@ class OperatorProcesses:
     def of(self, operator: str) -> OperatorProcess:
         process = self._commands.get(operator, self._host)
         if process is None:
-            raise OperatorFailed("runtime_missing", "This worker has no Spark; install the package tracelake-spark beside it.", retry=True)
+            raise OperatorFailed("runtime_missing", "This worker has no Spark; install the package tracelake-spark.", retry=True)
         return process
 
     def stop_idle(self) -> None:
@@ -283,7 +283,7 @@ class _Host:
                 while line := stream.readline(_LONGEST_LINE):
                     self._heard(line)
         except Exception as error:
-            log_failure("a host is not understood any more and is ended", error, pid=self.pid)
+            log_failure("a host sent invalid output and is stopped", error, pid=self.pid)
         self.usable = False
         killed, exit_code = self._killed, None
         try:
@@ -331,7 +331,7 @@ class _Host:
             case {"started": str()}:
                 pass
             case _:
-                _log.warning("a host said something that is not understood", pid=self.pid, bytes=len(line))
+                _log.warning("a host sent a line that is not valid", pid=self.pid, bytes=len(line))
 
 
 class _HostRun:

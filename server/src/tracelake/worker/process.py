@@ -73,7 +73,7 @@ def run(settings: Settings) -> None:
         # One that cannot do its work ends, and whoever started it starts it again and says so.
         for worker in workers:
             if broken := worker.loops.broken():
-                failures.append(LoopFailed(f"The loop `{broken.name}` of this worker fails again and again ({broken.code}); the log says where."))
+                failures.append(LoopFailed(f"The loop `{broken.name}` of this worker keeps failing ({broken.code}); see the log."))
                 ended.set()
     reports.loop.ask_to_stop()
     for worker in workers:
@@ -126,7 +126,7 @@ def _control(settings: Settings) -> ControlClient:
         raise SettingInvalid("TRACELAKE__WORKER__API_URL: write control's address as http://host:port")
     token = settings.worker.token.get_secret_value() if settings.worker.token else files.worker_token()
     if not token:
-        raise SettingInvalid(f"TRACELAKE__WORKER__TOKEN: set it to a worker's token; {files.credentials} holds none")
+        raise SettingInvalid(f"TRACELAKE__WORKER__TOKEN: set it to a worker's token; {files.credentials} has none")
     return ControlClient(api_url, token)
 
 

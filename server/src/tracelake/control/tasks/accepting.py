@@ -47,12 +47,12 @@ def tellings(producer_task_id: UUID, outputs: list[Output], drafts: Sequence[Eve
         if output is None:
             raise EventInvalid(f"The job has no output {draft.output}; it has {len(outputs)}, counted from 0.")
         if (draft.kind is EventKind.REWRITTEN) != bool(draft.revision):
-            raise EventInvalid("A rewritten event names the request or event behind it as its revision, and no other event has one.")
+            raise EventInvalid("A rewritten event must name its request or event as its revision, and no other event may have one.")
         key = event_key(producer_task_id, output.dataset_id, draft.scope, draft.revision)
         telling = Telling(new_id(), producer_task_id, output, draft, key, event_body(draft))
         earlier = found.setdefault(key, telling)
         if earlier.body_sha256 != telling.body_sha256:
-            raise EventConflict(f"The scope {draft.scope} is told twice with different content; an event never changes.")
+            raise EventConflict(f"The scope {draft.scope} is emitted twice with different content; events never change.")
     return list(found.values())
 
 
@@ -71,7 +71,7 @@ def recognise(told: list[Telling], remembered: dict[bytes, Remembered]) -> list[
         elif earlier.body_sha256 == telling.body_sha256:
             recognised.append(replace(telling, id=earlier.id, told_before=True))
         else:
-            raise EventConflict(f"The scope {telling.draft.scope} was told before with other content; an event never changes.")
+            raise EventConflict(f"The scope {telling.draft.scope} was emitted before with other content; events never change.")
     return recognised
 
 

@@ -170,7 +170,7 @@ class _Case:
         try:
             if self.reported is None or deciding is None or ahead is None or not self._succeeds():
                 if not self._swap_state(tx):
-                    self._supersede("The operator state it built on had moved.")
+                    self._supersede("The operator state that it started from has changed.")
                 return
             answer = self._batches(tx, deciding, self.reported, ahead.batches.answer()[self.reported.task.id]) or deciding.answer(self.reported)
             self._take(tx, answer, self.reported)
@@ -201,7 +201,7 @@ class _Case:
             case deciding_.Blocked(reason=reason):
                 self._end(result.BLOCKED, blocked(task, reason), code="blocked", detail=reason)
             case deciding_.Superseded():
-                self._supersede("What it had computed was out of date: another task had written there meanwhile.")
+                self._supersede("The result was out of date: another task had written to the same scope meanwhile.")
                 store.count_superseded(tx, [task.id])
                 if task.superseded + 1 >= store.SUPERSEDED_BEFORE_ALONE:
                     versions.reserve(tx, generation=task.generation_id, task=task.id)

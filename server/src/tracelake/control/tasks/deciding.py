@@ -285,7 +285,7 @@ def _checked(given: Reported) -> dict[int, OutputMeasured]:
         raise Invalid(f"The report must measure each of the job's {len(given.outputs)} outputs once.")
     _check_base(given.report.base, given.attempt)
     if given.report.events:
-        raise Invalid("Events about a dataset with files are told when its version is recorded; report none.")
+        raise Invalid("Events of a dataset with files are emitted when its version is recorded; report none.")
     folder = f"{staging_folder(given.task.id, given.attempt.attempt)}/"
     for output in measured.values():
         if len({file.path for file in output.files}) < len(output.files):
@@ -307,7 +307,7 @@ def _as_announced(given: Reported, output: OutputMeasured) -> OutputMeasured:
     if given.strategy is not UpdateStrategy.REPLACE or announced.everything:
         return output
     if not output.outside_scope and not all(any(covers(mine, scope) for mine in announced.scopes) for scope in output.scopes):
-        raise Invalid("The report writes a scope that was not announced to its attempt.")
+        raise Invalid("The report writes a scope that is not one of its attempt.")
     return output.model_copy(update={"scopes": list(announced.scopes)})
 
 
