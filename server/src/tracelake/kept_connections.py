@@ -18,7 +18,7 @@ class NoAnswer(Exception):
 @dataclass(frozen=True)
 class Answered:
     status: int
-    headers: dict[str, str]  # names in small letters
+    headers: dict[str, str]  # names in lowercase letters
     body: bytes
 
 

@@ -85,8 +85,8 @@ def with_body(request: Request, body: bytes) -> Request:
 
 
 def _length(request: Request) -> int | None:
-    told = request.headers.get("content-length", "")
-    return int(told) if told.isascii() and told.isdecimal() else None
+    length = request.headers.get("content-length", "")
+    return int(length) if length.isascii() and length.isdecimal() else None
 
 
 def _too_large(most: int) -> TooLarge:

@@ -156,7 +156,7 @@ class QuerySettings(_Section):
 
 
 class BusSettings(_Section):
-    """Where records are told before they are stored. Without a url they are stored at once."""
+    """Where records are published before they are stored. Without a url they are stored at once."""
 
     url: str | None = Field(default=None, description="`postgres:`, or `kafka://host:port,host:port`.")
     options: dict[str, SecretStr] = Field(default_factory=dict, description="Options of Kafka's driver by their own names: `security.protocol`, `sasl.username`, …")

@@ -50,7 +50,7 @@ _SETTINGS = {
     "spark.scheduler.mode": "FAIR",  # a small task beside a large one gets its share of the cores, and does not wait behind it
 }
 _JVM_GONE = 3
-_PATIENCE_S = 30.0  # for tasks that were told to stop when the host ends, and for the JVM
+_PATIENCE_S = 30.0  # for tasks that were asked to stop when the host ends, and for the JVM
 
 _log = logging.getLogger("tracelake.spark.host")
 
@@ -61,7 +61,7 @@ class _Run:
     def __init__(self, name: str, place: int) -> None:
         self.name = name
         self.place = place  # among those that run side by side; Spark shares its cores between places
-        self.group = f"{name}/{uuid4().hex}"  # never the same twice: Spark remembers the groups it was told to cancel
+        self.group = f"{name}/{uuid4().hex}"  # never the same twice: Spark remembers the groups it was asked to cancel
         self.canceled = threading.Event()
 
 
@@ -95,7 +95,7 @@ class Host:
             self._threads[name] = thread
         try:
             thread.start()
-        except (Py4JError, OSError):  # the JVM is gone: the thread cannot be told its properties
+        except (Py4JError, OSError):  # the JVM has ended: the thread's properties cannot be set
             self._end(run, poisoned=True)
 
     def cancel(self, name: str) -> None:
@@ -144,7 +144,7 @@ class Host:
         self._say({"ended": run.name, "poisoned": poisoned})
 
     def _outcome(self, run: _Run, order: Order) -> tuple[OperatorOutcome, bool]:
-        """What became of the task, and whether the host is no good any more."""
+        """What became of the task, and whether the host can still be used."""
         operator = OPERATORS.get(order.operator)
         if operator is None:
             return _failed(OperatorError(error_class="operator_unknown", message=f"Spark has no operator {order.operator!r}.", retry=False)), False

@@ -238,7 +238,7 @@ def _furnish(tx: Transaction, org: UUID) -> None:
 
 
 class ControlServer(HttpServer):
-    """A control process's services behind a socket; told to stop, it sends the waiting polls and streams home first."""
+    """A control process's services behind a socket; when it stops, it answers waiting polls and closes streams first."""
 
     def __init__(self, control: Control) -> None:
         api = control.settings.api
@@ -252,7 +252,7 @@ class ControlServer(HttpServer):
 
 
 def run(settings: Settings) -> None:
-    """Serves until it is told to stop."""
+    """Serves until it is asked to stop."""
     configure_logging()
     control = Control(settings, watch=watch_for(settings.chaos.kill_at))
     control.start()

@@ -82,7 +82,7 @@ class RecordsAlone:
 
 
 class RecordsServer(HttpServer):
-    """The service behind a socket; told to stop, it sends the streams home first."""
+    """The service behind a socket; when it stops, it closes the streams first."""
 
     def __init__(self, alone: RecordsAlone) -> None:
         super().__init__(create_records_app(alone.services, alone.settings.api), alone.settings.api)
@@ -94,7 +94,7 @@ class RecordsServer(HttpServer):
 
 
 def run(settings: Settings) -> None:
-    """Serves until it is told to stop."""
+    """Serves until it is asked to stop."""
     configure_logging()
     alone = RecordsAlone(settings, watch=watch_for(settings.chaos.kill_at))
     alone.start()

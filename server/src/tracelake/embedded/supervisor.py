@@ -51,7 +51,7 @@ class Commands:
 
 
 def run_migrations(owner_url: str, service_url: str | None = None, *, records_alone: bool = False) -> list[str]:
-    """Apply what this release brings and the database lacks, and name it; `service_url` tells the service's login role."""
+    """Apply the migrations that the database lacks, and return their names; `service_url` names the service's login role."""
     sets = (migrations.CORE, migrations.RECORDS) if records_alone else migrations.ALL_SETS
     try:
         service = conninfo_to_dict(service_url).get("user") if service_url else None
@@ -88,7 +88,7 @@ class Supervisor:
         self._postgres: EmbeddedPostgres | None = None
         self._api_port = 0
         self._query_port = 0  # 0: there is a query process elsewhere
-        self._port_of_control = 0  # of Postgres, as control was told it
+        self._port_of_control = 0  # of Postgres, as passed to control
         self._state_is_old = False  # it could not be written
         self._unready: dict[str, float] = {}  # parts that are not ready, and since when
         self._log_file: LossyText | None = None

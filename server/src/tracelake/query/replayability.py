@@ -22,7 +22,7 @@ _LIMITED = (
 class Replayability:
     why_not: str | None              # None: it must give the same rows
     in_order: bool                   # its rows come in one order, so that the first of them are the same each time
-    computed: frozenset[int] | None  # places in the result that are computed and not columns of a dataset; None: cannot be told, take all for computed
+    computed: frozenset[int] | None  # places in the result that are computed and not columns of a dataset; None: unknown, treat all as computed
 
 
 def judge_replay(tree: Node, keys: Keys) -> Replayability:

@@ -210,7 +210,7 @@ def carries(table: dict[str, Any] | None, written: dict[str, Any]) -> Carried:
 
 
 def _merged(table: dict[str, Any], written: dict[str, Any], prefix: str, facts: list[SchemaFact]) -> dict[str, Any]:
-    """Two structs as one, telling each difference."""
+    """Two structs as one, reporting each difference."""
     theirs = {field["name"]: field for field in written["fields"]}
     spelled = {name.lower(): name for name in theirs}
     fields: list[dict[str, Any]] = []

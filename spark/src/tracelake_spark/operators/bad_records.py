@@ -28,7 +28,7 @@ class BadRecord:
     file: str          # what people know it by
     uri: str
     text: str          # as it is in the file, or what was read of it
-    reason: str | None  # known already; None: its text tells
+    reason: str | None  # already known; None: its text shows it
 
 
 @dataclass(frozen=True)

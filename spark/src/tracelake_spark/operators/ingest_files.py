@@ -231,12 +231,12 @@ class _Ingest:
 
     def _custom(self, before: _State, after: _State, rows: SourceRows | None) -> dict[str, Any]:
         counts = self._counts
-        told: dict[str, Any] = {
+        custom: dict[str, Any] = {
             "rows_read": counts.rows_read, "rows_taken": counts.rows_taken, "files": counts.files, "bytes": counts.bytes, "batches": counts.batches,
             "cursor_before": before.cursor, "cursor_after": after.cursor,
         }
         found = {"bad_records": counts.bad, "columns_left_out": left_out(rows) if rows is not None else [], "rounded": counts.rounded}
-        return told | {name: value for name, value in found.items() if value}
+        return custom | {name: value for name, value in found.items() if value}
 
     def _summary(self, rows: SourceRows | None) -> list[str]:
         """What a person who only knows the files would not expect in the table."""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 
 BAD = "__bad_record"    # the text of a row that does not fit, else null
-REASON = "__reason"     # why it does not, where the text alone does not tell
+REASON = "__reason"     # why it does not, if the text alone does not show it
 FILE = "__file"
 CONTINUED = "__continued"  # whether a value continues over lines
 _ROUNDED = "__rounded_"

@@ -263,7 +263,7 @@ def _not_the_last_admin(tx: Transaction, caller: Caller, user: UserRow) -> None:
 
 
 def _first_with_key(tx: Transaction, caller: Caller, key: str | None, wanted: WantedToken, id: UUID) -> None:
-    """A token cannot be shown twice, so the same request again is told which one it made."""
+    """A token cannot be shown twice, so the same request again gets the id of the token that it made."""
     if key is None:
         return
     name = hashlib.sha256(key.encode()).digest()

@@ -43,7 +43,7 @@ class KafkaBus:
             self._produce(topic, message, delivered)
         left = self._producer.flush(self._timeout + 5)
         if left:
-            self._producer.purge()  # told again as a whole; what stays in the queue would come twice for nothing
+            self._producer.purge()  # published again as a whole; what stays in the queue would arrive twice
             self._producer.flush(0)
         if left or failures:
             raise BusUnavailable(f"Kafka did not accept {left + len(failures)} of {len(messages)} messages ({failures[0] if failures else 'no answer'}).")

@@ -21,7 +21,7 @@ from tracelake_sdk.records.compaction_program import RowSum
 _AT_ONCE = 2000               # rows that are spelt out together
 _MOST_KEPT = 256 * 1024 * 1024  # bytes of files of an object store
 
-Table = Any  # of Arrow, whose types its package does not tell
+Table = Any  # of Arrow, whose package has no types
 pc: Any = pyarrow.compute
 
 

@@ -69,7 +69,7 @@ class Commits:
 
 @dataclass(frozen=True)
 class Frozen:
-    """What is to be put now, and whether more was decided behind it. Whoever decides something later tells of it."""
+    """What is to be put now, and whether more was decided behind it. A later decision calls it again."""
 
     entries: list[FrozenEntry]
     more: bool

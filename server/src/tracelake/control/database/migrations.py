@@ -95,7 +95,7 @@ def compare(rows: Sequence[tuple[str, str, str]], *, sets: tuple[str, ...] = ALL
 
 
 def _connected(url: str, setting: str, program: str) -> Connection[Any]:
-    """Raises SettingInvalid for what is no address, without a word of it, and StartFailed where nobody answers."""
+    """Raises SettingInvalid for an invalid address, without showing it, and StartFailed if nothing answers."""
     try:
         return psycopg.connect(url, application_name=program)
     except psycopg.ProgrammingError:

@@ -198,7 +198,7 @@ def _inputs_exist(dag: Deploying, job: JobSpec, at: str) -> None:
 def _layers_climb_in_order(dag: Deploying, job: JobSpec, at: str) -> None:
     parents = [read_by(dag, given.reads) for given in job.inputs]
     rows = writes_files(job)
-    # What has no rows carries none past a layer: it may start a job that writes rows from any layer below, and is no parent of them.
+    # What has no rows carries none past a layer: it may start a job that writes rows from any layer below, and does not count as their parent.
     silver = any(parent.layer is Layer.SILVER and (parent.has_files or not rows) for parent in parents)
     for index, output in enumerate(job.outputs):
         height = _HEIGHT[output.layer]
@@ -273,7 +273,7 @@ def _keys_fit(dag: Deploying, job: JobSpec, at: str) -> None:
         dag.add(DagFieldNotApplicable, f"{at}.null_keys", "only an append has a unique key", "Remove `null_keys`, or write `update_strategy: append`")
     first: set[str] = set()
     for index, column in enumerate(job.unique_key):
-        if column.casefold() in first:  # engines do not tell columns apart by their case
+        if column.casefold() in first:  # engines do not distinguish columns by case
             dag.add(DagUniqueKeyDuplicate, f"{at}.unique_key[{index}]", f"the column {quoted(column)} occurs twice in the key", "Keep one of the two")
         first.add(column.casefold())
 

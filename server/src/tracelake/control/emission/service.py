@@ -86,7 +86,7 @@ class Emission:
         except TracelakeError as error:
             if isinstance(error, NOT_NOW):
                 raise
-            # A wrong token or tenant: nothing is lost, and it goes on when that is mended.
+            # A wrong token or tenant: nothing is lost, and emission continues when that is fixed.
             _log.error("the repository refused the token of the platform", code=error.code, detail=error.detail)
             raise RepositoryUnavailable(f"The repository refused the token of the platform: {error.detail}") from error
         self.watch("emission_store:after")

@@ -42,7 +42,7 @@ SELECT (
     SELECT count(*) FROM unaccounted_event AS found
     WHERE NOT EXISTS (SELECT 1 FROM event_ledger AS ledger WHERE ledger.event_id = found.event_id AND ledger.generation_id = found.generation_id)
 ) + (
-    -- Activation and telling both read the clock after their routing lock, so "was subscribed when it was told" is exact.
+    -- Activation and emission both read the clock after their routing lock, so "was subscribed when it was emitted" is exact.
     SELECT count(*)
     FROM dataset_event AS event
     JOIN job_input ON job_input.dataset_id = event.dataset_id AND job_input.trigger

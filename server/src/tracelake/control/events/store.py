@@ -15,7 +15,7 @@ sql = load(__name__, "events.sql")
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """An event that is told for the first time."""
+    """An event that is emitted for the first time."""
 
     id: UUID
     dataset_id: UUID

@@ -29,15 +29,15 @@ def run_detail(database: Database, caller: Caller, run_id: str) -> RunDetail:
         _require_visible(tx, caller, row, missing)
         inputs = store.inputs_of_run(tx, task=row.task_id, attempt=row.attempt)
         seen = reading.visible(tx, caller, {input.dataset_id for input in inputs})
-        told = [PinnedVersion(index=input.index, dataset_uuid=input.dataset_id, name=input.name, version=input.version) for input in inputs if input.dataset_id in seen]
+        visible = [PinnedVersion(index=input.index, dataset_uuid=input.dataset_id, name=input.name, version=input.version) for input in inputs if input.dataset_id in seen]
         reads_rows = row.dataset_id is None or row.dataset_id in reading.readable(tx, caller, [row.dataset_id])
         return RunDetail.model_validate(
             asdict(row)
             | {
                 "generation": row.generation_id,
                 "scopes": [scope_of(scope) for scope in row.scopes],
-                "inputs": told,
-                "hidden_inputs": len(inputs) - len(told),
+                "inputs": visible,
+                "hidden_inputs": len(inputs) - len(visible),
                 "decision": decision_of(tx, caller, run=run_id),
                 # What an operator noted may come from rows.
                 "custom": row.custom if reads_rows else {},

@@ -129,7 +129,7 @@ def checked_url(url: str, private: PrivatePlaces) -> str:
 
 
 def _require_operator(caller: Caller) -> None:
-    """Before anything is said of a URL: what is refused tells where the installation keeps its own."""
+    """Before anything is said of a URL: a refusal would reveal the private folders of the installation."""
     caller.require(Right.ADMINISTER)
     if not caller.operates:
         raise Forbidden("Only operators (admins of the first org) can define where a location points; ask one to add it for your org.")

@@ -1,6 +1,6 @@
 """The drainer: takes due errands, performs each with its sender, and marks it.
 
-A crash between performing and marking performs the errand again under the same id; the receiver tells them apart by it.
+A crash between performing and marking performs the errand again under the same id; the receiver recognizes it by that id.
 """
 
 from collections.abc import Callable

@@ -49,11 +49,11 @@ def _batch(name: str, task: UUID) -> str:
 
 def fact(sentence: str) -> str:
     """A sentence as a part of another one: short, in one line, without its full stop and its first capital."""
-    told = plain(" ".join(sentence.split())).rstrip(".")
-    if len(told) > _MOST_LETTERS:
-        told = told[: _MOST_LETTERS - 1] + "…"
+    text = plain(" ".join(sentence.split())).rstrip(".")
+    if len(text) > _MOST_LETTERS:
+        text = text[: _MOST_LETTERS - 1] + "…"
     # Any other first word may be the name of a column.
-    return told[0].lower() + told[1:] if told.startswith(_BEGINNINGS) else told
+    return text[0].lower() + text[1:] if text.startswith(_BEGINNINGS) else text
 
 
 def plain(text: str) -> str:

@@ -251,7 +251,7 @@ def _append_rule(tx: Transaction, caller: Caller, new: RuleLine, action: str, *,
 
 
 def _told(tx: Transaction, row: RuleLine) -> Rule:
-    """As whoever defines it is told of it: a column that is not there is a word too early, or a misspelt one that blocks every run."""
+    """A warning for the author of a rule: a missing column was named too early, or is misspelt and blocks every run."""
     there = store.columns_now(tx, row.dataset_id) if row.active else []
     named = [row.tree["column"]] if "column" in row.tree else row.tree.get("columns", [])
     return _rule(row).model_copy(update={"absent_columns": [column for column in named if there and column not in there]})
