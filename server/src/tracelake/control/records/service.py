@@ -315,14 +315,14 @@ def _newest(new: list[Candidate]) -> list[Newest]:
         known = newest.setdefault(key, candidate)
         if (known.record.produced_at, known.sameness.id) < (candidate.record.produced_at, candidate.sameness.id):
             newest[key] = candidate
-    newest = [
+    rows = [
         Newest(
             kind, target_key(target), one.record.produced_at, one.sameness.id, one.sameness.retention_class, one.record.target.model_dump_json(),
             one.dataset_ids,
         )
         for (kind, target), one in newest.items()
     ]  # fmt: skip
-    return sorted(newest, key=lambda one: (one.kind, one.target_key))
+    return sorted(rows, key=lambda one: (one.kind, one.target_key))
 
 
 def _result(candidate: Candidate, content: bytes, id: UUID) -> StoreResult:
