@@ -118,7 +118,7 @@ def test_what_a_repository_does_not_take_now_waits_and_is_flushed(cli: Cli, monk
 
 
 @pytest.mark.proves("M2.3")
-def test_what_was_refused_is_listed_with_its_reason_and_sent_again_once_it_is_mended(cli: Cli) -> None:
+def test_what_was_refused_is_listed_with_its_reason_and_sent_again_once_it_is_fixed(cli: Cli) -> None:
     assert "No records are set aside." in cli.types("record", "refused")
     assert "No records were refused." in cli.types("record", "flush", "--refused")
     parcel = RECORD | {"kind": "shipment", "payload": {"weight": 2}}
@@ -292,7 +292,7 @@ def test_what_waits_for_one_folder_never_goes_to_another_of_the_same_relative_na
 
 
 @pytest.mark.proves("M2.3")
-def test_without_an_answer_the_tenant_must_be_told_and_an_address_that_is_none_blames_no_record(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_answer_the_tenant_must_be_given_and_an_invalid_address_blames_no_record(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACELAKE_TOKEN", "none")
     told = CliRunner().invoke(app, ["record", "emit", "-", "--repository", "http://127.0.0.1:9"], input=json.dumps(RECORD)).exception
     assert isinstance(told, RepositoryUnavailable)

@@ -172,7 +172,7 @@ def test_a_record_that_the_repository_still_breaks_over_is_not_in_the_way_of_the
     assert _aside(tmp_path) == [(3, "internal")]
 
 
-def test_an_entry_that_is_no_record_stays(tmp_path: Path) -> None:
+def test_an_entry_that_is_not_a_record_stays(tmp_path: Path) -> None:
     segment = Segment.create(tmp_path / "1.00000001.spool", fsync=False)
     for frame in (framed(b"[]", b"{}"), framed(CONTEXT.model_dump_json().encode(), b"\xff no JSON")):
         segment.append(frame, fsync=False)

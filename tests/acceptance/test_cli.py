@@ -373,12 +373,12 @@ def test_without_a_system_every_command_says_how_to_start_one(tmp_path: Path) ->
     assert nobody("status", code=2).startswith("error [setting_invalid]: TRACELAKE_API_URL")
 
 
-def test_versions_are_told(tmp_path: Path) -> None:
+def test_versions_are_printed(tmp_path: Path) -> None:
     shell = Shell(tmp_path, None)
     assert shell.json("version")["tracelake-sdk"] in shell("version")
 
 
-def test_a_reader_who_leaves_early_is_no_error(desk: Desk, shell: Shell) -> None:
+def test_a_reader_who_leaves_early_is_not_an_error(desk: Desk, shell: Shell) -> None:
     desk.deploy()
     for _ in range(40):
         desk.ask()

@@ -167,7 +167,7 @@ def pasting() -> dict[str, str]:
 
 @pytest.mark.proves("X.2")
 @pytest.mark.proves("G3.1")
-def test_without_a_terminal_it_tells_its_story_word_for_word_and_exits_0(first: FirstAct) -> None:
+def test_without_a_terminal_it_prints_the_golden_text_and_exits_0(first: FirstAct) -> None:
     assert (first.done.returncode, first.done.stderr) == (0, "")
     assert masked(first.done.stdout, first.home) == GOLDEN.read_text()
 

@@ -239,7 +239,7 @@ def test_a_repository_that_lets_nobody_in_costs_no_message(bus: Bus, topic: str)
 
 
 @pytest.mark.proves("M2.5")
-def test_what_a_repository_accepted_is_told_with_its_offset(bus: Bus):
+def test_what_a_repository_accepted_is_published_with_its_offset(bus: Bus):
     repository = MemoryRepository(tenant := f"tenant_{uuid.uuid4().hex}")
     context = CONTEXT.model_copy(update={"tenant": tenant})
     offsets = MemoryOffsets()

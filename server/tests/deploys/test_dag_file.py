@@ -327,7 +327,7 @@ def _changed(**changes: Any) -> DagSpec:
     {"max_attempts": 2}, {"timeout_seconds": 60}, {"scaling": {"max_concurrency": 3}}, {"scaling": {"worker_pool": "large"}},
     {"outputs": [{"layer": "bronze", "domain": "sales", "owner": "others"}]}, {"outputs": [{"layer": "bronze", "domain": "sales", "owner": "data-eng", "description": "x"}]},
 ], ids=str)
-def test_how_a_job_is_run_and_described_builds_nothing_anew(changes: dict[str, Any]) -> None:
+def test_how_a_job_is_run_and_described_rebuilds_nothing(changes: dict[str, Any]) -> None:
     changed = _changed(**changes)
     assert spec_hash(changed) != spec_hash(parsed(SMALL))
     assert lineage_hashes(changed) == lineage_hashes(parsed(SMALL))
@@ -341,7 +341,7 @@ def test_how_a_job_is_run_and_described_builds_nothing_anew(changes: dict[str, A
     {"outputs": []}, {"outputs": [{"layer": "silver", "domain": "sales", "owner": "data-eng"}]},
     {"update_strategy": "append"}, {"unique_key": ["a"]}, {"execution_strategy": "PerPartition"},
 ], ids=str)
-def test_what_decides_a_jobs_rows_builds_it_and_its_readers_anew(changes: dict[str, Any]) -> None:
+def test_what_decides_a_jobs_rows_rebuilds_it_and_its_readers(changes: dict[str, Any]) -> None:
     before, after = lineage_hashes(parsed(SMALL)), lineage_hashes(_changed(**changes))
     assert spec_hash(_changed(**changes)) != spec_hash(parsed(SMALL))
     assert config_hash(_changed(**changes).jobs[1]) != config_hash(parsed(SMALL).jobs[1])
@@ -373,7 +373,7 @@ def _rows(old: str = "", new: str = "") -> dict[str, str]:
     ("{layer: silver,", "{layer: silver, partition_by: {column: id, cursor: integer, range_size: 10},"),
     ("replace\n", "append\n    unique_key: [order_id]\n"), ("PerPartition", "PerUpdate"), ("SELECT 1", "SELECT 2"), (", trigger: false", ""),
 ])
-def test_what_decides_rows_builds_them_anew(old: str, new: str) -> None:
+def test_what_decides_rows_rebuilds_them(old: str, new: str) -> None:
     assert _rows(old, new)["clean_orders"] != _rows()["clean_orders"]
     assert _rows(old, new)["ingest_orders"] == _rows()["ingest_orders"]
 

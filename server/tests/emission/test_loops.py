@@ -61,7 +61,7 @@ def test_runs_become_records_by_themselves(database: StateDatabase, tmp_path: Pa
 
 
 @pytest.mark.proves("M4.1")
-def test_with_a_bus_records_are_told_stored_counted_and_told_again_as_stored(database: StateDatabase, tmp_path: Path):
+def test_with_a_bus_records_are_emitted_stored_counted_and_published_as_stored(database: StateDatabase, tmp_path: Path):
     with working(database, tmp_path / "home", bus={"url": "postgres:"}) as desk:
         bus = open_bus(BusSettings(url="postgres:"), desk.control.database)
         assert bus is not None

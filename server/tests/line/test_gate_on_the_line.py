@@ -279,7 +279,7 @@ def metadata_actions(lake: Lake, job: str = "load") -> list[int]:
 
 
 @pytest.mark.proves("G2.4")
-def test_a_dropped_column_blocks_and_an_added_one_passes_and_is_told_once(lake: Lake):
+def test_a_dropped_column_blocks_and_an_added_one_passes_and_is_reported_once(lake: Lake):
     lake.deploy(REPLACING)
     load(lake, 1)
     [task] = tasks_of(lake, "clean")

@@ -58,7 +58,7 @@ def test_a_table_rule_on_a_column_that_is_nowhere_says_so(bench: Bench):
 
 @pytest.mark.proves("T8.2")
 @pytest.mark.parametrize("strategy", ["append", "replace"])
-def test_a_rebase_says_what_measuring_anew_would_say(bench: Bench, strategy: str):
+def test_a_rebase_says_what_measuring_again_would_say(bench: Bench, strategy: str):
     chance = seeded()
     for _ in range(size(3, 60)):
         bench.unique_key, bench.update_strategy = ["id"], strategy

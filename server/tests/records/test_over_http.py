@@ -69,7 +69,7 @@ def test_a_scope_lets_through_what_it_names(desk: Desk, api_url: str, remote: Re
 
 
 @pytest.mark.proves("M2.4", "M3.8")
-def test_nobody_tells_in_the_name_of_the_system(desk: Desk, api_url: str, remote: RemoteRepository):
+def test_nobody_stores_in_the_name_of_the_system(desk: Desk, api_url: str, remote: RemoteRepository):
     forged = note(1).model_copy(update={"producer_id": "tracelake.dispatcher.v1"})
     with RemoteRepository(api_url, service_token(desk, "records:write")) as writer:
         with pytest.raises(RecordRefused, match="records:publish"):
@@ -240,7 +240,7 @@ def busy(desk: Desk) -> int:
 
 
 @pytest.mark.proves("M2.5")
-def test_a_stream_tells_each_record_once_and_goes_on_where_it_ended(desk: Desk, api_url: str, remote: RemoteRepository):
+def test_a_stream_returns_each_record_once_and_continues_where_it_ended(desk: Desk, api_url: str, remote: RemoteRepository):
     remote.bulk_store([note(n) for n in range(500)], CONTEXT)
     stream = Stream(api_url, admin_token(desk))
     told: list[int] = []

@@ -35,7 +35,7 @@ def test_a_mistyped_dag_or_job_gets_the_nearest_name_in_every_command(desk: Desk
 
 
 @pytest.mark.proves("T5.2")
-def test_nobody_is_told_a_name_that_it_may_not_know(desk: Desk):
+def test_nobody_is_shown_a_name_without_permission(desk: Desk):
     desk.deploy(EMIT, name="bakery")
     ann = user(desk, "ann", "makers")
     for name in ("bakry", "bakery"):

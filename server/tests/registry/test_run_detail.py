@@ -130,7 +130,7 @@ def test_explain_calls_no_superseded_attempt_failed(lake: Lake):
 
 
 @pytest.mark.proves("X.7")
-def test_explain_tells_a_failure_that_is_retried_from_one_that_is_final(lake: Lake):
+def test_explain_distinguishes_a_failure_that_is_retried_from_one_that_is_final(lake: Lake):
     lake.deploy(BRONZE, max_attempts=2)
     lake.run("load")
 

@@ -49,7 +49,7 @@ def test_another_body_for_a_completed_attempt_is_a_conflict(desk: Desk):
 
 
 @pytest.mark.proves("T2.6")
-def test_duplicates_and_conflicts_are_told_apart_also_after_a_later_attempt_started(desk: Desk):
+def test_duplicates_and_conflicts_are_distinguished_also_after_a_later_attempt_started(desk: Desk):
     task = one_running(desk)
     [first] = desk.complete(failed(task))
     desk.services.reaper.run_once(now=datetime.now(UTC) + LONG)
