@@ -58,7 +58,7 @@ def _told(rows: int, **more: Any) -> dict[str, Any]:
 @pytest.mark.proves("X.1")
 def test_records_are_emitted_and_read(cli: Cli) -> None:
     assert "1 record stored, 0 already known, 0 refused, 0 waiting." in cli.types("record", "emit", "-", "--run", "r:1", given=RECORD)
-    assert "0 records stored, 1 known already" in cli.types("record", "emit", "-", "--run", "r:1", given=RECORD)
+    assert "0 records stored, 1 already known" in cli.types("record", "emit", "-", "--run", "r:1", given=RECORD)
     assert cli.json("record", "emit", "-", "--run", "r:2", given=[_told(20)])["stored"] == 1
     assert cli.json("record", "latest", "erp/sales/orders", "ingestion_volume")["context"]["tenant"] == "main"
     assert "watermark_after" in cli.types("record", "latest", "erp/sales/orders", "ingestion_volume")

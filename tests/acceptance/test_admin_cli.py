@@ -88,7 +88,7 @@ def test_roles_grants_and_read_roles_are_given_shown_and_taken(desk: Desk, shell
     assert {name for name, role in roles.items() if role["reserved"]} == {"admin", "writer", "reader", "auditor"}
     assert shell("admin", "grant", "add", "sample", "trigger", "night_shift", "--dry-run").endswith("Nothing was changed.\n")
     granted = shell("admin", "grant", "add", "sample", "trigger", "night_shift")
-    assert granted.startswith("Role night_shift holds the right trigger on DAG sample.\n")
+    assert granted.startswith("Role night_shift holds the permission trigger on DAG sample.\n")
     assert "user admin (creator)" in granted
     assert [grant["role"] for grant in shell.json("admin", "grant", "list", "sample") if grant["role"]] == ["night_shift"]
     assert "no longer holds" in shell("admin", "grant", "remove", "sample", "trigger", "--role", "night_shift")
@@ -119,7 +119,7 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["admin", "grant", "remove", "none", "trigger"], 2, "name one holder: --role ROLE, --user USER or --service LABEL"),
     (["admin", "grant", "remove", "none", "trigger", "--role", "reader", "--user", "admin"], 2, "name one holder"),
     (["admin", "read-roles", "show", "none"], 1, "error [not_found]: Dataset 'none' was not found"),
-    (["admin", "audit", "--token", "x"], 1, "error [malformed]: This is no token of a page"),
+    (["admin", "audit", "--token", "x"], 1, "error [malformed]: The page token is not valid"),
     (["dataset", "pin", "none", "--as", "then"], 1, "error [not_found]"),
     (["dataset", "pin", "none", "--as", "Then-1"], 1, "error [malformed]: The request is wrong at name: use a lowercase letter"),
     (["dataset", "unpin", "none"], 1, "error [not_found]: Snapshot 'none' was not found"),

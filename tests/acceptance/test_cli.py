@@ -230,7 +230,7 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["task", "list", "none"], 1, "error [not_found]: DAG 'none' was not found"),
     (["events", "sample/none"], 1, "error [not_found]: Job sample/none was not found"),
     (["log", "a/b/c"], 2, "is neither DAG nor DAG/JOB"),
-    (["log", "--token", "x"], 1, "error [malformed]: This is no token of a page"),
+    (["log", "--token", "x"], 1, "error [malformed]: The page token is not valid"),
     (["log", "--limit", "0"], 2, "--limit"),
     (["task", "list", "--state", "done"], 2, "--state"),
     (["pause", "sample/none"], 1, "error [not_found]: Job sample/none was not found"),

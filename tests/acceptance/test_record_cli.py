@@ -29,7 +29,7 @@ def test_records_and_kinds_of_a_running_system(shell: Shell) -> None:
     assert [line["problem"]["code"] for line in shell.json("record", "flush")["set_aside"]] == ["kind_unknown"]
     assert shell("kind", "register", "-", stdin=json.dumps(KIND)) == "shipment version 1 is registered.\n"
     assert shell("record", "emit", "-", "--run", "r:1", stdin=RECORD) == "1 record stored, 0 already known, 0 refused, 0 waiting.\n"
-    assert "0 records stored, 1 known already" in shell("record", "emit", "-", "--run", "r:1", stdin=RECORD)
+    assert "0 records stored, 1 already known" in shell("record", "emit", "-", "--run", "r:1", stdin=RECORD)
     latest = shell.json("record", "latest", "wms/out/shipment", "shipment")
     assert (latest["record"]["payload"], latest["context"]["tenant"]) == ({"kilos": 12.5}, "main")
     renamed = KIND | {"renames": {"kilos": "weight"}, "schema": KIND["schema"] | {"properties": {"weight": {"type": "number"}}, "required": ["weight"]}}
