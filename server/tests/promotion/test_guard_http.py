@@ -139,9 +139,9 @@ def test_the_command_line_shows_a_decision_with_what_it_rests_on(lake: Lake, cli
     task = lake.take_one()
     lake.report(task, lake.measured([lake.stage(task, [(1, "a")])], outside_scope=1))
     listed = run("promotion", "list", DATASET, "--blocked")
-    assert "Blocked: 1 of 1 row lies outside the declared scope." in listed
+    assert "Blocked: 1 of 1 row is outside the declared scope." in listed
     shown = run("promotion", "show", f"{task.payload.task_id}:1")
-    for words in ("blocked", "execution", "SCOPE", "fail", "SCHEMA", "not evaluated", "Blocked: 1 of 1 row lies outside the declared scope."):
+    for words in ("blocked", "execution", "SCOPE", "fail", "SCHEMA", "not evaluated", "Blocked: 1 of 1 row is outside the declared scope."):
         assert words in shown
     assert "among them" not in shown
     told = json.loads(run("promotion", "show", f"{task.payload.task_id}:1", "-o", "json"))

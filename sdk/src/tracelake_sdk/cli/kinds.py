@@ -66,7 +66,7 @@ def _properties(schema: dict[str, Any], above: str = "") -> Iterator[list[Cell]]
 
 
 def register(file: str, *, url: str | None, tenant: str | None, dry_run: bool, as_json: bool) -> None:
-    """The version is the file's own; left out, it is the first."""
+    """The version of the file; default: the first."""
     kind = _kind(_definition(file))
     with opened(url, tenant) as (repository, _):
         _register(repository, kind, dry_run=dry_run, as_json=as_json)

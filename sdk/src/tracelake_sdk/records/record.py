@@ -85,7 +85,7 @@ class MetadataRecord(_Fact):
 
     @model_validator(mode="after")
     def _mirror_window(self) -> Self:
-        """The payload's window stands in `extras` too, here because every repository and every hash is to see the same."""
+        """The payload's window is in `extras` too, here because every repository and every hash is to see the same."""
         self.extras.update({side: self.payload[side] for side in WINDOW_SIDES if side in self.payload})
         return self
 

@@ -224,7 +224,7 @@ def _code(sign: str) -> int:
 
 
 def _merged(ranges: Ranges) -> Ranges:
-    """In order, without overlaps, without what is no character."""
+    """In order, without overlaps, without invalid characters."""
     whole: Ranges = []
     for low, high in sorted(ranges):
         for start, end in ((low, min(high, _SURROGATES[0] - 1)), (max(low, _SURROGATES[1] + 1), high)):

@@ -135,7 +135,7 @@ class NotMatching:
 
 @dataclass(frozen=True)
 class Repeated:
-    """Breaks the rule: every row but one of those that share a key. A key with a null is no key."""
+    """Breaks the rule: every row but one of those that share a key. A key with a null does not count."""
 
     columns: tuple[str, ...]
 

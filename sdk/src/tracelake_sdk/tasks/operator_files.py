@@ -77,7 +77,7 @@ class OutputStaged(_File):
 
 
 class BatchReady(_File):
-    """A part of the work that is finished and can be published while the rest goes on."""
+    """A part of the work that is finished and can be published while the rest runs."""
 
     name: str
     output: int

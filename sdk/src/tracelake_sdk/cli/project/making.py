@@ -74,7 +74,7 @@ def _write(place: Path, contents: dict[Path, str]) -> None:
         for name, text in contents.items():
             file = place / name
             file.parent.mkdir(parents=True, exist_ok=True)
-            with file.open("x") as opened:  # never over one that came in between
+            with file.open("x") as opened:  # never over one that was created in between
                 opened.write(text)
     except OSError as error:
         raise _unusable(place, error) from None

@@ -15,7 +15,7 @@ AHEAD = timedelta(minutes=5)  # what clocks may differ by
 SYSTEM = "tracelake."          # how producers of the system's own facts begin
 _MOST_FINDINGS = 3
 _MOST_KEPT = 1000  # schemas
-_MASK = "the value"  # what stands in a payload reaches no error
+_MASK = "the value"  # values of a payload never appear in an error
 
 
 def _now() -> datetime:

@@ -1,4 +1,4 @@
-"""The log of any repository as it grows: a stream where the repository has one, else page by page; who was cut off goes on behind the last page."""
+"""The log of any repository as it grows: a stream where the repository has one, else page by page; after a broken connection it continues after the last page."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

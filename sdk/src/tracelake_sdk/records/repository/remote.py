@@ -150,7 +150,7 @@ class RemoteRepository:
                 for line in response.iter_lines():
                     if line:
                         yield TailPage.model_validate_json(line)
-        except (httpx2.TransportError, ValidationError) as error:  # a line that is none was cut off
+        except (httpx2.TransportError, ValidationError) as error:  # an invalid line was cut off
             raise RepositoryUnavailable(f"The stream from {self.api_url} broke; continue after the last page.") from error
 
     def _check(self, context: MetadataContext) -> None:

@@ -64,7 +64,7 @@ def plain(text: str) -> str:
 def scope_sentence(outside: int, rows: int) -> str:
     if outside == 0:
         return "There are no rows outside the declared scope."
-    return _sentence(f"{_of(outside, rows)} {plural(outside, 'lies', 'lie')} outside the declared scope")
+    return _sentence(f"{_of(outside, rows)} {plural(outside, 'is', 'are')} outside the declared scope")
 
 
 def key_sentence(key: Sequence[str], nulls: int, rows: int) -> str:
@@ -128,7 +128,7 @@ def _break(tree: RuleTree, violations: int) -> str:
         case NotNull():
             return plural(violations, "has none", "have none")
         case Range():
-            return plural(violations, "lies outside", "lie outside")
+            return plural(violations, "is outside", "are outside")
         case Unique():
             return plural(violations, "repeats a key", "repeat a key")
         case Enumerated():
@@ -146,7 +146,7 @@ def _interval(tree: Range) -> str:
         case None, high:
             return f"be {'at most' if tree.high_inside else 'less than'} {_value(high)}"
         case low, high:
-            return f"lie in {'[' if tree.low_inside else '('}{_value(low)}, {_value(high)}{']' if tree.high_inside else ')'}"
+            return f"be in {'[' if tree.low_inside else '('}{_value(low)}, {_value(high)}{']' if tree.high_inside else ')'}"
 
 
 def _number_of_rows(tree: RowCount) -> str:

@@ -45,7 +45,7 @@ class Newest(NamedTuple):
 
 
 def retention_class(kind: Kind) -> str:
-    """The partitions that its records lie in."""
+    """The partitions that contain its records."""
     retention = kind.retention
     return "full" if retention.keep == "full" else f"{retention.then}_{retention.days}"
 
