@@ -53,13 +53,13 @@ class MetadataProducerRunner:
         try:
             name = producer.producer_id
             for record in producer.produce(request):
-                self._emit(record, request.context, name)
+                self._emit_own(record, request.context, name)
                 emitted += 1
         except Exception as failure:
             error = failure
         return ProducerResult(name, emitted, time.monotonic() - started, _problem(error), error)
 
-    def _emit(self, record: MetadataRecord, context: MetadataContext, producer_id: str) -> None:
+    def _emit_own(self, record: MetadataRecord, context: MetadataContext, producer_id: str) -> None:
         if record.producer_id != producer_id:
             raise Invalid(f"{producer_id} emitted a record of {record.producer_id}; a producer may only emit its own records.")
         self._emit(record, context)
