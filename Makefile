@@ -1,4 +1,4 @@
-# The doors of the house. `make help` lists them; each brings what it needs, from wheels, into .venv and .tools.
+# `make help` lists the targets; each installs what it needs, from wheels, into .venv and .tools.
 
 PY := .venv/bin/python
 ROW ?=
@@ -17,7 +17,7 @@ help: ## List these targets
 setup: ## Make .venv from the locks, with nothing but Python and make
 	@python=$$(PYTHON="$(PYTHON)" tools/find-python) && "$$python" tools/environment.py
 
-demo: setup ## Run the sample on an embedded system, told in plain sentences
+demo: setup ## Run the guided demo on an embedded system
 	@.venv/bin/tracelake demo
 
 up: setup ## Start the embedded system and keep it running (Ctrl-C stops it)
@@ -41,11 +41,11 @@ check: setup ## Lint, types, import contracts, and whether generated pages are f
 bench: setup ## Run the benchmark (one row with ROW=tasks)
 	@$(PY) -m bench $(ROW) $(if $(SIZE),--size $(SIZE))
 
-docs: setup ## Write the generated pages anew
+docs: setup ## Write the generated pages again
 	@for page in $(PAGES); do $(PY) -m tools.$$page || exit 1; done
 
 lock: setup ## Resolve the dependencies into requirements.lock and tools/build.lock (newer ones with UPGRADE=1)
 	@tools/lock $(if $(UPGRADE),--upgrade)
 
-clean: ## Remove what the targets made here; homes of embedded systems stay
+clean: ## Remove what the targets created here; homes of embedded systems stay
 	@rm -rf .venv .tools .pytest_cache .ruff_cache .import_linter_cache .hypothesis

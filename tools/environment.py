@@ -25,7 +25,7 @@ BUILD_LOCK = ROOT / "tools" / "build.lock"
 PROJECTS = ("sdk", "server", "spark")
 OLDEST_UV = (0, 13)
 
-# uv does not read pip's settings; someone who has a mirror has told pip about it.
+# uv does not read pip's settings; someone who has a mirror has configured pip for it.
 PIP_TO_UV = {
     "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
     "PIP_EXTRA_INDEX_URL": "UV_INDEX",
@@ -60,17 +60,17 @@ def prepare() -> None:
     uv = find_uv() or install_uv()
     environment = uv_environment(os.environ)
     if not usable:
-        tell(f"a new .venv with Python {sys.version.split()[0]}")
+        report(f"a new .venv with Python {sys.version.split()[0]}")
         run(uv, "venv", "--clear", "--python", str(base_python()), str(VENV), env=environment)
     STAMP.unlink(missing_ok=True)  # first: an interrupted setup must not look like a finished one
     packages = sum(1 for line in LOCK.read_text().splitlines() if line[:1].isalnum())
-    tell(f"{packages} packages from requirements.lock (the first time this fetches about 700 MB)")
+    report(f"{packages} packages from requirements.lock (the first time this fetches about 700 MB)")
     into = ("--python", str(VENV / "bin" / "python"), "--build-constraints", str(BUILD_LOCK), "--require-build-hashes")
     run(uv, "pip", "sync", *into, "--require-hashes", str(LOCK), env=environment)
     editable = [word for project in PROJECTS for word in ("--editable", str(ROOT / project))]
     run(uv, "pip", "install", *into, "--no-deps", *editable, env=environment)
     STAMP.write_text(json.dumps(wanted))
-    tell(f"ready in {time.monotonic() - started:.0f} s")
+    report(f"ready in {time.monotonic() - started:.0f} s")
 
 
 def state() -> dict[str, Any]:
@@ -119,7 +119,7 @@ def find_uv() -> str | None:
 
 def install_uv() -> str:
     """Puts uv into `.tools/uv`: with a virtual environment where Python can make one, else with the machine's pip."""
-    tell("uv from PyPI into .tools/uv")
+    report("uv from PyPI into .tools/uv")
     target = TOOLS / "uv"
     shutil.rmtree(target, ignore_errors=True)
     quiet = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_USER": "0"}
@@ -166,7 +166,7 @@ def run(*command: str, env: Mapping[str, str]) -> None:
         raise SetupFailed(f"`{' '.join(command)}` failed with exit code {done.returncode}.{said}")
 
 
-def tell(what: str) -> None:
+def report(what: str) -> None:
     print(f"setup: {what}", flush=True)
 
 

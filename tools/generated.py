@@ -1,4 +1,4 @@
-"""Generated files: written anew, or with `--check` compared with what is committed."""
+"""Generated files: written again, or with `--check` compared with what is committed."""
 
 import sys
 from pathlib import Path

@@ -18,8 +18,8 @@ REFERENCE = Path("docs/reference")
 HEAD = """\
 # Guarantees
 
-What Tracelake promises in this release. Each sentence has a number, by which tests and decisions name it, and the tests that show
-it on the real parts; a promise without a test is not listed. Written by `make docs`.
+What Tracelake guarantees in this release. Each sentence has a number, which tests and decisions refer to, and the tests that prove
+it on real Postgres and Spark; a guarantee without a test is not listed. Written by `make docs`.
 """
 
 

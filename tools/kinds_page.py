@@ -35,13 +35,13 @@ def page() -> str:
 
 
 def _section(kind: Kind) -> str:
-    told_apart = f" Records of one run are told apart by {_code(kind.identity)}." if kind.identity else ""
+    identity = f" Records of one run are identified by {_code(kind.identity)}." if kind.identity else ""
     rows = "\n".join(_rows(kind.json_schema, ""))
     example = json.dumps(kind.examples[0], indent=2, ensure_ascii=False)
     return f"""\
 ## {kind.name}
 
-{kind.description} Version {kind.version}, mode `{kind.mode}`, kept {_kept(kind.retention)}.{told_apart}
+{kind.description} Version {kind.version}, mode `{kind.mode}`, kept {_kept(kind.retention)}.{identity}
 
 | property | type | what it says |
 | --- | --- | --- |

@@ -82,7 +82,7 @@ def test_the_environment_goes_before_the_home_and_an_argument_before_both(alone:
 
 def test_the_token_of_the_home_stays_on_this_machine(alone: Path) -> None:
     (alone / "credentials.json").write_text(json.dumps({"admin_token": "the-admin"}))
-    with pytest.raises(Unauthenticated, match=r"no token for http://tracelake\.example; set TRACELAKE_TOKEN"):
+    with pytest.raises(Unauthenticated, match=r"No token for http://tracelake\.example; set TRACELAKE_TOKEN"):
         Client("http://tracelake.example")
 
 
@@ -212,5 +212,5 @@ print(sorted(after))
 
 @pytest.mark.parametrize("value", ["\ud800", float("nan"), float("-inf")])
 def test_what_cannot_be_json_is_refused_before_it_is_sent(value: object):
-    with serving(lambda asked: pytest.fail("it was sent")) as server, Client(server.url, "t") as client, pytest.raises(Invalid, match="cannot be JSON"):
+    with serving(lambda asked: pytest.fail("it was sent")) as server, Client(server.url, "t") as client, pytest.raises(Invalid, match="cannot be encoded as JSON"):
         client.dags.run("sales", "load", {"value": value})

@@ -153,14 +153,14 @@ def test_what_an_output_is_cut_by_is_spelled_in_full(given: dict[str, Any], full
 
 
 @pytest.mark.parametrize(("given", "key", "sentence"), [
-    ({"column": "id", "range_size": 10}, "range_size", "there is no `cursor`"),
-    ({"column": "id", "origin": 10}, "origin", "there is no `cursor`"),
-    ({"column": "id", "cursor": "integer", "origin": 10}, "origin", "aligns spans of a `range_size`"),
+    ({"column": "id", "range_size": 10}, "range_size", "needs a `cursor`"),
+    ({"column": "id", "origin": 10}, "origin", "needs a `cursor`"),
+    ({"column": "id", "cursor": "integer", "origin": 10}, "origin", "needs a `range_size`"),
     ({"column": "id", "cursor": "integer", "range_size": "1d"}, "range_size", "a size is a whole number"),
     ({"column": "id", "cursor": "integer", "range_size": 0}, "range_size", "a size is a whole number"),
     ({"column": "at", "cursor": "timestamp", "range_size": 5}, "range_size", "a size is a duration"),
-    ({"column": "at", "cursor": "timestamp", "range_size": "1d", "origin": 0}, "origin", "no timestamp cursor"),
-    ({"column": "id", "cursor": "integer", "range_size": 5, "origin": NOON}, "origin", "no integer cursor"),
+    ({"column": "at", "cursor": "timestamp", "range_size": "1d", "origin": 0}, "origin", "not a valid timestamp cursor"),
+    ({"column": "id", "cursor": "integer", "range_size": 5, "origin": NOON}, "origin", "not a valid integer cursor"),
     ({"column": "id", "cursor": "text", "range_size": 5, "origin": NOON}, "cursor", "'integer' or 'timestamp'"),
     ({"column": "a b"}, "column", "without blanks"),
     ({"column": ""}, "column", "1 to 255 characters"),

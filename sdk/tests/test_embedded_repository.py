@@ -205,7 +205,7 @@ def test_a_snapshot_spares_a_process_the_log(folder: Path) -> None:
     with pytest.raises(RepositoryDamaged):
         reader.query(RecordFilters(), context())
     rebuilt = reader.rebuild()
-    assert (rebuilt.mended, rebuilt.logged, rebuilt.records) == (1, 1, 301)
+    assert (rebuilt.repaired, rebuilt.logged, rebuilt.records) == (1, 1, 301)
     assert sorted(numbers(reader)) == list(range(301))
 
 

@@ -17,8 +17,8 @@ from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarge
 from tracelake_sdk.records.builders import RecordBuilder, in_run
 from tracelake_sdk.records.emitter import Emitter, flush_folder, set_aside
 from tracelake_sdk.records.emitter.delivery import Delivered, Delivery, Waits
+from tracelake_sdk.records.emitter.refusals import RefusedFile
 from tracelake_sdk.records.emitter.segments import START, Segment, framed
-from tracelake_sdk.records.emitter.setting_aside import RefusedFile
 from tracelake_sdk.testing import MemoryRepository
 
 CONTEXT = in_run(MetadataContext(cluster="c", workspace="w", tenant="main"), job="load", run="r", attempt=1)

@@ -67,7 +67,7 @@ def _offsets(asked: list[Asked]) -> list[str]:
     return [one.path.partition("offset=")[2].partition("&")[0] for one in asked]
 
 
-def test_a_folder_is_looked_at_again_and_told_once(tmp_path: Path) -> None:
+def test_a_folder_is_read_again_and_each_record_is_returned_once(tmp_path: Path) -> None:
     with EmbeddedRepository(tmp_path, tenant="main") as repository:
         repository.bulk_store([_record(number) for number in range(5)], CONTEXT)
         waited = 0

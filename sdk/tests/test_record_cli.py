@@ -57,12 +57,12 @@ def _told(rows: int, **more: Any) -> dict[str, Any]:
 
 @pytest.mark.proves("X.1")
 def test_records_are_emitted_and_read(cli: Cli) -> None:
-    assert "1 record stored, 0 known already, 0 refused, 0 waiting." in cli.types("record", "emit", "-", "--run", "r:1", given=RECORD)
-    assert "0 records stored, 1 known already" in cli.types("record", "emit", "-", "--run", "r:1", given=RECORD)
+    assert "1 record stored, 0 already known, 0 refused, 0 waiting." in cli.types("record", "emit", "-", "--run", "r:1", given=RECORD)
+    assert "0 records stored, 1 already known" in cli.types("record", "emit", "-", "--run", "r:1", given=RECORD)
     assert cli.json("record", "emit", "-", "--run", "r:2", given=[_told(20)])["stored"] == 1
     assert cli.json("record", "latest", "erp/sales/orders", "ingestion_volume")["context"]["tenant"] == "main"
     assert "watermark_after" in cli.types("record", "latest", "erp/sales/orders", "ingestion_volume")
-    assert "There is no record" in cli.types("record", "latest", "erp/sales/orders", "recon_result", ends_with=1)
+    assert "No record of kind" in cli.types("record", "latest", "erp/sales/orders", "recon_result", ends_with=1)
     assert len(cli.json("record", "history", "erp/sales/orders", "ingestion_volume")["items"]) == 2
     assert len(cli.json("record", "history", "erp/sales/orders", "ingestion_volume", "--window", "2026-03-02..")["items"]) == 0
     assert "erp/sales/orders" in cli.types("record", "targets")
@@ -80,7 +80,7 @@ def test_a_query_takes_conditions_and_says_how_to_go_on(cli: Cli) -> None:
     assert len(cli.json("record", "query", "--limit", "2", "--cluster", "c", "--page", token)["items"]) == 1
     assert cli.json("record", "query", "--of", "payload.rows", "--group-by", "kind")[0]["value"] == 6
     assert "3" in cli.types("record", "query", "--metric", "count", "--group-by", "day")
-    assert "no such record" in cli.types("record", "query", "--run", "nobody")
+    assert "No records match" in cli.types("record", "query", "--run", "nobody")
     cli.types("record", "query", "--where", "rows=1", ends_with=2)
     cli.types("record", "query", "--metric", "sum", ends_with=2)
 
@@ -97,7 +97,7 @@ def test_the_log_is_tailed_from_where_it_was_left(cli: Cli) -> None:
 @pytest.mark.proves("M2.3")
 def test_what_is_refused_is_said_and_set_aside(cli: Cli) -> None:
     bad = RECORD | {"payload": {"rows": -1}}
-    assert "1 record would be taken, 1 refused" in cli.types("record", "emit", "-", "--run", "r:1", "--dry-run", given=[RECORD, bad], ends_with=1)
+    assert "1 record would be accepted, 1 refused" in cli.types("record", "emit", "-", "--run", "r:1", "--dry-run", given=[RECORD, bad], ends_with=1)
     assert cli.json("record", "query")["items"] == []
     answer = cli.json("record", "emit", "-", "--run", "r:1", given=[RECORD, bad], ends_with=1)
     assert (answer["stored"], answer["refused"], answer["set_aside"][0]["problem"]["code"]) == (1, 1, "record_refused")
@@ -118,9 +118,9 @@ def test_what_a_repository_does_not_take_now_waits_and_is_flushed(cli: Cli, monk
 
 
 @pytest.mark.proves("M2.3")
-def test_what_was_refused_is_listed_with_its_reason_and_sent_again_once_it_is_mended(cli: Cli) -> None:
-    assert "No record is set aside." in cli.types("record", "refused")
-    assert "Nothing was refused before." in cli.types("record", "flush", "--refused")
+def test_what_was_refused_is_listed_with_its_reason_and_sent_again_once_it_is_fixed(cli: Cli) -> None:
+    assert "No records are set aside." in cli.types("record", "refused")
+    assert "No records were refused." in cli.types("record", "flush", "--refused")
     parcel = RECORD | {"kind": "shipment", "payload": {"weight": 2}}
     cli.types("record", "emit", "-", "--run", "r:1", given=[parcel, RECORD], ends_with=1)
     flushed = cli.types("record", "flush")
@@ -128,9 +128,9 @@ def test_what_was_refused_is_listed_with_its_reason_and_sent_again_once_it_is_me
     listed = cli.types("record", "refused")
     assert "shipment" in listed and "erp/sales/orders" in listed and "r:1" in listed and "kind_unknown" in listed
     assert "record flush --refused" in listed
-    assert "0 records stored, 0 known already, 1 refused again." in cli.types("record", "flush", "--refused", ends_with=1)
+    assert "0 records stored, 0 already known, 1 refused again." in cli.types("record", "flush", "--refused", ends_with=1)
     cli.types("kind", "register", "-", given=SHIPMENT)
-    assert "1 record stored, 0 known already, 0 refused again." in cli.types("record", "flush", "--refused")
+    assert "1 record stored, 0 already known, 0 refused again." in cli.types("record", "flush", "--refused")
     assert cli.json("record", "latest", "erp/sales/orders", "shipment")["record"]["payload"] == {"weight": 2}
     assert cli.json("record", "refused") == {"spool": cli.json("record", "flush")["spool"], "refused": 0, "items": [], "damaged": []}
 
@@ -146,7 +146,7 @@ def test_of_many_refused_records_the_newest_are_shown_and_none_goes_to_a_reposit
     assert [item["record"]["payload"]["rows"] for item in cli.json("record", "refused", *spool)["items"]] == [-3, -2, -1]
     monkeypatch.setenv("TRACELAKE_TOKEN", "none")
     down = ("--repository", "http://127.0.0.1:9", "--tenant", "main")
-    assert "The rest stays: Nothing answers" in cli.types("record", "flush", "--refused", *down, *spool, ends_with=1)
+    assert "The rest stays in the spool: Nothing answers" in cli.types("record", "flush", "--refused", *down, *spool, ends_with=1)
     answer = cli.json("record", "flush", "--refused", *spool, ends_with=1)
     assert (answer["again"]["refused"], len(answer["set_aside"]), answer["problem"]) == (3, 3, None)
     (cli.folder / "spool" / "refused" / "1.spool.16.damaged").write_bytes(b"?")
@@ -223,11 +223,11 @@ def test_a_kind_that_nobody_registered_is_an_error_and_not_an_empty_answer(cli: 
 def test_a_history_that_has_more_says_how_to_go_on(cli: Cli) -> None:
     cli.types("record", "emit", "-", "--run", "r:1", given=[_told(1, produced_at="2026-03-02T00:00:00Z"), _told(2, producer_id="other.v1")])
     shown = cli.types("record", "history", "erp/sales/orders", "ingestion_volume", "--limit", "1", "--window", "2026-03-01..", "--tenant", "main")
-    assert "There is more:" in shown
+    assert "Next page:" in shown
     words = shlex.split(shown.splitlines()[-1])
     rest = cli.json(*words[words.index("record"):])
     assert [item["record"]["payload"]["rows"] for item in rest["items"]] == [1]
-    assert "There is more" not in cli.types("record", "history", "erp/sales/orders", "ingestion_volume", "--limit", "2")
+    assert "Next page:" not in cli.types("record", "history", "erp/sales/orders", "ingestion_volume", "--limit", "2")
 
 
 def test_the_command_that_goes_on_with_a_tail_names_the_same_repository(cli: Cli) -> None:
@@ -248,8 +248,8 @@ def test_words_that_would_not_be_heard_are_refused(cli: Cli) -> None:
 @pytest.mark.parametrize(("words", "said"), [
     (("query", "--where", "rows>3"), "a path such as payload.rows"),
     (("query", "--group-by", "color"), "kind, target, producer_id, day"),
-    (("query", "--window", "2026-03-01..later"), "'later' is no time"),
-    (("query", "--window", "2026-03-02..2026-03-01"), "no window: a window ends after it starts"),
+    (("query", "--window", "2026-03-01..later"), "'later' is not a valid time"),
+    (("query", "--window", "2026-03-02..2026-03-01"), "not a valid window: a window ends after it starts"),
 ])
 def test_what_is_mistyped_is_said_in_words_and_not_in_patterns(cli: Cli, words: tuple[str, ...], said: str) -> None:
     assert said in cli.types("record", *words, ends_with=2)
@@ -263,7 +263,7 @@ def test_what_is_mistyped_is_said_in_words_and_not_in_patterns(cli: Cli, words: 
     ("[" * 100_000, "not JSON"),
     (json.dumps([RECORD, RECORD | {"producer_id": "ingest"}]), "number 2 of 2 is not a record, and none was emitted: producer_id: write a name"),
     (json.dumps(RECORD | {"produced_at": "2026-03-02T00:10:00"}), "produced_at: a time says its zone"),
-    (json.dumps(RECORD | {"produced": 1}), "produced: there is no such field"),
+    (json.dumps(RECORD | {"produced": 1}), "produced: unknown field"),
 ])
 def test_what_cannot_be_emitted_is_said_with_its_place(cli: Cli, text: str, said: str) -> None:
     answer = CliRunner().invoke(app, ["record", "emit", "-"], input=text)
@@ -292,7 +292,7 @@ def test_what_waits_for_one_folder_never_goes_to_another_of_the_same_relative_na
 
 
 @pytest.mark.proves("M2.3")
-def test_without_an_answer_the_tenant_must_be_told_and_an_address_that_is_none_blames_no_record(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_answer_the_tenant_must_be_given_and_an_invalid_address_blames_no_record(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACELAKE_TOKEN", "none")
     told = CliRunner().invoke(app, ["record", "emit", "-", "--repository", "http://127.0.0.1:9"], input=json.dumps(RECORD)).exception
     assert isinstance(told, RepositoryUnavailable)
@@ -321,7 +321,7 @@ def test_a_version_that_says_nothing_new_is_not_registered(cli: Cli) -> None:
     cli.types("kind", "register", "-", given=SHIPMENT)
     renamed = SHIPMENT | {"renames": {"weight": "kilos"}, "schema": SHIPMENT["schema"] | {"properties": {"kilos": {"type": "number"}}, "required": ["kilos"]}}
     assert "shipment version 2 is registered." in cli.types("kind", "evolve", "-", given=renamed)
-    assert "shipment version 2 is registered already. Nothing was changed." in cli.types("kind", "evolve", "-", given=renamed)
+    assert "shipment version 2 is already registered. Nothing was changed." in cli.types("kind", "evolve", "-", given=renamed)
     assert cli.json("kind", "evolve", "-", "--check", given=renamed)["version"] == 2
     assert cli.json("kind", "show", "shipment")["version"] == 2
     assert "not a kind: name" in cli.types("kind", "evolve", "-", given={}, ends_with=2)

@@ -78,11 +78,11 @@ def test_who_says_nothing_in_all_the_time_is_asked_once(monkeypatch: pytest.Monk
 
 
 def test_an_error_comes_out_as_its_class_and_what_is_none_is_none() -> None:
-    said = NotFound("There is no dataset x.").problem()
+    said = NotFound("Dataset x was not found.").problem()
     kind = "application/problem+json"
     found = error_in(httpx2.Response(404, json=said, headers={"content-type": f"{kind}; charset=utf-8"}))
     assert isinstance(found, NotFound)
-    assert found.detail == "There is no dataset x."
+    assert found.detail == "Dataset x was not found."
     assert error_in(httpx2.Response(404, json=said)) is None
     assert error_in(httpx2.Response(404, content=b'{"half":', headers={"content-type": kind})) is None
     assert error_in(httpx2.Response(404, json=["no object"], headers={"content-type": kind})) is None

@@ -44,7 +44,7 @@ def test_the_other_types_that_are_written_are_so_beside_a_long_number():
 
 
 @pytest.mark.parametrize("told", [b"NaN", b'{"a": NaN, "n": 11111111111111111111}', b"Infinity", b"{", b"", b"1" * 5000, b"[" * 100_000 + b"1" * 20, b'"\xff 11111111111111111111"'])
-def test_what_is_no_json_is_refused_in_one_way(told: bytes):
+def test_invalid_json_is_refused_in_one_way(told: bytes):
     with pytest.raises(wire_json.JSONDecodeError):
         wire_json.decode(told)
 

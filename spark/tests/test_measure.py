@@ -83,5 +83,5 @@ def test_what_cannot_be_measured_says_why_and_harms_no_other(engines: Any):
     spark, _, _ = engines
     rows = spark.range(3).withColumnRenamed("id", "a.b`c")
     found = violations(rows, oracle.numbered([NotNull(column="gone"), Range(column="a.b`c", low=1), RowCount(least=1), Unique(columns=("a.b`c",))]))
-    assert [(measurement.rule_id.int, measurement.violations, measurement.error) for measurement in found] == [(0, None, "There is no column gone."), (1, 1, None), (3, 0, None)]
+    assert [(measurement.rule_id.int, measurement.violations, measurement.error) for measurement in found] == [(0, None, "The column gone does not exist."), (1, 1, None), (3, 0, None)]
     assert found[1].examined == 3

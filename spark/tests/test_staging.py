@@ -19,8 +19,8 @@ from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope
 from tracelake_sdk.tasks.operator_files import OrderOutput, OutputStaged
 from tracelake_spark import staging
 from tracelake_spark.failures import OperatorFailed
+from tracelake_spark.progress import Progress
 from tracelake_spark.staging import stage
-from tracelake_spark.telling import Tell
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -231,7 +231,7 @@ def test_moments_are_told_with_half_of_the_files_in_their_place(spark: SparkSess
     def moment(name: str) -> None:
         there[name] = len(list((tmp_path / "staging").glob("p-*/*.parquet")))
 
-    stage(spark.range(4).selectExpr("cast(id AS STRING) AS key"), output_of(tmp_path, partition_by={"column": "key"}), Tell(moment=moment))
+    stage(spark.range(4).selectExpr("cast(id AS STRING) AS key"), output_of(tmp_path, partition_by={"column": "key"}), Progress(moment=moment))
     assert there == {"half_the_files": 2, "all_files": 4}
 
 

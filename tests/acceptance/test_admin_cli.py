@@ -26,12 +26,12 @@ def as_somebody(desk: Desk, shell: Shell, token: str) -> Shell:
 
 
 def test_a_user_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None:
-    assert "would exist, with the role reader. Nothing was changed." in shell("admin", "user", "create", "ada", "--role", "reader", "--dry-run")
+    assert "would be active, with the role reader. Nothing was changed." in shell("admin", "user", "create", "ada", "--role", "reader", "--dry-run")
     assert [user["name"] for user in shell.json("admin", "user", "list")["items"]] == ["admin"]
     said = shell("admin", "user", "create", "ada", "--role", "reader")
-    assert said.startswith("User ada exists, with the role reader.\nA token for them:\n")
+    assert said.startswith("User ada is active, with the role reader.\nCreate a token for this user:\n")
     assert said.splitlines()[2].endswith(" admin token create ada --user ada")
-    assert said.splitlines()[3] == "A role reads the datasets whose read roles name it, and no others. Let reader read one:"
+    assert said.splitlines()[3] == "A role reads only the datasets whose read roles name it. Let reader read one:"
     assert said.splitlines()[4].endswith(" admin read-roles set DATASET reader")
     made = shell.json("admin", "token", "create", "laptop", "--user", "ada", "--days", "7")
     assert made["token"].startswith("tl_")
@@ -55,10 +55,10 @@ def test_a_user_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None
 
 
 def test_an_org_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None:
-    assert shell("admin", "org", "create", "other", "--dry-run") == "Org other would exist, with its admin admin. Nothing was changed.\n"
+    assert shell("admin", "org", "create", "other", "--dry-run") == "Org other would be active, with its admin admin. Nothing was changed.\n"
     made = shell.json("admin", "org", "create", "other", "--admin", "ada")
     assert (made["name"], made["admin"], made["operates"]) == ("other", "ada", False)
-    assert shell("admin", "org", "create", "other", "--admin", "ada") == "Org other exists, with its admin ada.\n"
+    assert shell("admin", "org", "create", "other", "--admin", "ada") == "Org other is active, with its admin ada.\n"
     assert shell("admin", "org", "create", "third").splitlines()[-1].startswith("tl_")
     assert [(org["name"], org["operates"]) for org in shell.json("admin", "org", "list")["items"]] == [("main", True), ("other", False), ("third", False)]
     ada = as_somebody(desk, shell, made["token"])
@@ -79,20 +79,20 @@ def test_an_org_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None
 
 def test_roles_grants_and_read_roles_are_given_shown_and_taken(desk: Desk, shell: Shell) -> None:
     shell("deploy", "-", stdin=DEFINITION)
-    assert shell("admin", "role", "create", "night_shift") == "Role night_shift exists.\n"
+    assert shell("admin", "role", "create", "night_shift") == "Role night_shift is defined.\n"
     shell("admin", "user", "create", "walter")
     assert shell("admin", "role", "add", "night_shift", "walter", "--dry-run") == "User walter would have the role night_shift. Nothing was changed.\n"
-    assert shell("admin", "role", "add", "night_shift", "walter").startswith("User walter has the role night_shift.\nA role reads the datasets whose read roles name it")
+    assert shell("admin", "role", "add", "night_shift", "walter").startswith("User walter has the role night_shift.\nA role reads only the datasets whose read roles name it")
     roles = {role["name"]: role for role in shell.json("admin", "role", "list")}
     assert roles["night_shift"] == {"name": "night_shift", "reserved": False, "members": ["walter"]}
     assert {name for name, role in roles.items() if role["reserved"]} == {"admin", "writer", "reader", "auditor"}
     assert shell("admin", "grant", "add", "sample", "trigger", "night_shift", "--dry-run").endswith("Nothing was changed.\n")
     granted = shell("admin", "grant", "add", "sample", "trigger", "night_shift")
-    assert granted.startswith("Role night_shift holds the right trigger on DAG sample.\n")
+    assert granted.startswith("Role night_shift holds the permission trigger on DAG sample.\n")
     assert "user admin (creator)" in granted
     assert [grant["role"] for grant in shell.json("admin", "grant", "list", "sample") if grant["role"]] == ["night_shift"]
     assert "no longer holds" in shell("admin", "grant", "remove", "sample", "trigger", "--role", "night_shift")
-    assert "error [not_found]: The role night_shift does not hold" in shell("admin", "grant", "remove", "sample", "trigger", "--role", "night_shift", code=1)
+    assert "error [not_found]: The role night_shift does not have" in shell("admin", "grant", "remove", "sample", "trigger", "--role", "night_shift", code=1)
     assert shell("admin", "read-roles", "show", "sample_raw") == "sample_raw is read by those who deploy or trigger its DAG, and the admins alone.\n"
     assert "and by the roles night_shift, reader." in shell("admin", "read-roles", "set", "sample_raw", "reader", "night_shift")
     assert shell.json("admin", "read-roles", "show", "sample_raw")["roles"] == ["night_shift", "reader"]
@@ -102,27 +102,27 @@ def test_roles_grants_and_read_roles_are_given_shown_and_taken(desk: Desk, shell
 
 
 WRONG: list[tuple[list[str], int, str]] = [
-    (["admin", "user", "create", "no spaces"], 1, "error [malformed]: The request is wrong at name: begin with a letter or digit and go on with"),
-    (["admin", "user", "create", "eve", "--role", "nobodys"], 1, "error [not_found]: There is no role 'nobodys'"),
+    (["admin", "user", "create", "no spaces"], 1, "error [malformed]: The request is wrong at name: use a letter or digit, then at most"),
+    (["admin", "user", "create", "eve", "--role", "nobodys"], 1, "error [not_found]: Role 'nobodys' was not found"),
     (["admin", "user", "create", "eve", "--issuer", "x"], 1, "error [invalid]: Issuer and subject"),
-    (["admin", "user", "disable", "nobody"], 1, "error [not_found]: There is no user 'nobody'"),
-    (["admin", "role", "create", "Capital"], 1, "error [malformed]: The request is wrong at name: begin with a small letter and go on with at most 62 small"),
+    (["admin", "user", "disable", "nobody"], 1, "error [not_found]: User 'nobody' was not found"),
+    (["admin", "role", "create", "Capital"], 1, "error [malformed]: The request is wrong at name: use a lowercase letter, then at most 62 lowercase"),
     (["admin", "role", "add", "reader", "nobody"], 1, "error [not_found]"),
     (["admin", "token", "create", "x"], 2, "say whose token it is"),
     (["admin", "token", "create", "x", "--user", "admin", "--service"], 2, "say whose token it is"),
     (["admin", "token", "create", "x", "--service"], 1, "error [invalid]: A service's token has one or more scopes"),
-    (["admin", "token", "create", "x", "--service", "--scope", "administer"], 1, "error [invalid]: There is no scope 'administer'"),
+    (["admin", "token", "create", "x", "--service", "--scope", "administer"], 1, "error [invalid]: 'administer' is not a valid scope"),
     (["admin", "token", "create", "x", "--worker", "--scope", "read"], 1, "error [invalid]: A worker's token"),
     (["admin", "token", "revoke", "7"], 2, "valid UUID"),
-    (["admin", "grant", "add", "none", "trigger", "reader"], 1, "error [not_found]: There is no DAG 'none'"),
+    (["admin", "grant", "add", "none", "trigger", "reader"], 1, "error [not_found]: DAG 'none' was not found"),
     (["admin", "grant", "add", "none", "own", "reader"], 2, "RIGHT"),
     (["admin", "grant", "remove", "none", "trigger"], 2, "name one holder: --role ROLE, --user USER or --service LABEL"),
     (["admin", "grant", "remove", "none", "trigger", "--role", "reader", "--user", "admin"], 2, "name one holder"),
-    (["admin", "read-roles", "show", "none"], 1, "error [not_found]: There is no dataset 'none'"),
-    (["admin", "audit", "--token", "x"], 1, "error [malformed]: This is no token of a page"),
+    (["admin", "read-roles", "show", "none"], 1, "error [not_found]: Dataset 'none' was not found"),
+    (["admin", "audit", "--token", "x"], 1, "error [malformed]: The page token is not valid"),
     (["dataset", "pin", "none", "--as", "then"], 1, "error [not_found]"),
-    (["dataset", "pin", "none", "--as", "Then-1"], 1, "error [malformed]: The request is wrong at name: begin with a small letter"),
-    (["dataset", "unpin", "none"], 1, "error [not_found]: There is no snapshot 'none'"),
+    (["dataset", "pin", "none", "--as", "Then-1"], 1, "error [malformed]: The request is wrong at name: use a lowercase letter"),
+    (["dataset", "unpin", "none"], 1, "error [not_found]: Snapshot 'none' was not found"),
 ]
 
 
@@ -135,9 +135,9 @@ def test_what_is_wrong_is_said_in_one_sentence_with_the_right_exit_code(desk: De
 
 def test_tokens_of_services_and_workers_say_what_they_may(desk: Desk, shell: Shell) -> None:
     dry = shell("admin", "token", "create", "board", "--service", "--scope", "read", "--role", "reader", "--dry-run")
-    assert dry == "A token board would be made, of a service that may read with the role reader. Nothing was changed.\n"
+    assert dry == "A token board would be created, of a service that may read with the role reader. Nothing was changed.\n"
     said = shell("admin", "token", "create", "board", "--service", "--scope", "read", "--role", "reader").splitlines()
-    assert said[0].endswith("(board), of a service that may read with the role reader. This is the only time that it is shown:")
+    assert said[0].endswith("(board), of a service that may read with the role reader. It is shown only once:")
     board = as_somebody(desk, shell, said[-1])
     assert json.loads(board("dataset", "list", "-o", "json"))["items"] == []
     worker = shell.json("admin", "token", "create", "digger", "--worker", "--pool", "default")
@@ -154,12 +154,12 @@ def test_datasets_are_searched_and_a_definition_that_makes_the_same_rows_is_the_
     shell("deploy", str(file))
     assert [found["name"] for found in shell.json("dataset", "list", "--search", "clean ROWS")["items"]] == ["sample_clean"]
     assert [found["name"] for found in shell.json("dataset", "list", "--layer", "bronze", "--domain", "test", "--owner", "test", "--dag", "sample")["items"]] == ["sample_raw"]
-    assert shell("dataset", "list", "--search", "nothing like it") == "No datasets match, or you may not read those that do.\n"
+    assert shell("dataset", "list", "--search", "nothing like it") == "No datasets match, or you have no permission to read them.\n"
     page = shell("dataset", "list", "--search", "sample", "--limit", "1")
     told, command = page.splitlines()[-2:]
-    assert told == "There is more:"
+    assert told == "Next page:"
     assert "--search sample --limit 1 --token" in command
-    assert shell("dataset", "snapshots").startswith("There is no snapshot")
+    assert shell("dataset", "snapshots").startswith("No snapshots found")
     file.write_text(DEFINITION.replace("max_attempts: 3", "max_attempts: 5").replace("sample_clean:", "cleansed:"))
     assert "would activate DAG sample as version 2" in shell("deploy", str(file), "--dry-run")
     assert "DAG sample is active as version 2 with 2 jobs." in shell("deploy", str(file))

@@ -252,19 +252,19 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["run", "sample/start"], 1, "error [invalid]: The request for sample/start is wrong at cursors"),
     (["run", "sample/start", "--dry-run"], 1, "error [invalid]: The request for sample/start is wrong at cursors"),
     (["run", "sample/start", "--cursor", "2024-01-01T00:00:00Z"], 1, "error [invalid]: The cursors of sample/start are of type integer"),
-    (["run", "sample/none", "--dry-run"], 1, "error [not_found]: There is no job sample/none"),
+    (["run", "sample/none", "--dry-run"], 1, "error [not_found]: Job sample/none was not found"),
     (["run", "sample", "--cursor", "1"], 2, "is a DAG; name one of its jobs"),
     (["run", "sample/start", "--cursor", "soon"], 2, "a cursor is a whole number or a time"),
-    (["status", "none"], 1, "error [not_found]: There is no DAG 'none'"),
+    (["status", "none"], 1, "error [not_found]: DAG 'none' was not found"),
     (["task", "show", str(uuid4())], 1, "error [not_found]: "),
     (["task", "show", "7"], 2, "valid UUID"),
-    (["task", "list", "none"], 1, "error [not_found]: There is no DAG 'none'"),
-    (["events", "sample/none"], 1, "error [not_found]: There is no job sample/none"),
+    (["task", "list", "none"], 1, "error [not_found]: DAG 'none' was not found"),
+    (["events", "sample/none"], 1, "error [not_found]: Job sample/none was not found"),
     (["log", "a/b/c"], 2, "is neither DAG nor DAG/JOB"),
-    (["log", "--token", "x"], 1, "error [malformed]: This is no token of a page"),
+    (["log", "--token", "x"], 1, "error [malformed]: The page token is not valid"),
     (["log", "--limit", "0"], 2, "--limit"),
     (["task", "list", "--state", "done"], 2, "--state"),
-    (["pause", "sample/none"], 1, "error [not_found]: There is no job sample/none"),
+    (["pause", "sample/none"], 1, "error [not_found]: Job sample/none was not found"),
     (["status", "-o", "yaml"], 2, "--output"),
     (["statu"], 2, "Did you mean 'status'?"),
     ([], 2, ""),
@@ -303,8 +303,8 @@ def test_pause_and_resume_change_what_they_say_and_a_dry_run_nothing(desk: Desk,
     assert (paused["start"]["paused"], paused["start"]["tasks"]["waiting"], paused["end"]["paused"]) == (True, {"paused": 1}, False)
     assert desk.claim(10) == []
     assert "paused: Paused by admin." in shell("status", "sample")
-    assert "is paused already" in shell("pause", "sample/start", "--dry-run")
-    assert "would let 1 task that waits for it go on." in shell("resume", "sample/start", "--dry-run")
+    assert "is already paused" in shell("pause", "sample/start", "--dry-run")
+    assert "would let 1 task that waits for it continue." in shell("resume", "sample/start", "--dry-run")
     assert "one task of sample/start, which would wait: sample/start is paused." in shell("run", "sample/start", "--dry-run")
     assert "sample is paused" in shell("pause", "sample")
     assert "its DAG is paused, so its tasks still wait" in shell("resume", "sample/start")
@@ -355,7 +355,7 @@ def test_events_are_listed_with_their_ledger_and_the_log_with_how_it_ended(desk:
     assert [[(line["job"], line["outcome"]) for line in event["ledger"]] for event in events] == [[("sample/end", "task")]] * 2
     assert len(shell.json("events", "--producer", str(producer))["items"]) == 2
     assert f"{events[0]['ledger'][0]['task_id']}\n" in shell("events", "sample", "--limit", "1")
-    assert shell("events", "sample/end") == "There is no such event.\n"
+    assert shell("events", "sample/end") == "No events match.\n"
     runs = shell.json("log", "sample")["items"]
     assert [(run["job"], run["status"]) for run in runs] == [("end", "FAILED"), ("start", "SUCCESS")]
     listed = shell("log", "--status", "FAILED")
@@ -363,7 +363,7 @@ def test_events_are_listed_with_their_ledger_and_the_log_with_how_it_ended(desk:
     assert shell("log", f"{broken.fence.task_id}:1").startswith(f"run           {broken.fence.task_id}:1\n")
     assert f" {broken.fence.task_id}:1 " in listed
     assert "is an id; `task show`" in shell("log", str(broken.fence.task_id), code=2)
-    assert shell("log", "--status", "BLOCKED") == "Nothing has run.\n"
+    assert shell("log", "--status", "BLOCKED") == "No runs match.\n"
 
 
 def test_the_printed_command_shows_the_next_page(desk: Desk, shell: Shell) -> None:
@@ -404,12 +404,12 @@ def test_without_a_system_every_command_says_how_to_start_one(tmp_path: Path) ->
     assert nobody("status", code=2).startswith("error [setting_invalid]: TRACELAKE_API_URL")
 
 
-def test_versions_are_told(tmp_path: Path) -> None:
+def test_versions_are_printed(tmp_path: Path) -> None:
     shell = Shell(tmp_path, None)
     assert shell.json("version")["tracelake-sdk"] in shell("version")
 
 
-def test_a_reader_who_leaves_early_is_no_error(desk: Desk, shell: Shell) -> None:
+def test_a_reader_who_leaves_early_is_not_an_error(desk: Desk, shell: Shell) -> None:
     desk.deploy()
     for _ in range(40):
         desk.ask()

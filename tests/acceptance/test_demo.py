@@ -167,7 +167,7 @@ def pasting() -> dict[str, str]:
 
 @pytest.mark.proves("X.2")
 @pytest.mark.proves("G3.1")
-def test_without_a_terminal_it_tells_its_story_word_for_word_and_exits_0(first: FirstAct) -> None:
+def test_without_a_terminal_it_prints_the_golden_text_and_exits_0(first: FirstAct) -> None:
     assert (first.done.returncode, first.done.stderr) == (0, "")
     assert masked(first.done.stdout, first.home) == GOLDEN.read_text()
 
@@ -185,18 +185,18 @@ def test_a_demo_that_was_stopped_leaves_no_process_behind(acts: Acts) -> None:
 @pytest.mark.proof
 def test_a_second_demo_on_the_same_home_goes_on_behind_the_first(acts: Acts) -> None:
     told = " ".join(acts.on_terminal.split())
-    assert "deploying the same file again made nothing new" in told
+    assert "deploying the same file again changed nothing" in told
     assert "2,000 customers and 300,000 orders of 6 days" in told
-    assert "2026-01-07.csv: Blocked by 1 rule: amount must lie in (0, 10000], and 317 of 50,000 rows lie outside." in told
+    assert "2026-01-07.csv: Blocked by 1 rule: amount must be in (0, 10000], and 317 of 50,000 rows are outside." in told
     assert "Every query meanwhile read version 3 with 300,000 rows" in told
-    assert "It began behind order 300,000, where version 3 had ended" in told
+    assert "The run started after order 300,000, where version 3 ended" in told
     assert "revenue version 4, 56 rows, by shop/revenue" in told
 
 
 @pytest.mark.proof
 def test_on_a_terminal_the_system_stays_up_until_ctrl_c(acts: Acts) -> None:
     assert "The system stays up: Ctrl-C stops it." in acts.on_terminal
-    assert "the system stops; its home keeps everything …" in acts.on_terminal
+    assert "stopping the system …" in acts.on_terminal
     assert acts.on_terminal.rstrip().endswith("Tracelake has stopped.")
     assert acts.exit_on_terminal == 0
 
@@ -204,9 +204,9 @@ def test_on_a_terminal_the_system_stays_up_until_ctrl_c(acts: Acts) -> None:
 @pytest.mark.proof
 def test_a_system_that_runs_already_is_used_and_left_alone(acts: Acts) -> None:
     assert (acts.on_running.returncode, acts.on_running.stderr) == (0, "")
-    assert "One runs already, at http://127.0.0.1:" in acts.on_running.stdout
+    assert "A system is already running at http://127.0.0.1:" in acts.on_running.stdout
     assert "Every query meanwhile read version 5 with 400,000 rows" in acts.on_running.stdout
-    assert "The system runs on." in acts.on_running.stdout
+    assert "The system keeps running." in acts.on_running.stdout
 
 
 @pytest.mark.proof

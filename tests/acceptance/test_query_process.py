@@ -70,7 +70,7 @@ def test_what_was_asked_is_listed_and_statements_are_kept_and_forgotten(shell: S
     assert "counted" in shell("query", "--list-saved").decode()
     assert shell("query", "--forget", "counted", "--dry-run").decode() == "The statement counted would be forgotten. Nothing was changed.\n"
     assert shell("query", "--forget", "counted").decode() == "The statement counted is forgotten.\n"
-    assert shell("query", "--list-saved").decode().startswith("You keep no statement")
+    assert shell("query", "--list-saved").decode().startswith("No saved statements")
     assert b"error [not_found]" in shell("query", "--forget", "counted", code=1)
     for wrong in (["--log", "SELECT 1"], ["--log", "--list-saved"], ["--log", "-o", "csv"], ["SELECT 1", "--dry-run"]):
         assert b"Usage" in shell("query", *wrong, code=2)
@@ -101,7 +101,7 @@ def test_a_table_with_its_versions_and_the_way_to_ask_again(shell: Shell):
 
 def test_what_cannot_be_replayed_is_told_and_refused(shell: Shell):
     told = shell("query", "SELECT now()").decode()
-    assert "Not replayable: now() is another value each time." in told
+    assert "Not replayable: now() returns another value each time." in told
     answer = json.loads(shell("query", "SELECT now()", "-o", "json"))
     assert b"error [not_replayable]" in shell("replay", answer["receipt"]["id"], code=1)
 
@@ -134,18 +134,18 @@ def test_rows_that_are_missing_are_told_whatever_the_format(shell: Shell):
     assert shell(*words, "-o", "csv", noted=told).count(b"\r\n") == 3
     assert pa.ipc.open_stream(io.BytesIO(shell(*words, "-o", "arrow", noted=told))).read_all().num_rows == 2
     assert told in shell(*words)
-    most = b"There are more rows; only the first 100,000 are shown. This system gives no more in one answer: ask in parts.\n"
+    most = b"There are more rows; only the first 100,000 are shown. This is the limit of this system: split the query.\n"
     assert shell("query", "FROM range(100001)", "--limit", "200000", "-o", "csv", noted=most).count(b"\r\n") == 100_001
 
 
 def test_older_versions_and_snapshots_are_told(shell: Shell):
     cut = shell("dataset", "show", "orders_raw", "--limit", "1").decode()
-    assert cut.splitlines()[-2] == "There is more:"
+    assert cut.splitlines()[-2] == "Next page:"
     assert cut.endswith(" dataset show orders_raw --limit 10\n")
     assert json.loads(shell("dataset", "show", "orders_raw", "--limit", "1", "-o", "json"))["next"] is not None
     assert b"There is more" not in shell("dataset", "show", "orders_raw", "--limit", "1000")
     shell("dataset", "pin", "orders_raw", "--as", "first_orders", "--version", "1")
-    assert shell("explain", "first_orders").startswith(b"first_orders is version 1 of orders_raw and stays so. Of that dataset itself:\nfresh ")
+    assert shell("explain", "first_orders").startswith(b"first_orders is version 1 of orders_raw and never changes. The dataset itself:\nfresh ")
     assert shell("explain", "orders_raw").startswith(b"fresh ")
     shell("dataset", "unpin", "first_orders")
 
@@ -169,7 +169,7 @@ def test_a_receipt_in_a_file_is_enough_to_ask_again(shell: Shell, lake: QueryLak
 
 def test_errors_are_one_line_with_what_to_write(shell: Shell):
     assert b"did you mean orders_raw?" in shell("query", "SELECT * FROM order_raw", code=1)
-    assert b'error [query_refused]: A version is asked for as FROM "orders@3"' in shell("query", "SELECT * FROM orders_raw@1", code=1)
+    assert b'error [query_refused]: Select a version with FROM "orders@3"' in shell("query", "SELECT * FROM orders_raw@1", code=1)
 
 
 @pytest.fixture

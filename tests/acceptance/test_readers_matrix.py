@@ -462,7 +462,7 @@ def test_those_who_may_not_ask_are_refused_everywhere(org: Org):
 
 @pytest.mark.proves("T5.2", "T5.3")
 @pytest.mark.parametrize("who", PEOPLE)
-def test_the_subscribers_of_an_event_are_told_to_those_who_see_their_dag(org: Org, who: str):
+def test_the_subscribers_of_an_event_are_shown_to_those_who_see_their_dag(org: Org, who: str):
     with org.client(who) as client:
         told = {line.job.split("/")[0] for event in client.events.list().items for line in event.ledger}
     assert told == {dag for dag, read in {"sample": RAW, "reports": CLEAN}.items() if dag in PEOPLE[who].dags and read in PEOPLE[who].known}

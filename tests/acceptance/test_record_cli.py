@@ -28,8 +28,8 @@ def test_records_and_kinds_of_a_running_system(shell: Shell) -> None:
     assert shell("record", "emit", "-", "--run", "r:0", stdin=RECORD, code=1) == ""
     assert [line["problem"]["code"] for line in shell.json("record", "flush")["set_aside"]] == ["kind_unknown"]
     assert shell("kind", "register", "-", stdin=json.dumps(KIND)) == "shipment version 1 is registered.\n"
-    assert shell("record", "emit", "-", "--run", "r:1", stdin=RECORD) == "1 record stored, 0 known already, 0 refused, 0 waiting.\n"
-    assert "0 records stored, 1 known already" in shell("record", "emit", "-", "--run", "r:1", stdin=RECORD)
+    assert shell("record", "emit", "-", "--run", "r:1", stdin=RECORD) == "1 record stored, 0 already known, 0 refused, 0 waiting.\n"
+    assert "0 records stored, 1 already known" in shell("record", "emit", "-", "--run", "r:1", stdin=RECORD)
     latest = shell.json("record", "latest", "wms/out/shipment", "shipment")
     assert (latest["record"]["payload"], latest["context"]["tenant"]) == ({"kilos": 12.5}, "main")
     renamed = KIND | {"renames": {"kilos": "weight"}, "schema": KIND["schema"] | {"properties": {"weight": {"type": "number"}}, "required": ["weight"]}}
@@ -50,7 +50,7 @@ def test_what_was_emitted_while_nothing_answered_is_flushed_when_it_does(shell: 
     shell.environment["TRACELAKE_API_URL"] = "http://127.0.0.1:9"
     assert "0 refused, 1 waiting." in shell("record", "emit", "-", "--run", "r:1", "--tenant", "main", "--wait", "0.2", stdin=RECORD)
     shell.environment["TRACELAKE_API_URL"] = address
-    assert shell("record", "flush") == "1 record stored, 0 known already, 0 refused.\n"
+    assert shell("record", "flush") == "1 record stored, 0 already known, 0 refused.\n"
     assert len(shell.json("record", "query", "--run", "r:1")["items"]) == 1
 
 
@@ -61,6 +61,6 @@ def test_what_the_service_refused_is_sent_again_when_its_kind_is_registered(shel
     shell("record", "flush", "--refused", code=1)
     assert shell.json("record", "refused")["refused"] == 1
     shell("kind", "register", "-", stdin=json.dumps(KIND))
-    assert "1 record stored, 0 known already, 0 refused again." in shell("record", "flush", "--refused")
-    assert "Nothing was refused before." in shell("record", "flush", "--refused")
+    assert "1 record stored, 0 already known, 0 refused again." in shell("record", "flush", "--refused")
+    assert "No records were refused." in shell("record", "flush", "--refused")
     assert [item["record"]["payload"] for item in shell.json("record", "query", "--run", "r:0")["items"]] == [{"kilos": 12.5}]

@@ -83,7 +83,7 @@ def everything(processes: Processes) -> list[list[tuple[Any, ...]]]:
 
 
 @pytest.mark.proves("T3.4")
-def test_a_worker_that_slept_past_its_lease_is_told_so_and_shows_nothing(processes: Processes, line: SmallLine, tmp_path: Path):
+def test_a_worker_that_slept_past_its_lease_is_refused_and_shows_nothing(processes: Processes, line: SmallLine, tmp_path: Path):
     # So long a lease that it has not asked again when it wakes up: it only hears of it when it reports.
     with control_here(processes, tmp_path, lease_seconds=3600) as lake:
         worker, [operator] = sleep_in_the_middle(processes, line, tmp_path)

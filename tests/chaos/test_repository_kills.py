@@ -43,7 +43,7 @@ def _everything_holds(folder: Path, acknowledged: list[tuple[int, UUID]]) -> int
 
     rebuilt = EmbeddedRepository(folder, tenant="main").rebuild()
     assert rebuilt.as_indexed, "the index is not what a rebuild makes of the files"
-    assert (rebuilt.records, rebuilt.logged, rebuilt.mended) == (len(told), 0, 0)
+    assert (rebuilt.records, rebuilt.logged, rebuilt.repaired) == (len(told), 0, 0)
     after = EmbeddedRepository(folder, tenant="main")
     assert [stored.id for stored in _tail(after)[0]] == [stored.id for stored in told]
     assert {target.key: after.latest(target, "note", CONTEXT) for target in after.targets(CONTEXT)} == newest

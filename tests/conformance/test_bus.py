@@ -22,7 +22,7 @@ from tracelake_sdk.errors import NotFound, Unauthenticated
 from tracelake_sdk.errors.records import BusUnavailable, RepositoryUnavailable
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget
 from tracelake_sdk.records.bus import STORED, Bus, MemoryBus, Message, Received, Subscription
-from tracelake_sdk.records.subscribers import MemoryOffsets, RecordCounts, Refused, StoredRelay, Subscriber, heard, storing, told
+from tracelake_sdk.records.subscribers import MemoryOffsets, RecordCounts, Refused, StoredRelay, Subscriber, from_message, storing, to_message
 from tracelake_sdk.testing import MemoryRepository
 
 LONGEST = 180.0
@@ -200,8 +200,8 @@ def test_a_poisoned_message_is_set_aside_after_its_tries_and_what_is_behind_it_g
 def test_the_repository_and_the_counts_are_two_subscribers_of_the_same_records(bus: Bus, topic: str):
     repository, counts = MemoryRepository(), RecordCounts()
     good = [record(number, outcome="failed" if number == 2 else "success") for number in range(5)]
-    bus.publish(topic, [told(one, CONTEXT) for one in good])
-    bus.publish(topic, [told(record(9, outcome=17), CONTEXT), Message({"no": "record"})])
+    bus.publish(topic, [to_message(one, CONTEXT) for one in good])
+    bus.publish(topic, [to_message(record(9, outcome=17), CONTEXT), Message({"no": "record"})])
     stores, counter = Subscriber(bus, topic, f"{topic}.repository", storing(lambda tenant: repository)), Subscriber(bus, topic, f"{topic}.counts", counts.handle)
     run_until(stores, 5, 2)
     run_until(counter, 6, 1)
@@ -223,7 +223,7 @@ def test_a_repository_that_lets_nobody_in_costs_no_message(bus: Bus, topic: str)
             raise Unauthenticated
         return repository
 
-    bus.publish(topic, [told(record(1), CONTEXT)])
+    bus.publish(topic, [to_message(record(1), CONTEXT)])
     subscriber = Subscriber(bus, topic, f"{topic}.repository", storing(repository_of), tries=1)
     deadline = time.monotonic() + LONGEST
     turned_away = 0
@@ -239,7 +239,7 @@ def test_a_repository_that_lets_nobody_in_costs_no_message(bus: Bus, topic: str)
 
 
 @pytest.mark.proves("M2.5")
-def test_what_a_repository_accepted_is_told_with_its_offset(bus: Bus):
+def test_what_a_repository_accepted_is_published_with_its_offset(bus: Bus):
     repository = MemoryRepository(tenant := f"tenant_{uuid.uuid4().hex}")
     context = CONTEXT.model_copy(update={"tenant": tenant})
     offsets = MemoryOffsets()
@@ -260,9 +260,9 @@ def test_what_a_repository_accepted_is_told_with_its_offset(bus: Bus):
 
 
 def test_a_told_record_is_heard_as_it_was(bus: Bus, topic: str):
-    bus.publish(topic, [told(record(1), CONTEXT)])
+    bus.publish(topic, [to_message(record(1), CONTEXT)])
     subscription = bus.subscribe(topic, f"{topic}.reader")
-    assert heard(read_until(subscription, 1)[0]) == (record(1), CONTEXT)
+    assert from_message(read_until(subscription, 1)[0]) == (record(1), CONTEXT)
     subscription.close()
 
 
@@ -343,7 +343,7 @@ def test_postgres_keeps_what_a_subscriber_has_not_read_and_names_it_until_it_is_
         with psycopg.connect(database.superuser_url, autocommit=True) as connection:
             connection.execute("UPDATE bus_message SET at = at - interval '8 days'")
         assert judge(settings, database.service_url) == (
-            False, f"messages are kept for subscribers that do not read: gone of {topic}", f"start them; for one that is gone: `tracelaked forget {topic} 'gone'`"
+            False, f"messages are kept for subscribers that do not read: gone of {topic}", f"start them; for one that is no longer used: `tracelaked forget {topic} 'gone'`"
         )
         assert bus.run_once() == 1  # what both have read
         assert bodies(gone.read()) == [2, 3]
@@ -361,17 +361,17 @@ def test_a_broker_that_restarts_loses_nothing_and_its_subscribers_go_on(broker: 
     assert isinstance(bus, KafkaBus)
     repository = MemoryRepository()
     records = [record(number) for number in range(6)]
-    bus.publish(topic, [told(one, CONTEXT) for one in records[:3]])
+    bus.publish(topic, [to_message(one, CONTEXT) for one in records[:3]])
     subscriber = Subscriber(bus, topic, f"{topic}.repository", storing(lambda tenant: repository), batch=2)
     run_until(subscriber, 3)
     broker.stop()
     broker.start()
-    bus.publish(topic, [told(one, CONTEXT) for one in records[3:]])
+    bus.publish(topic, [to_message(one, CONTEXT) for one in records[3:]])
     run_until(subscriber, 6)
     subscriber.close()
     # A subscriber of the same name goes on behind it; another one hears everything that was ever told.
     again = Subscriber(bus, topic, f"{topic}.repository", storing(lambda tenant: repository))
-    bus.publish(topic, [told(record(6), CONTEXT)])
+    bus.publish(topic, [to_message(record(6), CONTEXT)])
     run_until(again, 1)
     other = Subscriber(bus, topic, f"{topic}.other", storing(lambda tenant: repository))
     run_until(other, 7)

@@ -60,7 +60,7 @@ def latest_rows(opened: Opened, repository: MetadataRepository | None = None) ->
 
 # Storing
 @pytest.mark.proves("M1.1")
-def test_a_record_comes_back_with_everything_that_was_told(opened: Opened) -> None:
+def test_a_record_comes_back_with_everything_that_was_stored(opened: Opened) -> None:
     told = tally(rows=3, window_start="2020-05-17T00:00:00+00:00", window_end="2020-05-18T00:00:00+00:00")
     told = told.model_copy(update={"extras": {**told.extras, "guardrail": {"action": "none"}}, "target": ORDERS.model_copy(update={"extras": {"team": "shop"}})})
     context = opened.context("run-7", namespace="n", extras={"trace": "t"})
@@ -74,7 +74,7 @@ def test_a_record_comes_back_with_everything_that_was_told(opened: Opened) -> No
 
 
 @pytest.mark.proves("M1.1")
-def test_what_is_nested_as_deep_as_it_may_be_comes_back_and_what_is_deeper_is_no_record(opened: Opened) -> None:
+def test_what_is_nested_as_deep_as_it_may_be_comes_back_and_what_is_deeper_is_refused(opened: Opened) -> None:
     deepest: Any = 1
     for _ in range(MOST_DEPTH - 1):
         deepest = [deepest]
@@ -137,7 +137,7 @@ def test_a_failed_try_and_the_next_one_are_two_records(opened: Opened) -> None:
 
 
 @pytest.mark.proves("M1.4")
-def test_groups_of_one_check_are_told_apart_by_the_paths_of_the_kind(opened: Opened) -> None:
+def test_groups_of_one_check_are_identified_by_the_paths_of_the_kind(opened: Opened) -> None:
     told = [tally(rows=rows, check="count", group=group) for rows, group in enumerate(["a", "b", None])]
     assert [result.result for result in opened.repository.bulk_store(told, opened.context())] == ["stored"] * 3
     with pytest.raises(RecordConflict):

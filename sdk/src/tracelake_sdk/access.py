@@ -33,7 +33,7 @@ class Org(Deferred):
 
 class NewOrg(Org):
     admin: str  # the user who administers it from its start
-    token: str | None = Field(description="The admin's, shown this once; None in a dry run, for an org that is there already, and for an admin who comes with a JWT.")
+    token: str | None = Field(description="The admin's token, shown only once; None in a dry run, for an org that already exists, and for an admin who signs in with a JWT.")
 
 
 class User(Deferred):
@@ -70,7 +70,7 @@ class Token(Deferred):
 
 
 class NewToken(Token):
-    token: str | None = Field(description="Shown this once; None in a dry run.")
+    token: str | None = Field(description="Shown only once; None in a dry run.")
 
 
 class Grant(Deferred):

@@ -26,14 +26,14 @@ def storable(value: Any, room: int = MOST_DEPTH) -> Any:
         return value
     match value:
         case str() if "\0" in value:
-            raise PydanticCustomError("nul_character", "text holds a NUL character")
+            raise PydanticCustomError("nul_character", "text contains a NUL character")
         case str():
             try:
                 value.encode()
             except UnicodeEncodeError:
-                raise PydanticCustomError("half_surrogate", "text holds half of a surrogate pair") from None
+                raise PydanticCustomError("half_surrogate", "text contains half of a surrogate pair") from None
         case float() if not math.isfinite(value):
-            raise PydanticCustomError("not_finite", "a number is not finite; JSON has no word for it")
+            raise PydanticCustomError("not_finite", "a number is not finite, which JSON does not support")
         case dict():
             _entries(value, room)
         case list() | tuple():
@@ -59,7 +59,7 @@ def _entries(entries: dict[Any, Any], room: int) -> None:
         if type(key) is str and key.isascii() and "\0" not in key and (of in _PLAIN or (of is str and item.isascii() and "\0" not in item)):
             continue  # nearly all there is
         if not isinstance(key, str):
-            raise PydanticCustomError("not_json", "names in JSON are text")
+            raise PydanticCustomError("not_json", "names in JSON must be text")
         storable(key)
         storable(item, room - 1)
 

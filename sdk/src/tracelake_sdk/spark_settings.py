@@ -16,15 +16,15 @@ class LocalSpark(Deferred):
 
     cores: int = Field(default=2, ge=1, le=1024, description="Cores on this machine; on a cluster, of all executors.")
     memory: str = Field(default="1g", pattern=MEMORY, description="Memory of the driver and of each executor, such as `512m` or `4g`.")
-    conf: dict[str, str] = Field(default_factory=dict, description="Further settings by their Spark names.")
+    conf: dict[str, str] = Field(default_factory=dict, description="Additional settings by their Spark names.")
 
 
 class SparkSettings(LocalSpark):
     """A session on this machine or on a cluster, with further jars."""
 
-    master: str | None = Field(default=None, min_length=1, description="URL of a cluster; left empty, `local[cores]` on this machine.")
-    packages: tuple[str, ...] = Field(default=(), description="Further jars as Maven coordinates, `group:artifact:version`.")
-    jars_folder: str | None = Field(default=None, description="Folder of fetched jars; left empty, `cache/jars` of the home.")
+    master: str | None = Field(default=None, min_length=1, description="URL of a cluster; if empty, `local[cores]` on this machine.")
+    packages: tuple[str, ...] = Field(default=(), description="Additional jars as Maven coordinates, `group:artifact:version`.")
+    jars_folder: str | None = Field(default=None, description="Folder of fetched jars; if empty, `cache/jars` of the home.")
 
 
 class S3Connection(Deferred):

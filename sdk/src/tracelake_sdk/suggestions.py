@@ -1,9 +1,9 @@
-"""Suggestions: the name that somebody who mistyped one most likely meant."""
+"""Suggestions: the name that was most likely meant."""
 
 import difflib
 from collections.abc import Collection
 
-_LONGEST_NAME = 128  # what is longer is not compared: it is no name
+_LONGEST_NAME = 128  # what is longer is not compared: it is not a name
 
 
 def nearest(name: str, names: Collection[str]) -> str | None:

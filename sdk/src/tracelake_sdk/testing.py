@@ -114,7 +114,7 @@ class MemoryRepository:
 
     def tail(self, context: MetadataContext, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000) -> TailPage:
         same_tenant(context, self.tenant)
-        log = list(self._log)  # of one moment: others go on writing
+        log = list(self._log)  # of one moment: others keep writing
         start = _offset(offset, len(log))
         found = [(place, stored) for place, stored in enumerate(log[start:], start + 1) if not kinds or stored.record.kind in kinds]
         page = found[:limit]

@@ -41,7 +41,7 @@ class ControlClient:
         except NotSent:
             raise NotRunning(f"Nothing answers at {self._api_url}; is control running there?") from None
         except NoAnswer as error:
-            raise OutcomeUnknown(f"The connection to control broke ({error}); what was sent may or may not have happened.") from None
+            raise OutcomeUnknown(f"The connection to control broke ({error}); the request may or may not have taken effect.") from None
         if answered.status != 200:
             raise _problem(answered)
         try:
@@ -49,7 +49,7 @@ class ControlClient:
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             place = ".".join(str(part) for part in first["loc"])
-            raise TracelakeError(f"Control's answer to {path} is not understood at {place}; run all processes in the same release as control.") from None
+            raise TracelakeError(f"Control's answer to {path} is not valid at {place}; run all processes in the same release as control.") from None
 
 
 def connect_to_control(
@@ -80,4 +80,4 @@ def _problem(answered: Answered) -> TracelakeError:
             return TracelakeError.of({str(key): value for key, value in problem.items()})
     if answered.status in _AWAY:
         return Unavailable(f"Control answered {answered.status}; try again shortly.")
-    return TracelakeError(f"Control answered {answered.status} without saying why; look into its log.")
+    return TracelakeError(f"Control answered {answered.status} without a reason; see its log.")

@@ -1,4 +1,4 @@
-"""Long answers for as long as somebody listens: the work is done in a thread, and is told when whoever asked has hung up."""
+"""Long answers for as long as somebody listens: the work is done in a thread, and learns when the client has disconnected."""
 
 import asyncio
 from collections.abc import Callable

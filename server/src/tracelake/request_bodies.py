@@ -85,10 +85,10 @@ def with_body(request: Request, body: bytes) -> Request:
 
 
 def _length(request: Request) -> int | None:
-    told = request.headers.get("content-length", "")
-    return int(told) if told.isascii() and told.isdecimal() else None
+    length = request.headers.get("content-length", "")
+    return int(length) if length.isascii() and length.isdecimal() else None
 
 
 def _too_large(most: int) -> TooLarge:
     size = f"{most // _MIB} MiB" if most >= _MIB else f"{most // _KIB} KiB"
-    return TooLarge(f"The request is larger than {size}, the most that is accepted here; send it in smaller parts.")
+    return TooLarge(f"The request is larger than {size}, the limit; send it in smaller parts.")

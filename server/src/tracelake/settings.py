@@ -48,14 +48,14 @@ class IssuerSettings(_Section):
     issuer: str = Field(description="`iss` of its tokens.")
     audience: str = Field(description="`aud` of its tokens.")
     public_key: str = Field(description="Its key as PEM; EdDSA, ES256 or RS256 (2048 bits or more).")
-    org: str | None = Field(default=None, description="Org whose users its tokens name; left empty, the first org.")
+    org: str | None = Field(default=None, description="Org whose users its tokens name; if empty, the first org.")
 
 
 class AccessSettings(_Section):
     """The first org and its admin, and whose signed tokens are believed."""
 
     org: str = Field(default="main", description="Name of the first org, which the first start creates.")
-    admin_issuer: str = Field(default="tracelake", description="With `admin_subject`: who the first admin is in a JWT.")
+    admin_issuer: str = Field(default="tracelake", description="With `admin_subject`: the first admin's issuer in a JWT.")
     admin_subject: str = Field(default="admin", description="Name of the first admin, and its `sub` in a JWT.")
     issuers: tuple[IssuerSettings, ...] = Field(default=(), description="Issuers of JWTs that are trusted.")
 
@@ -72,16 +72,16 @@ class TaskSettings(_Section):
 class StorageSettings(_Section):
     """Where tables live."""
 
-    url: str | None = Field(default=None, description="`file:///folder` or `s3://bucket/prefix`; left empty, the folder `lake` of the home.")
+    url: str | None = Field(default=None, description="`file:///folder` or `s3://bucket/prefix`; if empty, the folder `lake` of the home.")
     endpoint: str | None = Field(default=None, description="URL of an S3-compatible store that is not Amazon's.")
     region: str = Field(default="us-east-1", description="Region of the bucket.")
-    access_key_id: str | None = Field(default=None, description="The platform's key; left empty, what the environment of the machine offers.")
+    access_key_id: str | None = Field(default=None, description="The platform's key; if empty, what the environment of the machine offers.")
     secret_access_key: SecretStr | None = Field(default=None, description="Secret of the platform's key.")
     operator_role: str | None = Field(default=None, description="ARN of a role that the store's STS narrows to the prefixes of each task; operators then never get the platform's key.")
-    sts_endpoint: str | None = Field(default=None, description="URL of the STS; left empty, `endpoint`, or Amazon's for the region.")
+    sts_endpoint: str | None = Field(default=None, description="URL of the STS; if empty, `endpoint`, or Amazon's for the region.")
     operator_access_key_id: str | None = Field(default=None, description="For a store without STS: a second key, limited by an admin, that operators get instead of the platform's.")
     operator_secret_access_key: SecretStr | None = Field(default=None, description="Secret of the second key.")
-    allow_http: bool = Field(default=False, description="Whether the store may be reached without TLS.")
+    allow_http: bool = Field(default=False, description="Whether to allow connections to the store without TLS.")
     timeout_seconds: float = Field(default=30, gt=0, le=600, description="Longest time for one request to the store.")
     staging_retention_seconds: float = Field(default=86400, ge=0, description="Time before files of a final attempt that no table names are deleted.")
     max_unrecorded: int = Field(default=100, ge=1, description="Versions of a line that may wait to be recorded before its tasks are held.")
@@ -95,7 +95,7 @@ class LocationSettings(_Section):
     """A place that DAGs read files from. In a file a path alone is enough, and a relative one is below the file's folder."""
 
     url: str = Field(description="`/folder`, `file:///folder` or `s3://bucket/prefix`.")
-    roles: tuple[str, ...] = Field(default=(), description="Roles that may use it in a DAG, beside the admins.")
+    roles: tuple[str, ...] = Field(default=(), description="Roles that may use it in a DAG, besides the admins.")
 
     @model_validator(mode="before")
     @classmethod
@@ -106,7 +106,7 @@ class LocationSettings(_Section):
 class WebhookSettings(_Section):
     """A URL that is called when a task is final."""
 
-    url: str | None = Field(default=None, description="URL that is called when a task is final; left empty, none is.")
+    url: str | None = Field(default=None, description="URL that is called when a task is final; if empty, none is.")
     secret: SecretStr | None = Field(default=None, description="Key that signs each body: `Tracelake-Signature: sha256=…`.")
     timeout_seconds: float = Field(default=10, gt=0, le=60, description="Longest time for one call.")
     allow_private_addresses: bool = Field(default=False, description="Whether the URL may be in a private network.")
@@ -115,7 +115,7 @@ class WebhookSettings(_Section):
 class WorkerSettings(_Section):
     """A worker: which tasks it takes, and how many."""
 
-    name: str | None = Field(default=None, description="Name of the worker; left empty, a random one.")
+    name: str | None = Field(default=None, description="Name of the worker; if empty, a random one.")
     api_url: str | None = Field(default=None, description="URL of control; the embedded system knows its own.")
     token: SecretStr | None = Field(default=None, description="Token of the worker.")
     prefetch: int = Field(default=100, ge=1, le=500, description="Tasks of the dispatcher that are claimed at a time.")
@@ -148,32 +148,32 @@ class QuerySettings(_Section):
     memory_mib: int = Field(default=1024, ge=64, description="Memory of one query in MiB.")
     spill_mib: int = Field(default=4096, ge=0, description="Disk of one query in MiB.")
     max_seconds: float = Field(default=30, gt=0, le=3600, description="Longest time of one query.")
-    default_rows: int = Field(default=10_000, ge=1, description="Rows of an answer where the query gives no limit.")
-    max_rows: int = Field(default=100_000, ge=1, le=1_000_000, description="Most rows of an answer.")
-    max_bytes: int = Field(default=64 * 2**20, ge=1024, description="Most bytes of an answer.")
-    max_copied_bytes: int = Field(default=4 * 2**30, ge=0, description="Most bytes of files of an object store that are copied for one query.")
+    default_rows: int = Field(default=10_000, ge=1, description="Rows of a result if the query has no limit.")
+    max_rows: int = Field(default=100_000, ge=1, le=1_000_000, description="Maximum rows of a result.")
+    max_bytes: int = Field(default=64 * 2**20, ge=1024, description="Maximum bytes of a result.")
+    max_copied_bytes: int = Field(default=4 * 2**30, ge=0, description="Maximum bytes of object-store files that are copied for one query.")
     lease_seconds: float = Field(default=60, ge=1, le=3600, description="Length of a pin; it is renewed while its query runs.")
     idle_seconds: float = Field(default=300, ge=0, le=86400, description="Time before an engine without a query ends.")
 
 
 class BusSettings(_Section):
-    """Where records are told before they are stored. Without a url they are stored at once."""
+    """Where records are published before they are stored. Without a url they are stored at once."""
 
     url: str | None = Field(default=None, description="`postgres:`, or `kafka://host:port,host:port`.")
     options: dict[str, SecretStr] = Field(default_factory=dict, description="Options of Kafka's driver by their own names: `security.protocol`, `sasl.username`, …")
-    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{0,100}$", description="Prefix of this installation's topics and groups on Kafka; left empty, one of its own.")
+    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{0,100}$", description="Prefix of this installation's topics and groups on Kafka; if empty, one of its own.")
     keep: timedelta = Field(default=timedelta(days=7), description="Time before a message on Postgres is removed, once every subscriber has read it.")
 
 
 class RecordSettings(_Section):
     """Metadata records: where the platform keeps its own, and what the service offers."""
 
-    url: str | None = Field(default=None, description="`file:///folder`, `s3://bucket/prefix` or `https://service`; left empty, the Postgres of this system.")
+    url: str | None = Field(default=None, description="`file:///folder`, `s3://bucket/prefix` or `https://service`; if empty, the Postgres of this system.")
     token: SecretStr | None = Field(default=None, description="Token of the service there.")
     cluster: str = Field(default="embedded", min_length=1, max_length=500, description="With `workspace`: the name of this system in its own records.")
     workspace: str = Field(default="main", min_length=1, max_length=500, description="See `cluster`.")
     max_tails: int = Field(default=1000, ge=1, le=100_000, description="Streams of records that may be open at a time.")
-    compact_every_hours: float = Field(default=24, gt=0, le=24 * 366, description="Time between two looks for records that are older than their kind keeps them.")
+    compact_every_hours: float = Field(default=24, gt=0, le=24 * 366, description="Time between two compactions of records that are older than their retention.")
 
 
 class ChaosSettings(_Section):
@@ -186,7 +186,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="TRACELAKE__", env_nested_delimiter="__", frozen=True, extra="forbid")
 
     home: Path = Field(default_factory=default_home, description="Folder of the embedded system; also `TRACELAKE_HOME`.")
-    locations: dict[str, LocationSettings] = Field(default_factory=dict, description="Places that DAGs read files from, by name. Control defines those that its first org does not have.")
+    locations: dict[str, LocationSettings] = Field(default_factory=dict, description="Locations that DAGs read files from, by name. Control creates those that its first org does not have.")
     database: DatabaseSettings = DatabaseSettings()
     api: ApiSettings = ApiSettings()
     access: AccessSettings = AccessSettings()
@@ -231,7 +231,7 @@ def settings_file() -> Path | None:
     if file.is_file():
         return file
     if named:
-        raise SettingInvalid("TRACELAKE_CONFIG: it names a file that is not there; correct the path, or unset it")
+        raise SettingInvalid("TRACELAKE_CONFIG: the file does not exist; correct the path, or unset it")
     return None
 
 
@@ -273,7 +273,7 @@ def _absolute(value: Any, folder: Path) -> Any:
 
 # Settings that earlier versions had.
 _REMOVED = {
-    "vars": "`vars` does not exist any more; define the folders under `locations`, such as `locations: {landing: ./landing}`, and write `path: landing/orders` in the DAG file",
+    "vars": "`vars` is no longer supported; define the folders under `locations`, such as `locations: {landing: ./landing}`, and write `path: landing/orders` in the DAG file",
 }
 
 # The names that people know, beside the systematic ones.
@@ -313,9 +313,9 @@ def _complaint(place: list[str], what: str, problem: str) -> str:
         known = [*place[:-1], near] if near else None
         if not in_file:
             advice = f"did you mean TRACELAKE__{'__'.join(known).upper()}?" if known else "correct its name, or remove it"
-            return f"{variable}: there is no such setting; {advice}"
+            return f"{variable}: unknown setting; {advice}"
         advice = f"did you mean `{'.'.join(known)}`?" if known else "correct its name, or remove it"
-        return f"{_resolved(file)}: there is no setting `{key}`; {advice}"
+        return f"{_resolved(file)}: unknown setting `{key}`; {advice}"
     return f"{_resolved(file)}: `{key}`: {what}" if in_file else f"{variable}: {what}"
 
 

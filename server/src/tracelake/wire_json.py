@@ -34,9 +34,9 @@ def text(value: Any) -> str:
     return encode(value).decode()
 
 
-def decode(told: bytes | bytearray | memoryview | str) -> Any:
-    """Raises JSONDecodeError, and nothing else, for what is no JSON."""
-    raw = told.encode() if isinstance(told, str) else bytes(told)
+def decode(text: bytes | bytearray | memoryview | str) -> Any:
+    """Raises JSONDecodeError, and nothing else, for invalid JSON."""
+    raw = text.encode() if isinstance(text, str) else bytes(text)
     return _decode_long_numbers(raw) if _MANY_DIGITS in raw.translate(_ALIKE) else orjson.loads(raw)
 
 
@@ -64,4 +64,4 @@ def _with_long_numbers(value: Any) -> Any:
 
 
 def _refuse_number(word: str) -> NoReturn:
-    raise JSONDecodeError("a number is not finite; JSON has no word for it", word, 0)
+    raise JSONDecodeError("a number is not finite, which JSON does not support", word, 0)

@@ -115,7 +115,7 @@ def test_a_token_is_shown_once_and_stored_as_its_hash(desk: Desk, administration
     assert not any(hasattr(one, "token") for one in listed)
 
 
-def test_a_lost_answer_is_told_which_token_it_was_about(desk: Desk, administration: Administration):
+def test_a_repeated_request_gets_the_id_of_its_token(desk: Desk, administration: Administration):
     wanted = WantedToken(TokenKind.WORKER, "line 1")
     made = administration.create_token(desk.admin, wanted, idempotency_key="k")
     with pytest.raises(TokenShownOnce, match=str(made.id)):

@@ -123,7 +123,7 @@ def test_a_role_that_is_lost_takes_its_rights_with_it(desk: Desk):
         desk.services.tasks.requests.run(again(desk, walter), "sample", "start", {}, idempotency_key=None)
 
 
-def test_grants_are_listed_audited_and_told_twice_are_told_once(desk: Desk):
+def test_grants_are_listed_audited_and_granted_twice_are_granted_once(desk: Desk):
     granting = desk.services.granting
     desk.services.administration.create_role(desk.admin, "night_shift")
     desk.deploy()

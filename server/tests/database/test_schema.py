@@ -12,7 +12,7 @@ from tracelake_sdk.queries import QueryStatus
 from tracelake_sdk.rules import RuleScope, Severity
 from tracelake_sdk.rules.promotions import Enforcement, GateStage, GateVerdict
 from tracelake_sdk.tasks import AttemptOutcome, TaskState, TriggerKind, Waits
-from tracelake_sdk.tasks.events import EventKind, Told
+from tracelake_sdk.tasks.events import EventKind, LedgerOutcome
 from tracelake_sdk.tasks.runs import RunStatus
 
 ENUMS: dict[str, type[StrEnum]] = {
@@ -20,7 +20,7 @@ ENUMS: dict[str, type[StrEnum]] = {
     "dag_right": DagRight,
     "layer": Layer,
     "event_kind": EventKind,
-    "told": Told,
+    "told": LedgerOutcome,
     "task_state": TaskState,
     "trigger_kind": TriggerKind,
     "waits": Waits,

@@ -189,13 +189,13 @@ def test_spans_as_the_events_tell_them_are_for_per_update() -> None:
 
 
 @pytest.mark.parametrize(("given", "what", "remedy"), [
-    ("{column: a, range_size: 5}", "there is no `cursor`", "Add `cursor: integer` or `cursor: timestamp`, or remove `range_size`."),
-    ("{column: a, origin: 5}", "there is no `cursor`", "Add `cursor: integer` or `cursor: timestamp`, or remove `origin`."),
-    ("{column: a, cursor: integer, origin: 5}", "there is none", "Add `range_size`, or remove `origin`."),
+    ("{column: a, range_size: 5}", "needs a `cursor`", "Add `cursor: integer` or `cursor: timestamp`, or remove `range_size`."),
+    ("{column: a, origin: 5}", "needs a `cursor`", "Add `cursor: integer` or `cursor: timestamp`, or remove `origin`."),
+    ("{column: a, cursor: integer, origin: 5}", "needs a `range_size`", "Add `range_size`, or remove `origin`."),
     ("{column: a, cursor: integer, range_size: 1d}", "a whole number of at least 1", "Write a whole number of at least 1."),
     ("{column: a, cursor: timestamp, range_size: 5}", "a size is a duration", "Write a duration such as 15m, 1h or 1d."),
-    ("{column: a, cursor: timestamp, range_size: 1d, origin: 5}", "the origin is no timestamp cursor", 'Write a quoted time with its zone, such as "2024-01-10T05:00:00Z".'),
-    ('{column: a, cursor: integer, range_size: 5, origin: "2024-01-10T05:00:00Z"}', "the origin is no integer cursor", "Write a whole number."),
+    ("{column: a, cursor: timestamp, range_size: 1d, origin: 5}", "the origin is not a valid timestamp cursor", 'Write a quoted time with its zone, such as "2024-01-10T05:00:00Z".'),
+    ('{column: a, cursor: integer, range_size: 5, origin: "2024-01-10T05:00:00Z"}', "the origin is not a valid integer cursor", "Write a whole number."),
 ])
 def test_what_cuts_an_output_must_fit_together(given: str, what: str, remedy: str) -> None:
     error = refused(_cut(WITH_ROWS, given))
@@ -327,7 +327,7 @@ def _changed(**changes: Any) -> DagSpec:
     {"max_attempts": 2}, {"timeout_seconds": 60}, {"scaling": {"max_concurrency": 3}}, {"scaling": {"worker_pool": "large"}},
     {"outputs": [{"layer": "bronze", "domain": "sales", "owner": "others"}]}, {"outputs": [{"layer": "bronze", "domain": "sales", "owner": "data-eng", "description": "x"}]},
 ], ids=str)
-def test_how_a_job_is_run_and_described_builds_nothing_anew(changes: dict[str, Any]) -> None:
+def test_how_a_job_is_run_and_described_rebuilds_nothing(changes: dict[str, Any]) -> None:
     changed = _changed(**changes)
     assert spec_hash(changed) != spec_hash(parsed(SMALL))
     assert lineage_hashes(changed) == lineage_hashes(parsed(SMALL))
@@ -341,7 +341,7 @@ def test_how_a_job_is_run_and_described_builds_nothing_anew(changes: dict[str, A
     {"outputs": []}, {"outputs": [{"layer": "silver", "domain": "sales", "owner": "data-eng"}]},
     {"update_strategy": "append"}, {"unique_key": ["a"]}, {"execution_strategy": "PerPartition"},
 ], ids=str)
-def test_what_decides_a_jobs_rows_builds_it_and_its_readers_anew(changes: dict[str, Any]) -> None:
+def test_what_decides_a_jobs_rows_rebuilds_it_and_its_readers(changes: dict[str, Any]) -> None:
     before, after = lineage_hashes(parsed(SMALL)), lineage_hashes(_changed(**changes))
     assert spec_hash(_changed(**changes)) != spec_hash(parsed(SMALL))
     assert config_hash(_changed(**changes).jobs[1]) != config_hash(parsed(SMALL).jobs[1])
@@ -373,7 +373,7 @@ def _rows(old: str = "", new: str = "") -> dict[str, str]:
     ("{layer: silver,", "{layer: silver, partition_by: {column: id, cursor: integer, range_size: 10},"),
     ("replace\n", "append\n    unique_key: [order_id]\n"), ("PerPartition", "PerUpdate"), ("SELECT 1", "SELECT 2"), (", trigger: false", ""),
 ])
-def test_what_decides_rows_builds_them_anew(old: str, new: str) -> None:
+def test_what_decides_rows_rebuilds_them(old: str, new: str) -> None:
     assert _rows(old, new)["clean_orders"] != _rows()["clean_orders"]
     assert _rows(old, new)["ingest_orders"] == _rows()["ingest_orders"]
 
@@ -475,7 +475,7 @@ def test_the_dispatcher_takes_no_code_and_no_rows(change: str) -> None:
 
 def test_a_detail_names_line_place_mistake_and_remedy() -> None:
     error = refused(SMALL.replace("    activation: reactive", "    activaton: reactive", 1))
-    assert error.detail == "line 13, jobs[1].activaton: there is no key `activaton` here. Did you mean `activation`?"
+    assert error.detail == "line 13, jobs[1].activaton: the key `activaton` is not valid here. Did you mean `activation`?"
     assert error.extra == {"place": "jobs[1].activaton", "line": 13, "remedy": "Did you mean `activation`?"}
     assert error.status == 422
 

@@ -68,8 +68,8 @@ def test_every_config_key_is_described_as_it_is_checked() -> None:
 
 def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
     assert f"at most {MAX_BYTES // 1024**2} MiB, {MAX_VALUES:,} values and {MAX_DEPTH} levels" in PAGE
-    assert f"; {DEFAULT_MAX_ATTEMPTS} unless said otherwise" in PAGE
-    assert f"; {DEFAULT_TIMEOUT_SECONDS} unless said otherwise" in PAGE
+    assert f"; default {DEFAULT_MAX_ATTEMPTS} |" in PAGE
+    assert f"; default {DEFAULT_TIMEOUT_SECONDS} |" in PAGE
 
 
 def test_the_pages_first_example_is_valid() -> None:
@@ -83,25 +83,25 @@ def test_the_pages_example_with_rows_is_valid() -> None:
     assert [(job.name, job.runtime) for job in spec.jobs] == [("ingest_orders", Runtime.SPARK), ("clean_orders", Runtime.SPARK)]
 
 
-TOLD: dict[str, Scope | None] = {
+CARRIED: dict[str, Scope | None] = {
     "a partition key": PartitionScope(key="de"), "a cursor or a range of the same type": RangeScope(start=5, end=25), "a cursor or a range": CursorScope(value=5),
     "a partition key, or a cursor of the other type": CursorScope(value=EPOCH), "the whole dataset": FullScope(), "anything": CursorScope(value=5),
 }
 CUT = {
-    "the values of a column": PartitionSpec(column="country"), "spans of a cursor": PartitionSpec(column="id", cursor=CursorType.INTEGER, range_size=10), "nothing": None,
+    "the values of a column": PartitionSpec(column="country"), "ranges of a cursor": PartitionSpec(column="id", cursor=CursorType.INTEGER, range_size=10), "nothing": None,
     "anything": PartitionSpec(column="country"),
 }
 MEANT: dict[str, tuple[Scope, ...]] = {
     "everything": (), "this key": (PartitionScope(key="de"),), "this cursor, or this range": (RangeScope(start=5, end=25),),
-    f"every span of `range_size` that it touches; beyond {MAX_SPANS:,} of them, everything": tuple(RangeScope(start=at, end=at + 10) for at in (0, 10, 20)),
+    f"every range of `range_size` that it touches; beyond {MAX_SPANS:,} of them, everything": tuple(RangeScope(start=at, end=at + 10) for at in (0, 10, 20)),
 }
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if len(row) == 4 and row[0] in CUT], ids=lambda row: f"{row[0]}, {row[1]}")
 def test_scopes_map_as_the_page_says(row: list[str]) -> None:
-    cut, told, per_update, per_partition = row
+    cut, carried, per_update, per_partition = row
     for strategy, meant in ((ExecutionStrategy.PER_UPDATE, per_update), (ExecutionStrategy.PER_PARTITION, per_partition)):
-        assert wanted(strategy, CUT[cut], TOLD[told]) == Wanted(everything=meant == "everything", scopes=MEANT[meant])
+        assert wanted(strategy, CUT[cut], CARRIED[carried]) == Wanted(everything=meant == "everything", scopes=MEANT[meant])
 
 
 def test_the_page_maps_every_kind_of_scope() -> None:

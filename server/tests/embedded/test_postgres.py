@@ -252,7 +252,7 @@ def test_data_of_another_major_version_is_refused_with_what_to_do(one_postgres: 
     one_postgres.start()
     one_postgres.stop()
     (one_postgres.folder / "data" / "PG_VERSION").write_text("12\n")
-    with pytest.raises(StartFailed, match=r"was made by Postgres 12, .*set TRACELAKE_POSTGRES_BIN to the bin folder of a Postgres 12"):
+    with pytest.raises(StartFailed, match=r"was created by Postgres 12, .*set TRACELAKE_POSTGRES_BIN to the bin folder of a Postgres 12"):
         one_postgres.start()
 
 

@@ -194,7 +194,7 @@ def test_leftovers_are_ended_exactly_and_a_stranger_with_a_recycled_pid_survives
         system.stop()
         assert leftover.wait(10) == -signal.SIGTERM
         assert stranger.poll() is None
-    assert "ended what a killed system had left running: control" in said
+    assert "stopped processes of a killed system: control" in said
 
 
 def test_a_part_that_died_is_started_again(home: Path) -> None:

@@ -152,5 +152,5 @@ def test_a_repository_that_does_not_answer_is_what_the_doctor_says(desk: Desk) -
     def raises(url: str) -> tuple[bool, str, str]:
         raise TracelakeError("It sleeps.")
 
-    assert examine(away, {"records": raises})[-1] == Check("records", False, "It sleeps.", "mend what it names and ask again")
+    assert examine(away, {"records": raises})[-1] == Check("records", False, "It sleeps.", "fix what it names, then run the check again")
     assert examine(desk.control.settings, {"records": lambda url: judge(desk.control.settings, url)})[-1] == Check("records", True, "the newest 2 facts of the last day have their records")

@@ -20,7 +20,7 @@ from tracelake_sdk.errors import SettingInvalid
 from tracelake_sdk.errors.records import RepositoryUnavailable
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters
 from tracelake_sdk.records.bus import EVENTS, STORED, Message
-from tracelake_sdk.records.subscribers import told
+from tracelake_sdk.records.subscribers import to_message
 
 CONTEXT = MetadataContext(cluster="embedded", workspace="main", tenant="main")
 
@@ -61,7 +61,7 @@ def test_runs_become_records_by_themselves(database: StateDatabase, tmp_path: Pa
 
 
 @pytest.mark.proves("M4.1")
-def test_with_a_bus_records_are_told_stored_counted_and_told_again_as_stored(database: StateDatabase, tmp_path: Path):
+def test_with_a_bus_records_are_emitted_stored_counted_and_published_as_stored(database: StateDatabase, tmp_path: Path):
     with working(database, tmp_path / "home", bus={"url": "postgres:"}) as desk:
         bus = open_bus(BusSettings(url="postgres:"), desk.control.database)
         assert bus is not None
@@ -75,7 +75,7 @@ def test_with_a_bus_records_are_told_stored_counted_and_told_again_as_stored(dat
         wait_until(lambda: counts.now() == {("task_run", "success"): 3}, "the counts heard of them")
         wait_until(lambda: desk.control.record_loops.set_aside() == {"repository": 1, "metrics": 1}, "the poisoned one is set aside")
         measured = metrics_of(desk)
-        assert measured['tracelake_records_told_total{kind="task_run",outcome="success"}'] == 3
+        assert measured['tracelake_records_emitted_total{kind="task_run",outcome="success"}'] == 3
         assert measured['tracelake_bus_set_aside_total{subscriber="repository"}'] == 1
 
 
@@ -116,7 +116,7 @@ def test_the_records_service_by_itself_is_a_subscriber_too(database: StateDataba
             produced_at=datetime(2026, 1, 1, tzinfo=UTC),
             producer_id="test.v1",
         )
-        bus.publish(EVENTS, [told(record, CONTEXT)])
+        bus.publish(EVENTS, [to_message(record, CONTEXT)])
         wait_until(lambda: ask(database, "SELECT count(*) FROM metadata_record WHERE kind = 'ingestion_runtime'") == 1, "it is stored")
     finally:
         alone.stop()

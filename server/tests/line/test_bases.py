@@ -250,7 +250,7 @@ def test_a_wide_replace_never_erases_a_newer_narrow_one(lake: Lake):
     lake.move()
     assert lake.rows(lake.location_of("clean")) == [(5, "b"), (5, "c"), (11, "a")]
     assert lake.query("SELECT failures, superseded FROM task WHERE id = %s", long_one.fence.task_id) == [(0, 1)]
-    assert lake.query("SELECT status::text, error_message LIKE 'What it had computed was out of date%%' FROM run_history WHERE task_id = %s ORDER BY attempt",
+    assert lake.query("SELECT status::text, error_message LIKE 'The result was out of date%%' FROM run_history WHERE task_id = %s ORDER BY attempt",
                       long_one.fence.task_id) == [("FAILED", True), ("SUCCESS", None)]
 
 

@@ -123,7 +123,7 @@ def test_a_refused_batch_blocks_its_producer_and_the_state_stays(lake: Lake, pro
     assert lake.report(adopt, lake.measured([file], outside_scope=1)).result is CompletionResult.BLOCKED
     answer = lake.write(producer, [(2, "a")], posted=[id], state={"at": 2})
     assert (answer.result, answer.task_state) == (CompletionResult.BLOCKED, TaskState.FAILED)
-    assert answer.detail == f"Blocked: the batch 'one' that it posted (task {adopt.fence.task_id}) is blocked: 1 of 1 row lies outside the announced scope."
+    assert answer.detail == f"Blocked: the batch 'one' that it posted (task {adopt.fence.task_id}) is blocked: 1 of 1 row is outside the declared scope."
     assert lake.query("SELECT count(*) FROM operator_state") == [(0,)]
     assert lake.move() == 0
     assert lake.query("SELECT status::text FROM run_history ORDER BY seq") == [("BLOCKED",), ("BLOCKED",)]

@@ -279,7 +279,7 @@ def metadata_actions(lake: Lake, job: str = "load") -> list[int]:
 
 
 @pytest.mark.proves("G2.4")
-def test_a_dropped_column_blocks_and_an_added_one_passes_and_is_told_once(lake: Lake):
+def test_a_dropped_column_blocks_and_an_added_one_passes_and_is_reported_once(lake: Lake):
     lake.deploy(REPLACING)
     load(lake, 1)
     [task] = tasks_of(lake, "clean")
@@ -288,7 +288,7 @@ def test_a_dropped_column_blocks_and_an_added_one_passes_and_is_told_once(lake: 
     load(lake, 2)
     [task] = tasks_of(lake, "clean")
     answer = lake.write(task, [(1,)], schema=WITHOUT)
-    assert answer.result is CompletionResult.BLOCKED and "The column `value` is gone" in (answer.detail or "").replace("the column", "The column")
+    assert answer.result is CompletionResult.BLOCKED and "The column `value` was removed" in (answer.detail or "").replace("the column", "The column")
     for number in (3, 4):
         load(lake, number)
         [task] = tasks_of(lake, "clean")

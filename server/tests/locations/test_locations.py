@@ -167,7 +167,7 @@ def test_paths_and_urls_have_one_spelling() -> None:
         "s3://bucket\u3002other/x", "s3://bucket/x?versionId=1", "s3://bucket/lake*", "file:///a/%2e%2e/b", "file://localhost//etc/../x", "file:///a%00b", "file://other/a",
     ],
 )  # fmt: skip
-def test_a_url_with_another_meaning_than_its_words_is_no_root(url: str):
+def test_a_url_with_another_meaning_than_its_words_is_not_a_valid_root(url: str):
     with pytest.raises(ValueError, match=r"location|write"):
         canonical_url(url)
 

@@ -21,7 +21,7 @@ ORDERS = pa.table({"id": [1, 2, 3, 4], "status": ["new", "paid", None, "lost"], 
 
 
 @pytest.mark.proves("G2.5")
-def test_files_are_sealed_and_everything_the_gate_needs_is_told(bench: Bench):
+def test_files_are_sealed_and_everything_the_gate_needs_is_reported(bench: Bench):
     bench.unique_key, bench.update_strategy = ["id"], "append"
     found = bench.stage(ORDERS, ORDERS.slice(0, 0), pa.table({"id": [5], "status": ["new"], "amount": pa.array([Decimal("0.00")], pa.decimal128(12, 2))}))
     assert [(file.rows, file.key_min, file.key_max) for file in found.files] == [(4, 1, 4), (1, 5, 5)]  # a file without rows is none

@@ -53,12 +53,12 @@ def test_a_column_that_came_later_is_null_in_older_files(bench: Bench):
 
 def test_a_table_rule_on_a_column_that_is_nowhere_says_so(bench: Bench):
     found = bench.stage(rows((1, "a")), rules=[rule(NotNull(column="gone"), 1, TABLE), rule(Unique(columns=("gone",)), 2, TABLE)])
-    assert [measurement.error for measurement in found.rules] == ["There is no column gone."] * 2
+    assert [measurement.error for measurement in found.rules] == ["The column gone does not exist."] * 2
 
 
 @pytest.mark.proves("T8.2")
 @pytest.mark.parametrize("strategy", ["append", "replace"])
-def test_a_rebase_says_what_measuring_anew_would_say(bench: Bench, strategy: str):
+def test_a_rebase_says_what_measuring_again_would_say(bench: Bench, strategy: str):
     chance = seeded()
     for _ in range(size(3, 60)):
         bench.unique_key, bench.update_strategy = ["id"], strategy

@@ -66,7 +66,7 @@ def drain(desk: Desk) -> int:
 
 
 @pytest.mark.proves("T1.6")
-def test_a_final_task_is_told_once_with_its_key_and_its_signature(hooked):
+def test_a_final_task_is_announced_once_with_its_key_and_its_signature(hooked):
     desk, server = hooked
     desk.ask()
     [task] = desk.claim()
@@ -83,7 +83,7 @@ def test_a_final_task_is_told_once_with_its_key_and_its_signature(hooked):
 
 
 @pytest.mark.proves("T1.6")
-def test_every_way_to_be_final_is_told(hooked):
+def test_every_way_to_be_final_is_announced(hooked):
     desk, server = hooked
     ids = {name: desk.ask() for name in ("completed", "failed", "canceled while queued", "canceled while running", "timed out")}
     desk.services.tasks.cancels.cancel(desk.admin, ids["canceled while queued"])

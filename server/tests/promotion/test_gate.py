@@ -31,7 +31,7 @@ EXECUTION: dict[str, tuple[dict[str, Any], bool]] = {
     "sibling": ({"refused_siblings": ("output 1 (lines) of the same task is blocked",)}, True),
 }
 CANNOT_CARRY = SchemaFacts(cannot_carry=("The column `t` is a timestamp without a zone.",))
-BREAKING = SchemaFacts(breaking=("The column `amount` is gone.",))
+BREAKING = SchemaFacts(breaking=("The column `amount` was removed.",))
 POLICIES: dict[str, tuple[dict[str, Any], bool]] = {
     "good": ({}, False),
     "none": ({"policies": ()}, False),
@@ -46,7 +46,7 @@ QUALITY: dict[str, tuple[dict[str, Any], bool]] = {
     "passes": ({"rules": (rule(1, 0), rule(2, 0, severity=Severity.WARN))}, False),
     "fails": ({"rules": (rule(1, 3), rule(2, 0))}, True),
     "warns": ({"rules": (rule(1, 3, severity=Severity.WARN),)}, False),
-    "error": ({"rules": (rule(1, None, error="there is no column order_id"),)}, True),
+    "error": ({"rules": (rule(1, None, error="the column order_id does not exist"),)}, True),
     "error_of_a_warning": ({"rules": (rule(1, None, severity=Severity.WARN),)}, True),
     "not_measured": ({"rules": (rule(1, 0, measured=False),)}, True),
     "another_revision": ({"rules": (rule(1, 0, revision=2, measured_revision=1),)}, True),
@@ -148,7 +148,7 @@ def test_no_rows_break_no_rule_about_rows(tree: Any, measured: bool, scope: Rule
 
 
 def test_an_error_blocks_an_empty_batch_too():
-    assert not judge(candidate(rows=0, rules=(rule(1, None, error="there is no column order_id"),))).allowed
+    assert not judge(candidate(rows=0, rules=(rule(1, None, error="the column order_id does not exist"),))).allowed
     assert not judge(candidate(rows=0, rules=(rule(1, 2),))).allowed  # rows that are not there cannot break anything
 
 

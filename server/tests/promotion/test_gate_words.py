@@ -10,7 +10,7 @@ from tracelake_sdk.rules.promotions import Enforcement
 from .candidates import candidate, parent, policy, rule, uuid
 
 AMOUNT = Range(column="amount", low=0, high=100, high_inside=False)
-BREAKING = SchemaFacts(breaking=("The column `amount` is gone.", "The column `day` was a date and is a text now."))
+BREAKING = SchemaFacts(breaking=("The column `amount` was removed.", "The column `day` was a date and is a text now."))
 
 
 @pytest.mark.parametrize(
@@ -19,10 +19,10 @@ BREAKING = SchemaFacts(breaking=("The column `amount` is gone.", "The column `da
         (NotNull(column="order_id"), 3, "order_id must not be null, and 3 of 1,000 rows have none."),
         (NotNull(column="order_id"), 1, "order_id must not be null, and 1 of 1,000 rows has none."),
         (NotNull(column="order_id"), 0, "order_id must not be null, and all 1,000 rows keep to it."),
-        (AMOUNT, 1000, "amount must lie in [0, 100), and 1,000 of 1,000 rows lie outside."),
-        (Range(column="amount", low=0, null_passes=False), 2, "amount must not be null and be at least 0, and 2 of 1,000 rows lie outside."),
-        (Range(column="amount", high=1.5, high_inside=False), 1, "amount must be less than 1.5, and 1 of 1,000 rows lies outside."),
-        (Range(column="day", low="2024-01-01", low_inside=False), 1, "day must be greater than '2024-01-01', and 1 of 1,000 rows lies outside."),
+        (AMOUNT, 1000, "amount must be in [0, 100), and 1,000 of 1,000 rows are outside."),
+        (Range(column="amount", low=0, null_passes=False), 2, "amount must not be null and be at least 0, and 2 of 1,000 rows are outside."),
+        (Range(column="amount", high=1.5, high_inside=False), 1, "amount must be less than 1.5, and 1 of 1,000 rows is outside."),
+        (Range(column="day", low="2024-01-01", low_inside=False), 1, "day must be greater than '2024-01-01', and 1 of 1,000 rows is outside."),
         (Unique(columns=("order_id", "line")), 2, "order_id, line must be unique, and 2 of 1,000 rows repeat a key."),
         (Enumerated(column="status", values=("new", "paid")), 1, "status must be one of 'new', 'paid', and 1 of 1,000 rows holds something else."),
         (Enumerated(column="ok", values=(True,)), 5, "ok must be true, and 5 of 1,000 rows hold something else."),
@@ -55,8 +55,8 @@ def test_a_rule_is_named_with_its_column_and_the_count(tree: RuleTree, violation
             " order_id must not be null, and 3 of 1,000 rows have none; and 2 more.",
         ),
         (
-            candidate(rules=(rule(1, None, error="There is no column order_id."),)),
-            "Blocked by 1 rule: order_id must not be null, which could not be evaluated: there is no column order_id.",
+            candidate(rules=(rule(1, None, error="The column order_id does not exist."),)),
+            "Blocked by 1 rule: order_id must not be null, which could not be evaluated: the column order_id does not exist.",
         ),
         (candidate(rules=(rule(1, 0, measured=False),)), "Blocked by 1 rule: order_id must not be null, which could not be evaluated: it was not measured."),
         (
@@ -65,14 +65,14 @@ def test_a_rule_is_named_with_its_column_and_the_count(tree: RuleTree, violation
         ),
         (
             candidate(schema=BREAKING),
-            "Blocked by 1 policy: SCHEMA allows no breaking change, and the column `amount` is gone; the column `day` was a date and is a text now.",
+            "Blocked by 1 policy: SCHEMA allows no breaking change, and the column `amount` was removed; the column `day` was a date and is a text now.",
         ),
         (
             candidate(schema=BREAKING, policies=(policy(1, enforcement=Enforcement.ALERT),)),
-            "Allowed with 1 warning: SCHEMA allows no breaking change, and the column `amount` is gone; the column `day` was a date and is a text now.",
+            "Allowed with 1 warning: SCHEMA allows no breaking change, and the column `amount` was removed; the column `day` was a date and is a text now.",
         ),
-        (candidate(outside_scope=1), "Blocked: 1 of 1,000 rows lies outside the announced scope."),
-        (candidate(outside_scope=1200), "Blocked: 1,200 rows lie outside the announced scope."),
+        (candidate(outside_scope=1), "Blocked: 1 of 1,000 rows is outside the declared scope."),
+        (candidate(outside_scope=1200), "Blocked: 1,200 rows are outside the declared scope."),
         (candidate(dataset=JudgedDataset(uuid(1), "orders", Layer.SILVER, active=False)), "Blocked: orders is not active."),
         (candidate(dataset=JudgedDataset(uuid(1), None, Layer.SILVER, registered=False)), f"Blocked: {uuid(1)} is not a registered dataset."),
         (candidate(Layer.GOLD, parents=()), "Blocked: a gold dataset has a silver parent, and this run read none."),

@@ -100,7 +100,7 @@ def run(*words: str, code: int = 0) -> str:
 def test_the_command_line_walks_a_rule_from_its_first_revision_to_its_last(lake: Lake, client: Client):
     would = run("rule", "add", DATASET, "NOT_NULL", "id", "--dry-run")
     assert would == f"A rule of {DATASET} would be active as revision 1: NOT_NULL id, FAIL, on the batch. Nothing was changed.\n"
-    assert "There is no rule." in run("rule", "list")
+    assert "No rules match." in run("rule", "list")
     rule = json.loads(run("rule", "add", DATASET, "NOT_NULL", "id", "-o", "json"))
     assert (rule["dry_run"], rule["dataset_name"], rule["revision"]) == (False, DATASET, 1)
     id = rule["id"]
@@ -111,7 +111,7 @@ def test_the_command_line_walks_a_rule_from_its_first_revision_to_its_last(lake:
     assert id in listed
     assert "WARN" in listed
     assert f"Rule {id} of {DATASET} is off as revision 3" in run("rule", "off", id)
-    assert "There is no rule." in run("rule", "list")
+    assert "No rules match." in run("rule", "list")
     assert id in run("rule", "list", "--all")
     assert isinstance(CliRunner().invoke(app, ["rule", "add", DATASET, "RANGE", "id ="]).exception, RuleInvalid)
     run("rule", "add", DATASET, "SUM", "id", code=2)
@@ -134,14 +134,14 @@ def test_the_command_line_lists_pages_and_prints_the_next_command(client: Client
 
 
 def test_the_command_line_shows_a_decision_with_what_it_rests_on(lake: Lake, client: Client):
-    assert "Nothing was decided." in run("promotion", "list")
+    assert "No decisions match." in run("promotion", "list")
     lake.run()
     task = lake.take_one()
     lake.report(task, lake.measured([lake.stage(task, [(1, "a")])], outside_scope=1))
     listed = run("promotion", "list", DATASET, "--blocked")
-    assert "Blocked: 1 of 1 row lies outside the announced scope." in listed
+    assert "Blocked: 1 of 1 row is outside the declared scope." in listed
     shown = run("promotion", "show", f"{task.payload.task_id}:1")
-    for words in ("blocked", "execution", "SCOPE", "fail", "SCHEMA", "not evaluated", "Blocked: 1 of 1 row lies outside the announced scope."):
+    for words in ("blocked", "execution", "SCOPE", "fail", "SCHEMA", "not evaluated", "Blocked: 1 of 1 row is outside the declared scope."):
         assert words in shown
     assert "among them" not in shown
     told = json.loads(run("promotion", "show", f"{task.payload.task_id}:1", "-o", "json"))

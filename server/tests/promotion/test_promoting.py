@@ -85,12 +85,12 @@ def test_a_warning_is_recorded_and_the_version_comes(lake: Lake):
 def test_an_evaluation_error_blocks_whatever_the_severity(lake: Lake, severity: Severity):
     before = begin(lake)
     rule = lake.services.guard.add_rule(lake.admin, DATASET, "NOT_NULL", "missing", severity=severity)
-    answer = tell(lake, claim(lake), found(rule, None, error="There is no column missing."))
+    answer = tell(lake, claim(lake), found(rule, None, error="The column missing does not exist."))
     assert answer.result is CompletionResult.BLOCKED
     assert log_of(lake) == before
     [decision] = lake.services.guard.promotions(lake.admin, allowed=False).items
     assert decision.quality_results[1].verdict is GateVerdict.ERROR
-    assert decision.reason == "Blocked by 1 rule: missing must not be null, which could not be evaluated: there is no column missing."
+    assert decision.reason == "Blocked by 1 rule: missing must not be null, which could not be evaluated: the column missing does not exist."
 
 
 @pytest.mark.proves("G2.3")
@@ -131,7 +131,7 @@ def test_a_breaking_change_is_blocked_by_the_policy_unless_that_only_alerts(lake
 
     answer = drop_a_column(8)
     assert answer.result is CompletionResult.BLOCKED
-    assert answer.detail == "Blocked by 1 policy: SCHEMA allows no breaking change, and the column `value` is gone."
+    assert answer.detail == "Blocked by 1 policy: SCHEMA allows no breaking change, and the column `value` was removed."
     assert log_of(lake) == before
     [decision] = lake.services.guard.promotions(lake.admin, allowed=False).items
     assert (decision.stage, [result.verdict for result in decision.policy_results]) == (GateStage.POLICIES, [GateVerdict.FAIL])

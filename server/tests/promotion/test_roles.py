@@ -261,7 +261,7 @@ def test_a_change_cannot_refer_to_a_refusal(lake: Lake):
 
 
 @pytest.mark.proves("G3.5")
-def test_a_refusal_is_no_decision_of_the_last_stage_and_the_reverse(lake: Lake):
+def test_a_refusal_is_not_a_decision_of_the_last_stage_and_the_reverse(lake: Lake):
     [dataset_version] = lake.query("SELECT id FROM dataset_version")[0]
     insert = (
         "INSERT INTO promotion_status (id, org_id, dataset_id, dataset_version_id, run_id, task_id, attempt, from_layer, to_layer, allowed, stage, reason,"

@@ -102,7 +102,7 @@ def test_a_pin_whose_holder_died_expires_and_is_dropped(lake: Lake):
     assert lake.services.pins.renew([lost.id], now=after).lost == [lost.id]
     assert lake.services.pins.run_once(now=after) == 1
     assert lake.query("SELECT id FROM pin") == [(held.id,)]
-    with pytest.raises(Unavailable, match="outlived its pins"):
+    with pytest.raises(Unavailable, match="ran longer than its pins"):
         lake.services.pins.release(ReleaseRequest(pin=lost.id, run=done()), None)
     assert lake.one("SELECT count(*) FROM query_run") == 0
 
@@ -111,7 +111,7 @@ def test_a_query_that_ran_beyond_its_lease_is_not_believed(lake: Lake):
     commit(lake, 1)
     pinned = take(lake, AskedName(name="sample_raw"))
     after = datetime.now(UTC) + timedelta(seconds=pinned.lease_seconds + 1)
-    with pytest.raises(Unavailable, match="outlived its pins"):
+    with pytest.raises(Unavailable, match="ran longer than its pins"):
         lake.services.pins.release(ReleaseRequest(pin=pinned.id, run=done()), None, now=after)
 
 

@@ -69,7 +69,7 @@ def test_a_scope_lets_through_what_it_names(desk: Desk, api_url: str, remote: Re
 
 
 @pytest.mark.proves("M2.4", "M3.8")
-def test_nobody_tells_in_the_name_of_the_system(desk: Desk, api_url: str, remote: RemoteRepository):
+def test_nobody_stores_in_the_name_of_the_system(desk: Desk, api_url: str, remote: RemoteRepository):
     forged = note(1).model_copy(update={"producer_id": "tracelake.dispatcher.v1"})
     with RemoteRepository(api_url, service_token(desk, "records:write")) as writer:
         with pytest.raises(RecordRefused, match="records:publish"):
@@ -112,7 +112,7 @@ def test_a_malformed_record_of_a_bulk_harms_no_other(desk: Desk, api_url: str, r
     assert [result["result"] for result in answer["results"]] == ["stored", *["refused"] * 6, "stored", "stored"]
     codes = [result["problem"]["code"] for result in answer["results"][1:7]]
     assert codes == ["record_refused"] * 4 + ["kind_unknown", "record_refused"]
-    assert answer["results"][4]["problem"]["detail"] == "The record is wrong at extras: text holds a NUL character."
+    assert answer["results"][4]["problem"]["detail"] == "The record is wrong at extras: text contains a NUL character."
     assert len(remote.tail(CONTEXT).items) == 3
 
 
@@ -240,7 +240,7 @@ def busy(desk: Desk) -> int:
 
 
 @pytest.mark.proves("M2.5")
-def test_a_stream_tells_each_record_once_and_goes_on_where_it_ended(desk: Desk, api_url: str, remote: RemoteRepository):
+def test_a_stream_returns_each_record_once_and_continues_where_it_ended(desk: Desk, api_url: str, remote: RemoteRepository):
     remote.bulk_store([note(n) for n in range(500)], CONTEXT)
     stream = Stream(api_url, admin_token(desk))
     told: list[int] = []

@@ -299,7 +299,7 @@ def test_who_may_not_read_a_dataset_sees_none_of_its_cold_records(house: House) 
 
 
 @pytest.mark.proves("M2.6")
-def test_whoever_asks_while_records_leave_is_told_each_of_them_once(house: House) -> None:
+def test_a_reader_gets_each_record_once_while_records_leave(house: House) -> None:
     for days_ago in range(40, 40 + 3 * size(8, 40), 3):
         house.fill(8, days_ago=days_ago, run_id=f"run-{days_ago}", kinds=("tally",))
     wanted = [found.id for found in house.service().query(RecordFilters(limit=10_000), context())]

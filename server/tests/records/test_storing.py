@@ -66,7 +66,7 @@ def results(stored: list[StoreResult]) -> list[str]:
 
 
 @pytest.mark.proves("M1.4")
-def test_of_many_that_tell_the_same_identity_at_once_exactly_one_is_stored(service: RecordService):
+def test_of_many_that_store_the_same_identity_at_once_exactly_one_is_stored(service: RecordService):
     """Half of them say the one thing, half of them the other."""
     threads, barrier = 8, threading.Barrier(8)
 

@@ -73,7 +73,7 @@ def test_a_task_whose_input_may_not_be_read_any_more_is_handed_to_nobody_and_wai
     assert tasks_of(lake, "load") == [], "the queue is empty, and nothing waits for a lease"
     reasons = lake.services.explaining.explain(lake.admin, "sales").reasons
     assert [reason.code for reason in reasons] == ["retrying", "waiting", "behind", "serving"]
-    assert reasons[1].sentence == "1 task of its job wait for a right: whoever activated the DAG may not read an input, or not use a location, of the job."
+    assert reasons[1].sentence == "1 task of its job wait for a permission: the user who activated the DAG may not read an input or use a location of the job."
     assert reasons[1].remedy is not None and "deploy the DAG again" in reasons[1].remedy
     [status] = lake.services.tasks.views.status(lake.admin, "reports")
     assert status.jobs[0].tasks.waiting == {"right": 1}

@@ -25,20 +25,20 @@ def test_a_mistyped_dag_or_job_gets_the_nearest_name_in_every_command(desk: Desk
         lambda: services.tasks.requests.run(admin, "bakry", "start", {}, idempotency_key=None),
         lambda: services.granting.list_grants(admin, "bakry"),
     ):
-        assert refused(act) == "There is no DAG 'bakry' in this org; did you mean bakery?"
+        assert refused(act) == "DAG 'bakry' was not found in this org; did you mean bakery?"
     for act in (
         lambda: services.tasks.pauses.pause(admin, "bakery", "strat"),
         lambda: services.tasks.requests.run(admin, "bakery", "strat", {}, idempotency_key=None),
     ):
-        assert refused(act) == "There is no job bakery/strat in this org; did you mean bakery/start?"
+        assert refused(act) == "Job bakery/strat was not found in this org; did you mean bakery/start?"
     assert refused(lambda: services.granting.grant(admin, "bakery", DagRight.DEPLOY, "writr")).endswith("did you mean writer?")
 
 
 @pytest.mark.proves("T5.2")
-def test_nobody_is_told_a_name_that_it_may_not_know(desk: Desk):
+def test_nobody_is_shown_a_name_without_permission(desk: Desk):
     desk.deploy(EMIT, name="bakery")
     ann = user(desk, "ann", "makers")
     for name in ("bakry", "bakery"):
-        assert refused(lambda name=name: desk.services.tasks.views.status(ann, name)) == f"There is no DAG {name!r} in this org; `tracelake status` lists them."
+        assert refused(lambda name=name: desk.services.tasks.views.status(ann, name)) == f"DAG {name!r} was not found in this org; `tracelake status` lists them."
     desk.services.granting.grant(desk.admin, "bakery", DagRight.TRIGGER, "makers")
     assert refused(lambda: desk.services.tasks.views.status(ann, "bakry")).endswith("did you mean bakery?")

@@ -137,7 +137,7 @@ def test_what_may_not_be_known_of_does_not_exist_and_the_nearest_name_is_one_tha
     [unreadable], [missing] = refusals("sample_raw"), refusals("sample_row")
     assert unreadable == missing, "one that may not be read is told like one that is not there"
     assert refusals(uuid) == refusals("01a1dec1-5595-7316-8138-6f2f0dc5dde6")
-    assert refusals("salse") == {"There is no dataset '…' in this org; did you mean sales?"}
+    assert refusals("salse") == {"Dataset '…' was not found in this org; did you mean sales?"}
     [told] = {_detail(lambda: explaining.dataset(lake.admin, "sample_row"))}
     assert told.endswith("did you mean sample_raw?")
 

@@ -67,12 +67,12 @@ def test_gold_says_what_far_above_it_stands_still(lake: Lake):
     [task] = lake.take(1)
     measured = lake.measured([lake.stage(task, [(9, None)])], rules=[RuleMeasurement(rule_id=rule.id, revision=rule.revision, violations=1, examined=1, method="scan")])
     assert lake.report(task, measured).result == "blocked"
-    told = "Nothing new comes from sample_raw, which it is made from: its job sample/load is paused."
+    told = "Its input sample_raw has no new versions: its job sample/load is paused."
     assert explained()[:-1] == [("waiting", told, "`tracelake explain sample_raw`")]
     assert explained()[-1][0] == "fresh"
     lake.services.tasks.pauses.resume(lake.admin, "sample", "load")
     assert explained()[0][1] == told.replace("its job sample/load is paused", "its newest candidate was blocked")
-    assert not [sentence for _, sentence, _ in explained(dataset="sample_raw") if "Nothing new" in sentence]
+    assert not [sentence for _, sentence, _ in explained(dataset="sample_raw") if "no new versions" in sentence]
 
     ada = user(lake, "ada", "analysts")
     lake.services.reading.set_read_roles(lake.admin, "sales", ["analysts"])
@@ -90,7 +90,7 @@ def test_a_run_of_a_dataset_that_a_caller_may_not_know_of_is_not_there(lake: Lak
     stranger = user(lake, "stranger", "night_shift")
     gold, silver = run_of(lake, "sum_up"), run_of(lake, "clean")
     for run in (gold, silver, "no-such-run:1"):
-        with pytest.raises(NotFound, match="There is no run"):
+        with pytest.raises(NotFound, match="was not found"):
             lake.services.explaining.run(stranger, run)
     lake.services.reading.set_read_roles(lake.admin, "sales", ["night_shift"])
     seen = lake.services.explaining.run(stranger, gold)
@@ -130,7 +130,7 @@ def test_explain_calls_no_superseded_attempt_failed(lake: Lake):
 
 
 @pytest.mark.proves("X.7")
-def test_explain_tells_a_failure_that_is_retried_from_one_that_is_final(lake: Lake):
+def test_explain_distinguishes_a_failure_that_is_retried_from_one_that_is_final(lake: Lake):
     lake.deploy(BRONZE, max_attempts=2)
     lake.run("load")
 

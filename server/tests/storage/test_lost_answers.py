@@ -41,7 +41,7 @@ def straight(s3_server: S3Server, url: str) -> Storage:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.lower())
-def test_an_answer_that_never_came_is_unknown_and_putting_again_tells(s3_server: S3Server, faulty: FaultyS3, url: str, straight: Storage, fault: Fault):
+def test_an_answer_that_never_arrived_is_unknown_and_putting_again_resolves_it(s3_server: S3Server, faulty: FaultyS3, url: str, straight: Storage, fault: Fault):
     storage = s3_server.open(url, endpoint=faulty.endpoint, timeout_seconds=2 if fault in (Fault.SLOW, Fault.LATE) else 30)
     faulty.faults.append(fault)
     with pytest.raises(StorageOutcomeUnknown):

@@ -85,7 +85,7 @@ def test_an_attempt_that_was_still_welcome_is_closed_by_a_cancel(desk: Desk):
     assert desk.one("SELECT count(*) FROM run_history") == 1
 
 
-def test_canceled_is_no_way_out_of_a_task_that_nobody_canceled(desk: Desk):
+def test_a_task_that_nobody_canceled_cannot_be_reported_as_canceled(desk: Desk):
     desk.deploy()
     desk.ask()
     [task] = desk.claim()
@@ -94,7 +94,7 @@ def test_canceled_is_no_way_out_of_a_task_that_nobody_canceled(desk: Desk):
     assert desk.one("SELECT state FROM task") == "running"
 
 
-def test_a_final_task_cannot_be_canceled_and_a_canceled_one_is_told_again(desk: Desk):
+def test_a_final_task_cannot_be_canceled_and_a_canceled_one_stays_canceled(desk: Desk):
     desk.deploy()
     desk.ask()
     [task] = desk.claim()

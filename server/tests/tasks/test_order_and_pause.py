@@ -160,7 +160,7 @@ def test_many_workers_at_once_still_get_an_ordered_job_one_by_one(desk: Desk):
 
 
 @pytest.mark.proves("T9.3")
-def test_two_requests_of_a_source_with_a_cursor_are_told_in_the_order_in_which_they_came(desk: Desk):
+def test_two_requests_of_a_source_with_a_cursor_are_emitted_in_the_order_in_which_they_arrived(desk: Desk):
     desk.deploy(EMIT)
     first, second = desk.ask(cursors=[1]), desk.ask(cursors=[2])
     [task] = desk.claim()

@@ -53,13 +53,13 @@ class Cut:
 
 
 def cut_of(output: OrderOutput, schema: StructType) -> Cut:
-    """How this output is cut; rows outside the announced scopes go to the first one when they are not welcome, so that they are seen and counted."""
+    """How this output is cut; rows outside the declared scopes go to the first one when they are not welcome, so that they are seen and counted."""
     rows = F.count(F.lit(1)).alias("rows")
     spec = output.partition_by
     if spec is None:
         return Cut([FullScope()], partial(_one, FullScope()), metrics=[rows])
     if spec.column not in schema.fieldNames():
-        raise OperatorFailed("partition_column_missing", f"The output has no column {spec.column!r}, by which it is cut into scopes.")
+        raise OperatorFailed("partition_column_missing", f"The output has no column {spec.column!r}, by which it is partitioned into scopes.")
     announced = [scope for scope in output.scopes if not isinstance(scope, FullScope)]
     everything = output.everything or len(announced) < len(output.scopes)
     value = column(spec.column)
@@ -98,7 +98,7 @@ def _by_key(spec: PartitionSpec, keys: list[str], name: str, *, everything: bool
         if any(len(each) > 1024 for each in by_label.values()):
             raise OperatorFailed("partition_key_long", f"A value of the column {spec.column!r} is longer than the 1024 characters that a partition key may have.")
         if any("\0" in each for each in by_label.values()):
-            raise OperatorFailed("partition_key_nul", f"A value of the column {spec.column!r} holds a NUL character, which a partition key may not have.")
+            raise OperatorFailed("partition_key_nul", f"A value of the column {spec.column!r} contains a NUL character, which a partition key may not have.")
         return {each: PartitionScope(key=by_label[each]) for each in labels}
 
     return Cut(announced, scopes, spec.column, label, name, metrics)

@@ -35,8 +35,8 @@ from tracelake_spark.java import find_java
 from tracelake_spark.jvm import context_of, java_class, java_process
 from tracelake_spark.object_stores import connection_settings, own_connection
 from tracelake_spark.operators.registry import OPERATORS
+from tracelake_spark.progress import KILL_AT, Canceled, Progress, watch_for
 from tracelake_spark.session import local_session
-from tracelake_spark.telling import KILL_AT, Canceled, Tell, watch_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +50,7 @@ _SETTINGS = {
     "spark.scheduler.mode": "FAIR",  # a small task beside a large one gets its share of the cores, and does not wait behind it
 }
 _JVM_GONE = 3
-_PATIENCE_S = 30.0  # for tasks that were told to stop when the host ends, and for the JVM
+_PATIENCE_S = 30.0  # for tasks that were asked to stop when the host ends, and for the JVM
 
 _log = logging.getLogger("tracelake.spark.host")
 
@@ -61,7 +61,7 @@ class _Run:
     def __init__(self, name: str, place: int) -> None:
         self.name = name
         self.place = place  # among those that run side by side; Spark shares its cores between places
-        self.group = f"{name}/{uuid4().hex}"  # never the same twice: Spark remembers the groups it was told to cancel
+        self.group = f"{name}/{uuid4().hex}"  # never the same twice: Spark remembers the groups it was asked to cancel
         self.canceled = threading.Event()
 
 
@@ -95,7 +95,7 @@ class Host:
             self._threads[name] = thread
         try:
             thread.start()
-        except (Py4JError, OSError):  # the JVM is gone: the thread cannot be told its properties
+        except (Py4JError, OSError):  # the JVM has ended: the thread's properties cannot be set
             self._end(run, poisoned=True)
 
     def cancel(self, name: str) -> None:
@@ -105,9 +105,9 @@ class Host:
         if run is not None:
             run.canceled.set()
             try:
-                context_of(self._spark).cancelJobGroupAndFutureJobs(run.group, "The task was told to stop.")
+                context_of(self._spark).cancelJobGroupAndFutureJobs(run.group, "The task was asked to stop.")
             except (Py4JError, OSError):
-                _log.warning("The JVM is gone and has no job to cancel.")
+                _log.warning("The JVM has ended and has no job to cancel.")
 
     def close(self) -> None:
         """Stops what runs, and waits for it a moment."""
@@ -144,7 +144,7 @@ class Host:
         self._say({"ended": run.name, "poisoned": poisoned})
 
     def _outcome(self, run: _Run, order: Order) -> tuple[OperatorOutcome, bool]:
-        """What became of the task, and whether the host is no good any more."""
+        """What became of the task, and whether the host can still be used."""
         operator = OPERATORS.get(order.operator)
         if operator is None:
             return _failed(OperatorError(error_class="operator_unknown", message=f"Spark has no operator {order.operator!r}.", retry=False)), False
@@ -157,7 +157,7 @@ class Host:
         try:
             self._heard(run)("operator_start")
             with own_connection(session, order) as reachable:
-                outcome = operator(session, reachable, Tell(progress=self._progress(run), moment=self._heard(run)))
+                outcome = operator(session, reachable, Progress(report=self._progress(run), moment=self._heard(run)))
         except (Exception, SystemExit) as error:  # whatever an operator raises is its outcome
             sound = self._sound()
             if run.canceled.is_set() or isinstance(error, Canceled):
@@ -201,7 +201,7 @@ def _failed(error: OperatorError) -> OperatorOutcome:
 
 
 def _canceled() -> OperatorOutcome:
-    return _failed(OperatorError(error_class="canceled", message="The task was told to stop, and did.", retry=False))
+    return _failed(OperatorError(error_class="canceled", message="The task was asked to stop, and did.", retry=False))
 
 
 def write_outcome(path: Path, outcome: OperatorOutcome) -> None:
@@ -270,10 +270,10 @@ def _to_log(said: bytes) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tracelake_spark.host", description="A warm Spark that runs the tasks it reads of on stdin.")
+    parser = argparse.ArgumentParser(prog="python -m tracelake_spark.host", description="A warm Spark that runs the tasks that it reads from stdin.")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--memory", default="1g", help="of the JVM, as Spark spells it")
-    parser.add_argument("--master", help="of a cluster; left out, this machine")
+    parser.add_argument("--master", help="of a cluster; default: this machine")
     parser.add_argument("--package", action="append", default=[], metavar="GROUP:ARTIFACT:VERSION", help="a further package with what it needs")
     parser.add_argument("--jars-folder", type=Path, default=jars_folder(default_home()), help="where fetched jars are kept")
     parser.add_argument("--s3", type=S3Connection.model_validate_json, metavar="JSON", help="how to reach an object store")

@@ -45,7 +45,7 @@ def cursor_type(name: str, schema: StructType) -> CursorType:
     """What the cursors in a column are; a column that can have none is refused."""
     found: DataType | None = next((field.dataType for field in schema.fields if field.name == name), None)
     if found is None:
-        raise OperatorFailed("cursor_column_missing", f"There is no column {name!r} to take as the cursor.")
+        raise OperatorFailed("cursor_column_missing", f"The column {name!r}, the cursor, does not exist.")
     if isinstance(found, (ByteType, ShortType, IntegerType, LongType)):
         return CursorType.INTEGER
     if isinstance(found, (TimestampType, DateType)):

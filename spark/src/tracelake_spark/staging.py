@@ -17,8 +17,8 @@ from tracelake_sdk.tasks.operator_files import OrderOutput, OutputStaged
 from tracelake_spark.cutting import NO_LABEL, Cut, cut_of
 from tracelake_spark.failures import OperatorFailed
 from tracelake_spark.jvm import estimated_bytes
+from tracelake_spark.progress import QUIET, Progress
 from tracelake_spark.storage import Storage, parquet_rows, storage_of
-from tracelake_spark.telling import QUIET, Tell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +41,7 @@ _OPTIONS = {
 }
 
 
-def stage(frame: "DataFrame", output: OrderOutput, tell: Tell = QUIET) -> OutputStaged:
+def stage(frame: "DataFrame", output: OrderOutput, progress: Progress = QUIET) -> OutputStaged:
     """Writes every row of the frame, and says which files they are in and which scopes those cover; no row, no file."""
     spark = frame.sparkSession
     for name, value in _SETTINGS.items():
@@ -60,9 +60,9 @@ def stage(frame: "DataFrame", output: OrderOutput, tell: Tell = QUIET) -> Output
     if in_place and placed:
         files = [f"{writing.removeprefix(f'{staging}/')}/{path}" for _, path in placed]
     else:
-        files = _move(storage, writing, staging, placed, tell)
+        files = _move(storage, writing, staging, placed, progress)
         storage.remove(writing)
-    tell.moment("all_files")
+    progress.moment("all_files")
     covered = dict.fromkeys([*cut.announced, *(scopes[label] for label in sorted(labelled))])
     return OutputStaged(index=output.index, files=files, scopes=list(covered))
 
@@ -105,7 +105,7 @@ def _written(spark: "SparkSession", storage: Storage, folder: str, cut: Cut, row
     return labelled
 
 
-def _move(storage: Storage, source: str, staging: str, placed: list[tuple[Scope, str]], tell: Tell) -> list[str]:
+def _move(storage: Storage, source: str, staging: str, placed: list[tuple[Scope, str]], progress: Progress) -> list[str]:
     for folder in dict.fromkeys(folder_of(scope) for scope, _ in placed):
         storage.make_folder(f"{staging}/{folder}")
     files = [f"{folder_of(scope)}/{path.rsplit('/', 1)[-1]}" for scope, path in placed]
@@ -113,6 +113,6 @@ def _move(storage: Storage, source: str, staging: str, placed: list[tuple[Scope,
     half = len(moves) // 2
     storage.move(moves[:half])
     if moves:
-        tell.moment("half_the_files")
+        progress.moment("half_the_files")
     storage.move(moves[half:])
     return files

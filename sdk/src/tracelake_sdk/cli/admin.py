@@ -1,4 +1,4 @@
-"""`admin`: orgs, users, roles, tokens, grants, read roles, locations, and what was done."""
+"""`admin`: orgs, users, roles, tokens, grants, read roles, locations, and the audit log."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -37,11 +37,11 @@ class WantedToken:
 def create_org(name: str, *, admin: str, issuer: str | None, subject: str | None, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         made = client.admin.create_org(name, admin=admin, issuer=issuer, subject=subject, dry_run=dry_run)
-    sentence = f"Org {made.name} {_exists(dry_run)}, with its admin {made.admin}."
+    sentence = f"Org {made.name} {_is(dry_run)} active, with its admin {made.admin}."
     if as_json or made.token is None:
         _print(made, sentence, dry_run=dry_run, as_json=as_json)
         return
-    say(f"{sentence} This is the only time that the admin's token is shown:")
+    say(f"{sentence} The admin's token is shown only once:")
     say()
     say(made.token)
 
@@ -60,7 +60,7 @@ def _org_row(org: Org) -> list[Cell]:
 def disable_org(name: str, *, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         org = client.admin.disable_org(name, dry_run=dry_run)
-    _print(org, f"Org {org.name} {_is(dry_run)} disabled: its users, services and workers are refused, and what it has stays.", dry_run=dry_run, as_json=as_json)
+    _print(org, f"Org {org.name} {_is(dry_run)} disabled: its users, services and workers are refused; nothing is removed.", dry_run=dry_run, as_json=as_json)
 
 
 def enable_org(name: str, *, dry_run: bool, as_json: bool) -> None:
@@ -73,10 +73,10 @@ def enable_org(name: str, *, dry_run: bool, as_json: bool) -> None:
 def create_user(name: str, *, roles: list[str], issuer: str | None, subject: str | None, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         user = client.admin.create_user(name, issuer=issuer, subject=subject, roles=roles, dry_run=dry_run)
-    held = f"with {_named(user.roles)}" if user.roles else "without a role, and so without a right"
-    _print(user, f"User {user.name} {_exists(dry_run)}, {held}.", dry_run=dry_run, as_json=as_json)
+    held = f"with {_named(user.roles)}" if user.roles else "without a role, and so without permissions"
+    _print(user, f"User {user.name} {_is(dry_run)} active, {held}.", dry_run=dry_run, as_json=as_json)
     if not (dry_run or as_json):
-        say("A token for them:")
+        say("Create a token for this user:")
         say(f"  {again('admin', 'token', 'create', user.name, '--user', user.name)}")
         if user.roles:
             _say_what_is_read(user, user.roles[0])
@@ -111,7 +111,7 @@ def enable_user(name: str, *, dry_run: bool, as_json: bool) -> None:
 def create_role(name: str, *, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         role = client.admin.create_role(name, dry_run=dry_run)
-    _print(role, f"Role {role.name} {_exists(dry_run)}.", dry_run=dry_run, as_json=as_json)
+    _print(role, f"Role {role.name} {_is(dry_run)} defined.", dry_run=dry_run, as_json=as_json)
 
 
 def list_roles(*, as_json: bool) -> None:
@@ -147,9 +147,9 @@ def _print_member(user: User, *, dry_run: bool, as_json: bool) -> None:
 
 
 def _say_what_is_read(user: User, role: str) -> None:
-    """A role by itself reads nothing, which nobody expects of one that is called `reader`."""
+    """A role by itself reads nothing, which is surprising for one named `reader`."""
     if not _SEEING & set(user.roles):
-        say(f"A role reads the datasets whose read roles name it, and no others. Let {role} read one:")
+        say(f"A role reads only the datasets whose read roles name it. Let {role} read one:")
         say(f"  {again('admin', 'read-roles', 'set', 'DATASET', role)}")
 
 
@@ -172,15 +172,15 @@ def create_token(wanted: WantedToken, *, key: str | None, dry_run: bool, as_json
         return
     may = _may(made)
     if made.token is None:
-        say(f"A token {made.label} would be made, {may}. Nothing was changed.")
+        say(f"A token {made.label} would be created, {may}. Nothing was changed.")
         return
-    say(f"Token {made.id} ({made.label}), {may}. This is the only time that it is shown:")
+    say(f"Token {made.id} ({made.label}), {may}. It is shown only once:")
     say()
     say(made.token)
 
 
 def list_tokens(*, revoked: bool, limit: int, token: str | None, as_json: bool) -> None:
-    columns = [Column("token"), Column("label"), Column("what it may", folds=True), Column("created"), Column("expires"), Column("state")]
+    columns = [Column("token"), Column("label"), Column("permissions", folds=True), Column("created"), Column("expires"), Column("state")]
     with Client() as client:
         page = client.admin.tokens(revoked=revoked, limit=limit, token=token)
     _print_page(page, columns, _token_row, ["admin", "token", "list", *(["--all"] if revoked else [])], limit, as_json=as_json)
@@ -194,7 +194,7 @@ def _token_row(token: Token) -> list[Cell]:
 def _may(token: Token) -> str:
     match token.kind:
         case TokenKind.USER:
-            return f"with the rights of user {token.user}"
+            return f"with the permissions of user {token.user}"
         case TokenKind.SERVICE:
             return f"of a service that may {', '.join(token.scopes)} with {_named(token.roles) if token.roles else 'no role'}"
         case TokenKind.WORKER:
@@ -211,7 +211,7 @@ def revoke_token(id: UUID, *, dry_run: bool, as_json: bool) -> None:
 def grant(dag: str, right: str, role: str, *, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         grants = client.admin.grant(dag, DagRight(right), role, dry_run=dry_run)
-    said = f"Role {role} {'would hold' if dry_run else 'holds'} the right {right} on DAG {dag}."
+    said = f"Role {role} {'would hold' if dry_run else 'holds'} the permission {right} on DAG {dag}."
     _print_grants(grants, said, dry_run=dry_run, as_json=as_json)
 
 
@@ -219,7 +219,7 @@ def revoke_grant(dag: str, right: str, *, role: str | None, user: str | None, se
     with Client() as client:
         grants = client.admin.revoke_grant(dag, DagRight(right), role=role, user=user, service=service, dry_run=dry_run)
     holder = f"Role {role}" if role else f"User {user}" if user else f"Service {service}"
-    said = f"{holder} {'would no longer hold' if dry_run else 'no longer holds'} the right {right} on DAG {dag}."
+    said = f"{holder} {'would no longer hold' if dry_run else 'no longer holds'} the permission {right} on DAG {dag}."
     _print_grants(grants, said, dry_run=dry_run, as_json=as_json)
 
 
@@ -332,17 +332,13 @@ def _named(roles: Sequence[str]) -> str:
     return f"the {plural(len(roles), 'role')} {', '.join(roles)}"
 
 
-def _exists(dry_run: bool) -> str:
-    return "would exist" if dry_run else "exists"
-
-
 def _is(dry_run: bool) -> str:
     return "would be" if dry_run else "is"
 
 
-def _print(told: BaseModel, sentence: str, *, dry_run: bool | None, as_json: bool) -> None:
+def _print(model: BaseModel, sentence: str, *, dry_run: bool | None, as_json: bool) -> None:
     if as_json:
-        print_json(({} if dry_run is None else {"dry_run": dry_run}) | told.model_dump(mode="json"))
+        print_json(({} if dry_run is None else {"dry_run": dry_run}) | model.model_dump(mode="json"))
     else:
         say(sentence + (" Nothing was changed." if dry_run else ""))
 
@@ -356,5 +352,5 @@ def _print_page(
     print_table(columns, [row(item) for item in page.items])
     if page.next is not None:
         say()
-        say("There is more:")
+        say("Next page:")
         say(f"  {again(*words, '--limit', str(limit), '--token', page.next)}")

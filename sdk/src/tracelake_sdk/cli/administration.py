@@ -1,4 +1,4 @@
-"""The words of `tracelake admin`: orgs, users, roles, tokens, grants, read roles, locations, and what was done. What a command does it imports when it runs."""
+"""The commands of `tracelake admin`: orgs, users, roles, tokens, grants, read roles, locations, and the audit log. A command imports what it needs when it runs."""
 
 from typing import Annotated, Literal
 from uuid import UUID
@@ -21,7 +21,7 @@ admin_app.add_typer(tokens_app, name="token")
 read_roles_app = typer.Typer(help="Read roles: which roles read a dataset.", no_args_is_help=True, rich_markup_mode=None)
 admin_app.add_typer(read_roles_app, name="read-roles")
 
-locations_app = typer.Typer(help="Locations: the places that DAGs read files from, and who may use them.", no_args_is_help=True, rich_markup_mode=None)
+locations_app = typer.Typer(help="Locations: the roots that DAGs read files from, and who may use them.", no_args_is_help=True, rich_markup_mode=None)
 admin_app.add_typer(locations_app, name="location")
 
 OrgName = Annotated[str, typer.Argument(metavar="ORG", help="The name of the org.")]
@@ -31,7 +31,7 @@ DagName = Annotated[str, typer.Argument(metavar="DAG", help="The name of the DAG
 RightName = Annotated[Literal["deploy", "trigger"], typer.Argument(metavar="RIGHT", help="deploy, or trigger: run, pause, resume, cancel.")]
 LocationName = Annotated[str, typer.Argument(metavar="LOCATION", help="The name of the location: how DAG files name it.")]
 LocationUrl = Annotated[str, typer.Argument(metavar="URL", help="A folder (a path, or file:///folder) or a prefix of an object store (s3://bucket/prefix).")]
-LocationOrg = Annotated[str | None, typer.Option("--org", metavar="ORG", help="Whose it is; left out, your own org's.")]
+LocationOrg = Annotated[str | None, typer.Option("--org", metavar="ORG", help="The org of the location. Default: your own.")]
 DatasetName = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, by its name or uuid.")]
 
 
@@ -42,13 +42,13 @@ def _json(output: OutputFormat) -> bool:
 @orgs_app.command("create")
 def create_org(
     name: OrgName,
-    admin_name: Annotated[str, typer.Option("--admin", metavar="USER", help="Who administers it from its start.")] = "admin",
-    issuer: Annotated[str | None, typer.Option("--issuer", help="With --subject: who the admin is in a JWT. Left out, the admin's token is shown.")] = None,
-    subject: Annotated[str | None, typer.Option("--subject", help="With --issuer: who the admin is in a JWT.")] = None,
+    admin_name: Annotated[str, typer.Option("--admin", metavar="USER", help="The first admin of the org.")] = "admin",
+    issuer: Annotated[str | None, typer.Option("--issuer", help="With --subject: the admin's issuer in a JWT. If omitted, the admin's token is shown.")] = None,
+    subject: Annotated[str | None, typer.Option("--subject", help="With --issuer: the admin's subject in a JWT.")] = None,
     dry_run: DryRun = False,
     output: Output = Shown,
 ) -> None:
-    """Create an org with its first admin. Nobody of one org sees or reaches anything of another."""
+    """Create an org with its first admin. Orgs are isolated from each other."""
     from tracelake_sdk.cli import admin
 
     admin.create_org(name, admin=admin_name, issuer=issuer, subject=subject, dry_run=dry_run, as_json=_json(output))
@@ -72,7 +72,7 @@ def disable_org(name: OrgName, dry_run: DryRun = False, output: Output = Shown) 
 
 @orgs_app.command("enable")
 def enable_org(name: OrgName, dry_run: DryRun = False, output: Output = Shown) -> None:
-    """Let a disabled org in again."""
+    """Enable a disabled org."""
     from tracelake_sdk.cli import admin
 
     admin.enable_org(name, dry_run=dry_run, as_json=_json(output))
@@ -81,13 +81,13 @@ def enable_org(name: OrgName, dry_run: DryRun = False, output: Output = Shown) -
 @users_app.command("create")
 def create_user(
     name: UserName,
-    role: Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="A role to have from the start. May be repeated.")] = None,
-    issuer: Annotated[str | None, typer.Option("--issuer", help="With --subject: who this is in a JWT. Left out, the user comes with tokens alone.")] = None,
-    subject: Annotated[str | None, typer.Option("--subject", help="With --issuer: who this is in a JWT.")] = None,
+    role: Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="A role of the user. May be repeated.")] = None,
+    issuer: Annotated[str | None, typer.Option("--issuer", help="With --subject: the user's issuer in a JWT. If omitted, the user signs in with tokens alone.")] = None,
+    subject: Annotated[str | None, typer.Option("--subject", help="With --issuer: the user's subject in a JWT.")] = None,
     dry_run: DryRun = False,
     output: Output = Shown,
 ) -> None:
-    """Create a user. Rights come from roles only."""
+    """Create a user. Permissions come from roles only."""
     from tracelake_sdk.cli import admin
 
     admin.create_user(name, roles=role or [], issuer=issuer, subject=subject, dry_run=dry_run, as_json=_json(output))
@@ -103,7 +103,7 @@ def list_users(limit: Limit = 50, token: Token = None, output: Output = Shown) -
 
 @users_app.command("disable")
 def disable_user(name: UserName, dry_run: DryRun = False, output: Output = Shown) -> None:
-    """Disable a user. Their tokens are refused, and DAGs that they activated read nothing of others any more."""
+    """Disable a user. Their tokens are refused, and DAGs that they activated can no longer read datasets of other DAGs."""
     from tracelake_sdk.cli import admin
 
     admin.disable_user(name, dry_run=dry_run, as_json=_json(output))
@@ -111,7 +111,7 @@ def disable_user(name: UserName, dry_run: DryRun = False, output: Output = Shown
 
 @users_app.command("enable")
 def enable_user(name: UserName, dry_run: DryRun = False, output: Output = Shown) -> None:
-    """Let a disabled user in again."""
+    """Enable a disabled user."""
     from tracelake_sdk.cli import admin
 
     admin.enable_user(name, dry_run=dry_run, as_json=_json(output))
@@ -119,7 +119,7 @@ def enable_user(name: UserName, dry_run: DryRun = False, output: Output = Shown)
 
 @roles_app.command("create")
 def create_role(name: RoleName, dry_run: DryRun = False, output: Output = Shown) -> None:
-    """Create a role. By itself it gives no right."""
+    """Create a role. By itself it has no permissions."""
     from tracelake_sdk.cli import admin
 
     admin.create_role(name, dry_run=dry_run, as_json=_json(output))
@@ -143,7 +143,7 @@ def add_member(role: RoleName, user: UserName, dry_run: DryRun = False, output: 
 
 @roles_app.command("remove")
 def remove_member(role: RoleName, user: UserName, dry_run: DryRun = False, output: Output = Shown) -> None:
-    """Take a role from a user."""
+    """Remove a role from a user."""
     from tracelake_sdk.cli import admin
 
     admin.remove_member(role, user, dry_run=dry_run, as_json=_json(output))
@@ -151,7 +151,7 @@ def remove_member(role: RoleName, user: UserName, dry_run: DryRun = False, outpu
 
 @grants_app.command("add")
 def grant(dag: DagName, right: RightName, role: RoleName, dry_run: DryRun = False, output: Output = Shown) -> None:
-    """Grant a right on a DAG to a role. It includes reading the DAG's datasets."""
+    """Grant a permission on a DAG to a role. It includes reading the DAG's datasets."""
     from tracelake_sdk.cli import admin
 
     admin.grant(dag, right, role, dry_run=dry_run, as_json=_json(output))
@@ -167,7 +167,7 @@ def revoke_grant(
     dry_run: DryRun = False,
     output: Output = Shown,
 ) -> None:
-    """Take a right on a DAG away."""
+    """Revoke a permission on a DAG."""
     from tracelake_sdk.cli import admin
 
     if [role, user, service].count(None) != 2:
@@ -177,7 +177,7 @@ def revoke_grant(
 
 @grants_app.command("list")
 def list_grants(dag: Annotated[str | None, typer.Argument(metavar="DAG", help="Only of this DAG.")] = None, output: Output = Shown) -> None:
-    """List who has which right on which DAG. Admins have both on all."""
+    """List who has which permission on which DAG. Admins have both on all."""
     from tracelake_sdk.cli import admin
 
     admin.list_grants(dag, as_json=_json(output))
@@ -186,21 +186,21 @@ def list_grants(dag: Annotated[str | None, typer.Argument(metavar="DAG", help="O
 @tokens_app.command("create")
 def create_token(
     label: Annotated[str, typer.Argument(metavar="LABEL", help="What it is for.")],
-    user: Annotated[str | None, typer.Option("--user", metavar="USER", help="A token of this user, with the user's rights.")] = None,
+    user: Annotated[str | None, typer.Option("--user", metavar="USER", help="A token of this user, with the user's permissions.")] = None,
     service: Annotated[bool, typer.Option("--service", help="A token of a service, with --scope and --role.")] = False,
     worker: Annotated[bool, typer.Option("--worker", help="A token of a worker, with --pool.")] = False,
     scope: Annotated[
         list[str] | None,
-        typer.Option("--scope", metavar="SCOPE", help="What a service does: read, operate, deploy, define, records:read, records:write, records:publish, pin. May be repeated."),
+        typer.Option("--scope", metavar="SCOPE", help="What a service may do: read, operate, deploy, define, records:read, records:write, records:publish, pin. May be repeated."),
     ] = None,
-    role: Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="What a service reaches. May be repeated.")] = None,
+    role: Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="A role of the service. May be repeated.")] = None,
     pool: Annotated[list[str] | None, typer.Option("--pool", metavar="POOL", help="Only this pool of workers. May be repeated.")] = None,
-    days: Annotated[int | None, typer.Option("--days", min=1, max=3650, help="How long it is valid. Left out: until it is revoked.")] = None,
+    days: Annotated[int | None, typer.Option("--days", min=1, max=3650, help="How many days it is valid. Default: until it is revoked.")] = None,
     key: Key = None,
     dry_run: DryRun = False,
     output: Output = Shown,
 ) -> None:
-    """Create a token. It is shown this once and is stored nowhere."""
+    """Create a token. It is shown only once and is not stored."""
     from tracelake_sdk.cli import admin
 
     if [user is not None, service, worker].count(True) != 1:
@@ -212,12 +212,12 @@ def create_token(
 
 @tokens_app.command("list")
 def list_tokens(
-    revoked: Annotated[bool, typer.Option("--all", help="Also those that were revoked.")] = False,
+    revoked: Annotated[bool, typer.Option("--all", help="Include revoked tokens.")] = False,
     limit: Limit = 50,
     token: Token = None,
     output: Output = Shown,
 ) -> None:
-    """List tokens: whose they are and what they may do, never the tokens themselves."""
+    """List tokens with their owners and permissions, never the tokens themselves."""
     from tracelake_sdk.cli import admin
 
     admin.list_tokens(revoked=revoked, limit=limit, token=token, as_json=_json(output))
@@ -227,7 +227,7 @@ def list_tokens(
 def revoke_token(
     id: Annotated[UUID, typer.Argument(metavar="ID", help="The id of the token.")], dry_run: DryRun = False, output: Output = Shown
 ) -> None:
-    """Revoke a token. Within a second nobody takes it any more."""
+    """Revoke a token. It is refused within a second."""
     from tracelake_sdk.cli import admin
 
     admin.revoke_token(id, dry_run=dry_run, as_json=_json(output))
@@ -244,11 +244,11 @@ def show_read_roles(dataset: DatasetName, output: Output = Shown) -> None:
 @read_roles_app.command("set")
 def set_read_roles(
     dataset: DatasetName,
-    roles: Annotated[list[str] | None, typer.Argument(metavar="[ROLE]...", help="Exactly these roles; none for nobody but its DAG's own people.")] = None,
+    roles: Annotated[list[str] | None, typer.Argument(metavar="[ROLE]...", help="Exactly these roles. Without any, only those who deploy or trigger its DAG, and admins, read it.")] = None,
     dry_run: DryRun = False,
     output: Output = Shown,
 ) -> None:
-    """Set which roles read a dataset, beside those who deploy or trigger its DAG and the admins."""
+    """Set which roles read a dataset, besides those who deploy or trigger its DAG and the admins."""
     from tracelake_sdk.cli import admin
 
     admin.set_read_roles(dataset, roles or [], dry_run=dry_run, as_json=_json(output))
@@ -256,7 +256,7 @@ def set_read_roles(
 
 @locations_app.command("list")
 def list_locations(output: Output = Shown) -> None:
-    """List locations: where they are, and which roles may use them."""
+    """List locations: their roots, and which roles may use them."""
     from tracelake_sdk.cli import admin
 
     admin.list_locations(as_json=_json(output))
@@ -266,7 +266,7 @@ def list_locations(output: Output = Shown) -> None:
 def add_location(
     name: LocationName,
     url: LocationUrl,
-    role: Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="A role that may use it in a DAG, beside the admins; again for more.")] = None,
+    role: Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="A role that may use it in a DAG, besides the admins. May be repeated.")] = None,
     org: LocationOrg = None,
     dry_run: DryRun = False,
     output: Output = Shown,
@@ -295,7 +295,7 @@ def remove_location(name: LocationName, dry_run: DryRun = False, output: Output 
 
 @locations_app.command("grant")
 def grant_location(name: LocationName, role: RoleName, dry_run: DryRun = False, output: Output = Shown) -> None:
-    """Let a role use a location in its DAGs."""
+    """Allow a role to use a location in its DAGs."""
     from tracelake_sdk.cli import admin
 
     admin.grant_location(name, role, dry_run=dry_run, as_json=_json(output))
@@ -303,7 +303,7 @@ def grant_location(name: LocationName, role: RoleName, dry_run: DryRun = False, 
 
 @locations_app.command("revoke")
 def revoke_location(name: LocationName, role: RoleName, dry_run: DryRun = False, output: Output = Shown) -> None:
-    """Revoke a role's use of a location. Unless they may use it otherwise, DAGs activated by its members can no longer read it."""
+    """Revoke a role's use of a location. DAGs activated by its members can no longer read it, unless another role allows it."""
     from tracelake_sdk.cli import admin
 
     admin.revoke_location(name, role, dry_run=dry_run, as_json=_json(output))
@@ -311,7 +311,7 @@ def revoke_location(name: LocationName, role: RoleName, dry_run: DryRun = False,
 
 @admin_app.command("audit")
 def list_audit(limit: Limit = 50, token: Token = None, output: Output = Shown) -> None:
-    """List who did what. For admins and auditors."""
+    """Show the audit log. For admins and auditors."""
     from tracelake_sdk.cli import admin
 
     admin.list_audit(limit=limit, token=token, as_json=_json(output))

@@ -18,7 +18,7 @@ def compact(*, older_than_days: float | None, url: str | None, tenant: str | Non
     """Of a repository of files; a service does it by itself."""
     with opened(url, tenant) as (repository, _):
         if not isinstance(repository, EmbeddedRepository):
-            raise SettingInvalid("A service compacts its records by itself, nightly; `record compact` is for a folder or a prefix: --repository file:///FOLDER.")
+            raise SettingInvalid("A service compacts its records by itself, once a day; `record compact` is for a folder or a prefix: --repository file:///FOLDER.")
         done = repository.compact(_by_spark, older_than=None if older_than_days is None else timedelta(days=older_than_days), check_only=dry_run)
     if as_json:
         print_json({"dry_run": dry_run, "archived": done.archived, "dropped": done.dropped})

@@ -29,12 +29,12 @@ def deploy(file: str, *, dry_run: bool, as_json: bool) -> None:
             _print_published(deployed)
             print_dag(client.dags.get(deployed.dag))
         else:
-            say(f"DAG {deployed.dag} is active with this very definition already (version {deployed.version}); nothing was changed.")
+            say(f"DAG {deployed.dag} is already active with this definition (version {deployed.version}); nothing was changed.")
 
 
 def _would_deploy(deployed: Deployed) -> str:
     if not deployed.created:
-        return f"DAG {deployed.dag} is active with this very definition already (version {deployed.version}); a deploy would change nothing."
+        return f"DAG {deployed.dag} is already active with this definition (version {deployed.version}); a deploy would change nothing."
     jobs = ", ".join(deployed.jobs)
     return f"A deploy would activate DAG {deployed.dag} as version {deployed.version} with {counted(len(deployed.jobs), 'job')}: {jobs}. Nothing was changed."
 
@@ -62,7 +62,7 @@ def status(dag: str | None, *, as_json: bool) -> None:
         print_json(found if dag is None else found[0])
         return
     if not found:
-        say("There is no DAG yet, or none on which you have a right. This brings a small one and shows what it does:")
+        say("No DAGs found, or you have no permission on any. Run the demo to see a small one:")
         say(f"  {again('demo')}")
     for place, one in enumerate(found):
         if place:
@@ -76,7 +76,7 @@ def pause(target: Target, *, dry_run: bool, as_json: bool) -> None:
             _print_dry_run(*_would_pause(client.dags.get(target.dag), target), as_json=as_json)
             return
         after = client.dags.pause(target.dag, target.job)
-    _print_after(after, f"{target} is paused: what is queued waits, what runs goes on.", as_json=as_json)
+    _print_after(after, f"{target} is paused: queued tasks wait, running tasks continue.", as_json=as_json)
 
 
 def resume(target: Target, *, dry_run: bool, as_json: bool) -> None:
@@ -94,7 +94,7 @@ def job_of(dag: DagStatus, name: str) -> JobStatus:
         if job.name == name:
             return job
     advice = did_you_mean(f"{dag.name}/{name}", [f"{dag.name}/{job.name}" for job in dag.jobs], f"`tracelake status {dag.name}` lists its jobs.")
-    raise NotFound(f"There is no job {dag.name}/{name} in this org; {advice}")
+    raise NotFound(f"Job {dag.name}/{name} was not found in this org; {advice}")
 
 
 def _resumed(after: DagStatus, target: Target) -> str:
@@ -107,7 +107,7 @@ def _resumed(after: DagStatus, target: Target) -> str:
 def _would_pause(dag: DagStatus, target: Target) -> tuple[bool, str]:
     jobs = dag.jobs if target.job is None else [job_of(dag, target.job)]
     if dag.paused if target.job is None else jobs[0].paused:
-        return False, f"{target} is paused already; a pause would change nothing."
+        return False, f"{target} is already paused; a pause would change nothing."
     held = sum(job.tasks.queued + sum(job.tasks.waiting.values()) for job in jobs)
     return True, f"A pause of {target} would hold {counted(held, 'task')} that {_wait(held)} to be claimed and every further one. Nothing was changed."
 
@@ -117,7 +117,7 @@ def _would_resume(dag: DagStatus, target: Target) -> tuple[bool, str]:
     if not (dag.paused if target.job is None else jobs[0].paused):
         return False, f"{target} is not paused; a resume would change nothing."
     free = sum(job.tasks.waiting.get("paused", 0) for job in jobs if target.job is not None or not job.paused)
-    return True, f"A resume of {target} would let {counted(free, 'task')} that {_wait(free)} for it go on. Nothing was changed."
+    return True, f"A resume of {target} would let {counted(free, 'task')} that {_wait(free)} for it continue. Nothing was changed."
 
 
 def _wait(number: int) -> str:

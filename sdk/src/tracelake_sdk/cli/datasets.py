@@ -1,4 +1,4 @@
-"""`dataset` and `explain`: what there is, its versions, and why it is as it is."""
+"""`dataset` and `explain`: what exists, its versions, and the reasons for their state."""
 
 from rich.text import Text
 
@@ -41,11 +41,11 @@ def list_datasets(asked: dict[str, str | None], *, limit: int, token: str | None
 def _say_none(asked: dict[str, str | None], me: WhoAmI) -> None:
     """Why nothing is listed, and what to do about it."""
     if any(value is not None for value in asked.values()):
-        say("No datasets match, or you may not read those that do.")
+        say("No datasets match, or you have no permission to read them.")
     elif {"admin", "auditor"} & set(me.roles):
         say(f"Org {me.org} has no datasets yet; deploy a DAG with `tracelake deploy FILE`.")
     else:
-        roles = f"your {plural(len(me.roles), 'role')} ({', '.join(me.roles)})" if me.roles else "a role of yours: you have none"
+        roles = f"your {plural(len(me.roles), 'role')} ({', '.join(me.roles)})" if me.roles else "your roles: you have none"
         say(f"You may not read any dataset of org {me.org}. A dataset is read by the roles in its read roles, and none names {roles}.")
         say("An admin lets a role read a dataset:")
         say(f"  {again('admin', 'read-roles', 'set', 'DATASET', next(iter(me.roles), 'ROLE'))}")
@@ -65,7 +65,7 @@ def show_dataset(name: str, *, limit: int, as_json: bool) -> None:
     if dataset.location:
         say(f"Delta table at {dataset.location}")
     for snapshot in dataset.snapshots:
-        say(f"{snapshot.name} is its version {snapshot.version}, pinned by {snapshot.actor}")
+        say(f"{snapshot.name} is pinned to version {snapshot.version} by {snapshot.actor}")
     say()
     if dataset.columns:
         print_table([Column("column"), Column("type")], [[column.name, column.type] for column in dataset.columns])
@@ -108,7 +108,7 @@ def unpin(name: str, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
         print_json({"dry_run": dry_run, **snapshot.model_dump(mode="json")})
     else:
-        said = f"{'would be' if dry_run else 'is'} no name any more; it was version {snapshot.version} of {snapshot.dataset or snapshot.dataset_uuid}"
+        said = f"{'would be' if dry_run else 'is'} removed; it was version {snapshot.version} of {snapshot.dataset or snapshot.dataset_uuid}"
         say(f"{snapshot.name} {said}.{' Nothing was changed.' if dry_run else ''}")
 
 
@@ -119,7 +119,7 @@ def list_snapshots(*, as_json: bool) -> None:
         print_json(snapshots)
         return
     if not snapshots:
-        say("There is no snapshot of a dataset that you may read; `dataset pin` makes one.")
+        say("No snapshots found of datasets that you may read; `dataset pin` creates one.")
         return
     rows: list[list[Cell]] = [[one.name, one.dataset or str(one.dataset_uuid), str(one.version), one.actor, instant(one.at)] for one in snapshots]
     print_table([Column("name"), Column("dataset"), Column("version", right=True), Column("pinned by"), Column("at")], rows)
@@ -133,7 +133,7 @@ def explain(name: str, *, as_json: bool) -> None:
         return
     for snapshot in explanation.dataset.snapshots:
         if snapshot.name == name:
-            say(f"{name} is version {snapshot.version} of {snapshot.dataset or snapshot.dataset_uuid} and stays so. Of that dataset itself:")
+            say(f"{name} is version {snapshot.version} of {snapshot.dataset or snapshot.dataset_uuid} and never changes. The dataset itself:")
     for reason in explanation.reasons:
         say(_spoken(reason))
         if reason.remedy:
@@ -142,7 +142,7 @@ def explain(name: str, *, as_json: bool) -> None:
 
 def _say_more(*words: str) -> None:
     say()
-    say("There is more:")
+    say("Next page:")
     say(f"  {again(*words)}")
 
 
@@ -160,7 +160,7 @@ def _row(dataset: Dataset) -> list[Cell]:
 
 def _print_versions(versions: list[Version]) -> None:
     if not versions:
-        say("It has no version yet.")
+        say("No version yet.")
         return
     columns = [Column("version", right=True), Column("rows", right=True), Column("promoted"), Column("Delta version", right=True), Column("by run"), Column("why", folds=True)]
     rows: list[list[Cell]] = [

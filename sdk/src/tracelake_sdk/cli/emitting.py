@@ -1,4 +1,4 @@
-"""`record emit`: what a file or standard input holds is told to a repository, or waits in the spool."""
+"""`record emit`: emits the records of a file or standard input to a repository, or keeps them in the spool."""
 
 import json
 import logging
@@ -38,7 +38,7 @@ class _Entry(BaseModel):
 
 
 class _Later:
-    """Opens the repository when something is delivered, so that one that is down is no reason not to take a record."""
+    """Opens the repository when something is delivered, so that records are accepted also while it is down."""
 
     def __init__(self, url: str | None) -> None:
         self._url = url
@@ -71,24 +71,24 @@ def emit(file: str, *, url: str | None, context: dict[str, str | None], spool: P
     if as_json:
         print_json({**asdict(status), "spool": str(folder), "set_aside": [asdict(line) for line in refused]})
     else:
-        say(f"{counted(status.stored, 'record')} stored, {status.same} known already, {status.refused} refused, {status.waiting} waiting.")
+        say(f"{counted(status.stored, 'record')} stored, {status.same} already known, {status.refused} refused, {status.waiting} waiting.")
         for line in refused:
             _say_refused(line.problem)
         if status.waiting:
-            say(f"What waits is kept in {folder}: {(status.problem or {}).get('detail', 'the repository did not take it in time.')}")
+            say(f"Waiting records are kept in {folder}: {(status.problem or {}).get('detail', 'the repository did not accept them in time.')}")
             say(f"  {again('record', 'flush', *spool_words(url, spool), *(['--tenant', named] if (named := context['tenant']) else []))}")
     if status.refused or cut_off:
         raise typer.Exit(1 if status.refused else _CUT_OFF)
 
 
 def _look_at(url: str | None) -> None:
-    """Raises SettingInvalid: with an address that is none, no record is to blame. That nobody answers there is no reason not to take one."""
+    """Raises SettingInvalid if the address is not valid. A repository that does not answer is not an error here."""
     with suppress(NotRunning, Unauthenticated):
         open_repository(url).close()
 
 
 def _waited(emitter: Emitter, seconds: float) -> bool:
-    """Whether somebody had no patience: what was emitted is in the spool all the same, and is told of."""
+    """Returns False if the user interrupted the wait; the emitted records stay in the spool."""
     try:
         emitter.flush(seconds)
     except KeyboardInterrupt:
@@ -96,7 +96,7 @@ def _waited(emitter: Emitter, seconds: float) -> bool:
     return False
 
 
-def _entries(text: str, url: str | None, told: dict[str, str | None]) -> list[_Entry]:
+def _entries(text: str, url: str | None, given: dict[str, str | None]) -> list[_Entry]:
     items = _items(text)
     context: MetadataContext | None = None
     entries: list[_Entry] = []
@@ -106,7 +106,7 @@ def _entries(text: str, url: str | None, told: dict[str, str | None]) -> list[_E
                 entries.append(_Entry.model_validate(item))
                 continue
             record = MetadataRecord.model_validate(item)
-            context = context or _context(url, told)
+            context = context or _context(url, given)
             entries.append(_Entry(record=record, context=context))
         except ValidationError as error:
             which = "not a record" if len(items) == 1 else f"number {number} of {len(items)} is not a record, and none was emitted"
@@ -141,13 +141,13 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _context(url: str | None, told: dict[str, str | None]) -> MetadataContext:
-    filled = {"cluster": CLUSTER, "workspace": WORKSPACE} | {name: value for name, value in told.items() if value is not None}
+def _context(url: str | None, given: dict[str, str | None]) -> MetadataContext:
+    filled = {"cluster": CLUSTER, "workspace": WORKSPACE} | {name: value for name, value in given.items() if value is not None}
     if "tenant" not in filled:
         try:
             filled["tenant"] = tenant_of(url)
         except (NotRunning, RepositoryUnavailable) as error:
-            said = f"{error.detail} Nothing was emitted, because the service says whose records these are; with --tenant NAME they wait in the spool."
+            said = f"{error.detail} Nothing was emitted, because the tenant is unknown while the service does not answer; with --tenant NAME the records wait in the spool."
             raise RepositoryUnavailable(said) from None
     return MetadataContext.model_validate(filled)
 
@@ -168,7 +168,7 @@ def _judge(entries: list[_Entry], url: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json({"dry_run": True, "would_be_taken": len(entries) - len(problems), "problems": problems})
     else:
-        say(f"{counted(len(entries) - len(problems), 'record')} would be taken, {len(problems)} refused. Nothing was changed.")
+        say(f"{counted(len(entries) - len(problems), 'record')} would be accepted, {len(problems)} refused. Nothing was changed.")
         for problem in problems:
             _say_refused(problem)
     if problems:

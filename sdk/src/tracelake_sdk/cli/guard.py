@@ -60,7 +60,7 @@ def list_rules(dataset: str | None, *, inactive: bool, limit: int, token: str | 
     with Client() as client:
         page = client.rules.list(dataset=dataset, inactive=inactive, limit=limit, token=token)
     words = ["rule", "list", *([dataset] if dataset else []), *(["--all"] if inactive else [])]
-    _print_page(page, columns, _rule_row, words, limit, as_json=as_json, nothing="There is no rule.")
+    _print_page(page, columns, _rule_row, words, limit, as_json=as_json, nothing="No rules match.")
 
 
 def _rule_row(rule: Rule) -> list[Cell]:
@@ -124,7 +124,7 @@ def list_policies(layer: str | None, *, inactive: bool, limit: int, token: str |
     with Client() as client:
         page = client.policies.list(layer=Layer(layer) if layer else None, inactive=inactive, limit=limit, token=token)
     words = ["policy", "list", *([layer] if layer else []), *(["--all"] if inactive else [])]
-    _print_page(page, columns, _policy_row, words, limit, as_json=as_json, nothing="There is no policy.")
+    _print_page(page, columns, _policy_row, words, limit, as_json=as_json, nothing="No policies match.")
 
 
 def _policy_row(policy: Policy) -> list[Cell]:
@@ -148,7 +148,7 @@ def list_promotions(dataset: str | None, *, blocked: bool, limit: int, token: st
     with Client() as client:
         page = client.promotions.list(dataset=dataset, allowed=False if blocked else None, limit=limit, token=token)
     words = ["promotion", "list", *([dataset] if dataset else []), *(["--blocked"] if blocked else [])]
-    _print_page(page, columns, _promotion_row, words, limit, as_json=as_json, nothing="Nothing was decided.")
+    _print_page(page, columns, _promotion_row, words, limit, as_json=as_json, nothing="No decisions match.")
 
 
 def _promotion_row(promotion: Promotion) -> list[Cell]:
@@ -183,7 +183,7 @@ def show_promotion(decision: str, *, as_json: bool) -> None:
         for result in promotion.quality_results
     ]
     columns = [Column("kind"), Column("type"), Column("verdict"), Column("violations", right=True), Column("found", folds=True), Column("among them", folds=True)]
-    some = any(result.samples for result in promotion.quality_results)  # only the rows' readers are told keys
+    some = any(result.samples for result in promotion.quality_results)  # only readers of the rows see keys
     print_table(columns if some else columns[:-1], rows if some else [row[:-1] for row in rows])
 
 
@@ -225,5 +225,5 @@ def _print_page(
         print_table(columns, [row(item) for item in page.items])
         if page.next is not None:
             say()
-            say("There is more:")
+            say("Next page:")
             say(f"  {again(*words, '--limit', str(limit), '--token', page.next)}")

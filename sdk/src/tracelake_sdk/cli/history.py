@@ -1,4 +1,4 @@
-"""`events` and `log`: what was told and who accounted for it, what ran, how it ended, and what is behind one run."""
+"""`events` and `log`: events with their ledger, the run history, and one run with its inputs, outputs and decision."""
 
 from uuid import UUID
 
@@ -15,20 +15,20 @@ from tracelake_sdk.wording import counted, scope_words
 def list_events(asked: Asked, *, producer: UUID | None, as_json: bool) -> None:
     """One row for each event and subscriber, as the ledger has it."""
     columns = [
-        Column("event"), Column("told"), Column("by job"), Column("dataset"), Column("scope"), Column("to job"), Column("became"), Column("task"),
+        Column("event"), Column("emitted"), Column("by job"), Column("dataset"), Column("scope"), Column("to job"), Column("became"), Column("task"),
     ]  # fmt: skip
     with Client() as client:
         page = client.events.list(**asked.filters, producer=producer, limit=asked.limit, token=asked.token)
         rows = [row for event in page.items for row in _lines(event)]
-        print_rows(client, page, columns, rows, asked, as_json=as_json, nothing="There is no such event.")
+        print_rows(client, page, columns, rows, asked, as_json=as_json, nothing="No events match.")
 
 
 def _lines(event: DatasetEvent) -> list[list[Cell]]:
     scope = scope_words(event.scope) + (" rewritten" if event.kind is EventKind.REWRITTEN else "")
-    told: list[Cell] = [str(event.id), instant(event.told_at), event.job, event.dataset_name or str(event.dataset_uuid), scope]
+    cells: list[Cell] = [str(event.id), instant(event.emitted_at), event.job, event.dataset_name or str(event.dataset_uuid), scope]
     if not event.ledger:
-        return [[*told, Text("no subscriber", "dim"), "", ""]]
-    return [[*told, line.job, line.outcome.value, str(line.task_id or "")] for line in event.ledger]
+        return [[*cells, Text("no subscriber", "dim"), "", ""]]
+    return [[*cells, line.job, line.outcome.value, str(line.task_id or "")] for line in event.ledger]
 
 
 def list_runs(asked: Asked, *, status: str | None, as_json: bool) -> None:
@@ -37,7 +37,7 @@ def list_runs(asked: Asked, *, status: str | None, as_json: bool) -> None:
     ]  # fmt: skip
     with Client() as client:
         page = client.runs.list(**asked.filters, status=RunStatus(status) if status else None, limit=asked.limit, token=asked.token)
-        print_page(client, page, columns, _row, asked, as_json=as_json, nothing="Nothing has run.")
+        print_page(client, page, columns, _row, asked, as_json=as_json, nothing="No runs match.")
 
 
 def _row(run: Run) -> list[Cell]:

@@ -1,4 +1,4 @@
-"""How this very program is called again, so that every command that is printed can be pasted as it is."""
+"""How this program is called again, so that every command that is printed can be pasted as it is."""
 
 import os
 import re

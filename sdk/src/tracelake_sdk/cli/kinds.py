@@ -47,7 +47,7 @@ def show_kind(name: str, version: int | None, *, url: str | None, tenant: str | 
             say(Text.assemble((f"{word:<10}", "bold"), clean(value)))
     say(kind.description)
     say()
-    print_table([Column("property"), Column("type"), Column(""), Column("what it says", folds=True)], list(_properties(kind.json_schema)))
+    print_table([Column("property"), Column("type"), Column(""), Column("finding", folds=True)], list(_properties(kind.json_schema)))
     for example in kind.examples[:1]:
         say()
         say(clean(json.dumps(example, indent=2, ensure_ascii=False)))
@@ -66,7 +66,7 @@ def _properties(schema: dict[str, Any], above: str = "") -> Iterator[list[Cell]]
 
 
 def register(file: str, *, url: str | None, tenant: str | None, dry_run: bool, as_json: bool) -> None:
-    """The version is the file's own; left out, it is the first."""
+    """The version of the file; default: the first."""
     kind = _kind(_definition(file))
     with opened(url, tenant) as (repository, _):
         _register(repository, kind, dry_run=dry_run, as_json=as_json)
@@ -82,7 +82,7 @@ def evolve(file: str, *, check: bool, url: str | None, tenant: str | None, as_js
             return
         newest = _newest(repository, kind.name)
         if same_but_for_version(kind, newest):
-            _say_registered(newest, "is registered already. Nothing was changed.", dry_run=check, as_json=as_json)
+            _say_registered(newest, "is already registered. Nothing was changed.", dry_run=check, as_json=as_json)
             return
         _register(repository, kind.model_copy(update={"version": newest.version + 1}), dry_run=check, as_json=as_json)
 
@@ -91,7 +91,7 @@ def _newest(catalog: KindCatalog, name: str) -> Kind:
     try:
         return catalog.kind(name)
     except KindUnknown:
-        raise KindUnknown(f"No kind {name} is registered; `tracelake kind register` makes the first version.") from None
+        raise KindUnknown(f"No kind {name} is registered; `tracelake kind register` creates the first version.") from None
 
 
 def _kind(definition: dict[str, Any]) -> Kind:
@@ -135,7 +135,7 @@ def _definition(file: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise typer.BadParameter(f"{file} is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise typer.BadParameter(f"{file} holds no definition of a kind")
+        raise typer.BadParameter(f"{file} does not contain the definition of a kind")
     return found
 
 

@@ -11,10 +11,10 @@ except ModuleNotFoundError:
     raise SystemExit("The command line is an extra of the SDK; install `tracelake-sdk[cli]`.") from None
 
 from tracelake_sdk.cli.administration import admin_app
-from tracelake_sdk.cli.asking import query, replay
 from tracelake_sdk.cli.invocation import pasteable, program
 from tracelake_sdk.cli.metadata import kind_app, record_app
 from tracelake_sdk.cli.options import DryRun, Key, LayerName, Limit, Output, OutputFormat, Shown, Token
+from tracelake_sdk.cli.query_commands import query, replay
 from tracelake_sdk.errors import SettingInvalid, TracelakeError
 
 _FAILED = 1
@@ -49,7 +49,7 @@ Status = Literal["SUCCESS", "FAILED", "BLOCKED"]
 RuleId = Annotated[UUID, typer.Argument(metavar="RULE", help="The id of the rule.")]
 PolicyId = Annotated[UUID, typer.Argument(metavar="POLICY", help="The id of the policy.")]
 OfDataset = Annotated[str | None, typer.Argument(metavar="DATASET", help="Only of this dataset, by its name or uuid.")]
-Inactive = Annotated[bool, typer.Option("--all", help="Also those that are switched off.")]
+Inactive = Annotated[bool, typer.Option("--all", help="Include those that are switched off.")]
 SeverityName = Literal["FAIL", "WARN"]
 ScopeName = Literal["batch", "table"]
 EnforcementName = Literal["BLOCK", "ALERT"]
@@ -67,19 +67,19 @@ def up() -> None:
 
 @app.command()
 def demo() -> None:
-    """Run a small DAG on this machine and tell what happens. Starts a system where none runs."""
+    """Run a guided demo on this machine. Starts a system if none is running."""
     from tracelake_sdk.cli.demo import story
 
-    story.tell()
+    story.run()
 
 
 @app.command()
 def init(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Where; made if it is missing.", show_default="this folder")] = ".",
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The folder; created if it is missing.", show_default="this folder")] = ".",
     dry_run: DryRun = False,
     output: Output = Shown,
 ) -> None:
-    """Make a project folder that runs. Nothing is written over."""
+    """Create a project folder that works. Existing files are never overwritten."""
     from tracelake_sdk.cli.project import making
 
     making.init(folder, dry_run=dry_run, as_json=output is OutputFormat.JSON)
@@ -95,7 +95,7 @@ def schema() -> None:
 
 @app.command()
 def doctor(output: Output = Shown) -> None:
-    """Look what works here and what does not. Says what to do about what is missing."""
+    """Check this machine and the running system, and say how to fix what fails."""
     from tracelake_sdk.cli import system
 
     system.doctor(as_json=output is OutputFormat.JSON)
@@ -119,7 +119,7 @@ def run(
         str | None, typer.Option("--cursors", metavar="CURSORS", help="Several: 1..100 (both ends), or 2024-01-01T00:00:00Z,2024-01-02T00:00:00Z.")
     ] = None,
     rewrite: Annotated[
-        bool, typer.Option("--rewrite", help="With cursors: emit them as rewritten. Without: make the whole table of a job that replaces again, from the current inputs.")
+        bool, typer.Option("--rewrite", help="With cursors: emit them as rewritten. Without: rewrite the whole table of a job that replaces, from the current inputs.")
     ] = False,
     request: Annotated[str | None, typer.Option("--request", metavar="JSON", help="The whole request instead, as the job's operator takes it.")] = None,
     wait: Annotated[
@@ -130,12 +130,12 @@ def run(
         float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="With --wait: stop waiting after this time, with exit code 3. The run continues.")
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--idempotency-key", metavar="KEY", help="The same key with the same request is the same task. Made up if left out.")
+        str | None, typer.Option("--idempotency-key", metavar="KEY", help="The same key with the same request is the same task. Generated if omitted.")
     ] = None,
     dry_run: DryRun = False,
     output: Output = Shown,
 ) -> None:
-    """Ask a job for a run, which is one task."""
+    """Request a run of a job, which is one task."""
     from tracelake_sdk.cli import running, targets
 
     dag, name = targets.parse_job(job)
@@ -149,7 +149,7 @@ def run(
 def status(
     dag: Annotated[str | None, typer.Argument(metavar="DAG", help="Only this DAG.")] = None, output: Output = Shown
 ) -> None:
-    """Draw DAGs with the tasks of each job, what waits and why."""
+    """Show DAGs with the tasks of each job, what waits and why."""
     from tracelake_sdk.cli import dags
 
     dags.status(dag, as_json=output is OutputFormat.JSON)
@@ -190,12 +190,12 @@ def cancel_task(id: TaskId, dry_run: DryRun = False, output: Output = Shown) -> 
 @app.command()
 def events(
     target: Anything = None,
-    producer: Annotated[UUID | None, typer.Option("--producer", metavar="TASK", help="Only what this task told.")] = None,
+    producer: Annotated[UUID | None, typer.Option("--producer", metavar="TASK", help="Only events that this task emitted.")] = None,
     limit: Limit = 50,
     token: Token = None,
     output: Output = Shown,
 ) -> None:
-    """List events, and the ledger: what each subscriber made of them."""
+    """List events, and the ledger: the task of each subscriber, or that it filtered the event."""
     from tracelake_sdk.cli import history, paging, targets
 
     chosen = targets.parse_target(target) if target is not None else None
@@ -205,8 +205,8 @@ def events(
 
 @app.command()
 def log(
-    target: Annotated[str | None, typer.Argument(metavar="DAG[/JOB]|RUN", help="Only of this DAG or job; or one run, with everything behind it.")] = None,
-    status: Annotated[Status | None, typer.Option("--status", help="Only runs that ended so.")] = None,
+    target: Annotated[str | None, typer.Argument(metavar="DAG[/JOB]|RUN", help="Only of this DAG or job; or one run, with its inputs, outputs and decision.")] = None,
+    status: Annotated[Status | None, typer.Option("--status", help="Only runs with this status.")] = None,
     limit: Limit = 50,
     token: Token = None,
     output: Output = Shown,
@@ -232,7 +232,7 @@ def pause(target: Chosen, dry_run: DryRun = False, output: Output = Shown) -> No
 
 @app.command()
 def resume(target: Chosen, dry_run: DryRun = False, output: Output = Shown) -> None:
-    """Let a paused DAG or job go on; a job's line that was stopped starts again."""
+    """Resume a paused DAG or job; a stopped line starts again."""
     from tracelake_sdk.cli import dags, targets
 
     dags.resume(targets.parse_target(target), dry_run=dry_run, as_json=output is OutputFormat.JSON)
@@ -240,7 +240,7 @@ def resume(target: Chosen, dry_run: DryRun = False, output: Output = Shown) -> N
 
 @app.command()
 def explain(dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, by its name or uuid.")], output: Output = Shown) -> None:
-    """Say why a dataset is fresh, blocked, behind or empty, and what to do about it."""
+    """Explain why a dataset is fresh, blocked, behind or empty, and what to do."""
     from tracelake_sdk.cli import datasets
 
     datasets.explain(dataset, as_json=output is OutputFormat.JSON)
@@ -249,7 +249,7 @@ def explain(dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A da
 @datasets_app.command("list")
 def list_datasets(
     search: Annotated[
-        str | None, typer.Option("--search", metavar="WORDS", help="Each word stands in a name, layer, domain, owner, description, column or producer.")
+        str | None, typer.Option("--search", metavar="WORDS", help="Each word must occur in the name, layer, domain, owner, description, a column or the producer.")
     ] = None,
     layer: Annotated[LayerName | None, typer.Option("--layer", help="Only of this layer.")] = None,
     domain: Annotated[str | None, typer.Option("--domain", help="Only of this domain.")] = None,
@@ -269,7 +269,7 @@ def list_datasets(
 @datasets_app.command("show")
 def show_dataset(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, by its name or uuid.")],
-    version: Annotated[int | None, typer.Option("--version", min=1, help="One version, with the runs behind it, their inputs and the reasons.")] = None,
+    version: Annotated[int | None, typer.Option("--version", min=1, help="One version, with its runs, their inputs and the reasons.")] = None,
     limit: Limit = 10,
     output: Output = Shown,
 ) -> None:
@@ -286,11 +286,11 @@ def show_dataset(
 def pin_version(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, by its name or uuid.")],
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="The name to give to the version.")],
-    version: Annotated[int | None, typer.Option("--version", min=1, help="The one that readers see now, if left out.")] = None,
+    version: Annotated[int | None, typer.Option("--version", min=1, help="Default: the version that readers see now.")] = None,
     dry_run: DryRun = False,
     output: Output = Shown,
 ) -> None:
-    """Give a name to one version of a dataset. What is read under it never changes."""
+    """Pin a name to one version of a dataset. What is read under it never changes."""
     from tracelake_sdk.cli import datasets
 
     datasets.pin(dataset, name, version=version, dry_run=dry_run, as_json=output is OutputFormat.JSON)
@@ -300,7 +300,7 @@ def pin_version(
 def unpin_version(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a snapshot.")], dry_run: DryRun = False, output: Output = Shown
 ) -> None:
-    """Take the name of a snapshot away. No data changes."""
+    """Remove the name of a snapshot. No data changes."""
     from tracelake_sdk.cli import datasets
 
     datasets.unpin(name, dry_run=dry_run, as_json=output is OutputFormat.JSON)
@@ -325,7 +325,7 @@ def add_rule(
     dry_run: DryRun = False,
     output: Output = Shown,
 ) -> None:
-    """Define a rule. Every run that is decided from now on is held to it."""
+    """Define a rule. It applies to every run that is decided from now on."""
     from tracelake_sdk.cli import guard
 
     guard.add_rule(dataset, type, expression, severity=severity, scope=scope, key=key, dry_run=dry_run, as_json=output is OutputFormat.JSON)
@@ -342,14 +342,14 @@ def list_rules(dataset: OfDataset = None, inactive: Inactive = False, limit: Lim
 @rules_app.command("revise")
 def revise_rule(
     id: RuleId,
-    expression: Annotated[str | None, typer.Option("--expression", metavar="EXPRESSION", help="What it says from now on.")] = None,
+    expression: Annotated[str | None, typer.Option("--expression", metavar="EXPRESSION", help="The new expression.")] = None,
     severity: Annotated[SeverityName | None, typer.Option("--severity", help="FAIL blocks, WARN is recorded.")] = None,
     scope: Annotated[ScopeName | None, typer.Option("--scope", help="What a run wrote, or the whole table as it would be.")] = None,
     key: Key = None,
     dry_run: DryRun = False,
     output: Output = Shown,
 ) -> None:
-    """Append a revision of a rule. One that was off is on again."""
+    """Append a revision of a rule. A rule that was off is switched on again."""
     from tracelake_sdk.cli import guard
 
     guard.revise_rule(id, expression=expression, severity=severity, scope=scope, key=key, dry_run=dry_run, as_json=output is OutputFormat.JSON)
@@ -357,7 +357,7 @@ def revise_rule(
 
 @rules_app.command("off")
 def switch_rule_off(id: RuleId, key: Key = None, dry_run: DryRun = False, output: Output = Shown) -> None:
-    """Switch a rule off. What it said stays on record."""
+    """Switch a rule off. Its revisions are kept."""
     from tracelake_sdk.cli import guard
 
     guard.switch_rule_off(id, key=key, dry_run=dry_run, as_json=output is OutputFormat.JSON)
@@ -373,7 +373,7 @@ def add_policy(
     dry_run: DryRun = False,
     output: Output = Shown,
 ) -> None:
-    """Define a policy of a layer. Every run that is decided from now on is held to it."""
+    """Define a policy of a layer. It applies to every run that is decided from now on."""
     from tracelake_sdk.cli import guard
 
     guard.add_policy(layer, type, expression, enforcement=enforcement, key=key, dry_run=dry_run, as_json=output is OutputFormat.JSON)
@@ -396,13 +396,13 @@ def list_policies(
 @policies_app.command("revise")
 def revise_policy(
     id: PolicyId,
-    expression: Annotated[str | None, typer.Option("--expression", metavar="EXPRESSION", help="What it says from now on.")] = None,
+    expression: Annotated[str | None, typer.Option("--expression", metavar="EXPRESSION", help="The new expression.")] = None,
     enforcement: Annotated[EnforcementName | None, typer.Option("--enforcement", help="BLOCK is absolute, ALERT is recorded.")] = None,
     key: Key = None,
     dry_run: DryRun = False,
     output: Output = Shown,
 ) -> None:
-    """Append a revision of a policy. One that was off is on again."""
+    """Append a revision of a policy. A policy that was off is switched on again."""
     from tracelake_sdk.cli import guard
 
     guard.revise_policy(id, expression=expression, enforcement=enforcement, key=key, dry_run=dry_run, as_json=output is OutputFormat.JSON)
@@ -410,7 +410,7 @@ def revise_policy(
 
 @policies_app.command("off")
 def switch_policy_off(id: PolicyId, key: Key = None, dry_run: DryRun = False, output: Output = Shown) -> None:
-    """Switch a policy off. What it said stays on record."""
+    """Switch a policy off. Its revisions are kept."""
     from tracelake_sdk.cli import guard
 
     guard.switch_policy_off(id, key=key, dry_run=dry_run, as_json=output is OutputFormat.JSON)
@@ -419,12 +419,12 @@ def switch_policy_off(id: PolicyId, key: Key = None, dry_run: DryRun = False, ou
 @promotions_app.command("list")
 def list_promotions(
     dataset: OfDataset = None,
-    blocked: Annotated[bool, typer.Option("--blocked", help="Only what was refused.")] = False,
+    blocked: Annotated[bool, typer.Option("--blocked", help="Only blocked decisions.")] = False,
     limit: Limit = 50,
     token: Token = None,
     output: Output = Shown,
 ) -> None:
-    """List what was decided, the newest first."""
+    """List decisions, newest first."""
     from tracelake_sdk.cli import guard
 
     guard.list_promotions(dataset, blocked=blocked, limit=limit, token=token, as_json=output is OutputFormat.JSON)
@@ -434,7 +434,7 @@ def list_promotions(
 def show_promotion(
     decision: Annotated[str, typer.Argument(metavar="DECISION", help="The id of the decision, or of its run.")], output: Output = Shown
 ) -> None:
-    """Show a decision with every result that it rests on."""
+    """Show a decision with all its results."""
     from tracelake_sdk.cli import guard
 
     guard.show_promotion(decision, as_json=output is OutputFormat.JSON)
@@ -446,7 +446,7 @@ app.command()(replay)
 
 @app.command()
 def version(output: Output = Shown) -> None:
-    """Say which releases are installed."""
+    """Show the installed releases."""
     from tracelake_sdk.cli import system
 
     system.version(as_json=output is OutputFormat.JSON)

@@ -1,4 +1,4 @@
-"""The words of `tracelake record` and `tracelake kind`. What a command does it imports when it runs."""
+"""The commands of `tracelake record` and `tracelake kind`. A command imports what it needs when it runs."""
 # ruff: noqa: PLC0415
 
 from pathlib import Path
@@ -14,16 +14,16 @@ kind_app = typer.Typer(help="Kinds: the registered, versioned schemas of records
 Repository = Annotated[
     str | None, typer.Option("--repository", metavar="URL", help="file:///FOLDER, s3://BUCKET/PREFIX or https://SERVICE. Else TRACELAKE__RECORDS__URL, else the running system.")
 ]
-Tenant = Annotated[str | None, typer.Option("--tenant", help="The folder's, or the token's own, unless said.")]
+Tenant = Annotated[str | None, typer.Option("--tenant", help="The tenant. Default: that of the folder or the token.")]
 Target = Annotated[str, typer.Argument(metavar="TARGET", help="SOURCE/SCHEMA/TABLE, or a dataset by its name or uuid.")]
 KindName = Annotated[str, typer.Argument(metavar="KIND", help="See `tracelake kind list`.")]
 OnlyKind = Annotated[str | None, typer.Option("--kind", help="Only of this kind.")]
 OnlyKinds = Annotated[list[str] | None, typer.Option("--kind", help="Only of this kind. May be repeated.")]
-InWindow = Annotated[str | None, typer.Option("--window", metavar="START..END", help="Whose own window overlaps this one; a side may be empty.")]
-Most = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many, the newest first.")]
-Spool = Annotated[Path | None, typer.Option("--spool", metavar="FOLDER", help="Where what is emitted waits. Else one for each repository in TRACELAKE_HOME.")]
+InWindow = Annotated[str | None, typer.Option("--window", metavar="START..END", help="Records whose own window overlaps this one; a side may be empty.")]
+Most = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number, newest first.")]
+Spool = Annotated[Path | None, typer.Option("--spool", metavar="FOLDER", help="The spool folder. Default: one for each repository in TRACELAKE_HOME.")]
 LeftSpool = Annotated[
-    Path | None, typer.Option("--spool", metavar="FOLDER", exists=True, file_okay=False, help="Where it waits. Else the repository's own in TRACELAKE_HOME.")
+    Path | None, typer.Option("--spool", metavar="FOLDER", exists=True, file_okay=False, help="The spool folder. Default: the repository's own in TRACELAKE_HOME.")
 ]
 KindFile = Annotated[str, typer.Argument(metavar="FILE", help="Its definition as JSON; - reads it from standard input.")]
 
@@ -35,19 +35,19 @@ def _json(output: OutputFormat) -> bool:
 @record_app.command("emit")
 def emit(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A record as JSON, a list, or one a line; - reads standard input.")],
-    job: Annotated[str | None, typer.Option("--job", help="The job that tells it.")] = None,
-    run: Annotated[str | None, typer.Option("--run", help="The run that tells it: one try.")] = None,
+    job: Annotated[str | None, typer.Option("--job", help="The job that emits it.")] = None,
+    run: Annotated[str | None, typer.Option("--run", help="The run that emits it: one attempt.")] = None,
     namespace: Annotated[str | None, typer.Option("--namespace", help="Of the context.")] = None,
     workspace: Annotated[str | None, typer.Option("--workspace", help="Of the context.")] = None,
     cluster: Annotated[str | None, typer.Option("--cluster", help="Of the context.")] = None,
-    wait: Annotated[float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long it is tried before the rest stays in the spool.")] = 10.0,
+    wait: Annotated[float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long to try before the rest stays in the spool.")] = 10.0,
     repository: Repository = None,
     tenant: Tenant = None,
     spool: Spool = None,
     dry_run: DryRun = False,
     output: Output = Shown,
 ) -> None:
-    """Emit records. What the repository does not take now waits in the spool; what it refuses is exit code 1."""
+    """Emit records. Records that cannot be delivered now wait in the spool. Exit code 1 if any is refused."""
     from tracelake_sdk.cli import emitting
 
     context = {"job_id": job, "run_id": run, "namespace": namespace, "workspace": workspace, "cluster": cluster, "tenant": tenant}
@@ -56,7 +56,7 @@ def emit(
 
 @record_app.command("latest")
 def latest(target: Target, kind: KindName, repository: Repository = None, tenant: Tenant = None, output: Output = Shown) -> None:
-    """Show the record that was produced last. None at all is exit code 1."""
+    """Show the record that was produced last. Exit code 1 if there is none."""
     from tracelake_sdk.cli import records
 
     records.latest(target, kind, url=repository, tenant=tenant, as_json=_json(output))
@@ -67,16 +67,16 @@ def history(
     target: Target, kind: KindName, window: InWindow = None, limit: Most = 20, repository: Repository = None, tenant: Tenant = None, output: Output = Shown
 ) -> None:
     """List records of one kind about one target."""
-    from tracelake_sdk.cli import asked_records, records, repositories
+    from tracelake_sdk.cli import record_filters, records, repositories
 
-    words = asked_records.Asked(kinds=[kind], target=target, window=window, limit=limit).words(repository, tenant)
+    words = record_filters.Asked(kinds=[kind], target=target, window=window, limit=limit).words(repository, tenant)
     records.history(target, kind, limit=limit, window=repositories.window_of(window), url=repository, tenant=tenant, words=words, as_json=_json(output))
 
 
 @record_app.command("query")
 def query(
     kind: OnlyKinds = None,
-    target: Annotated[str | None, typer.Option("--target", metavar="TARGET", help="Only about this one.")] = None,
+    target: Annotated[str | None, typer.Option("--target", metavar="TARGET", help="Only about this target.")] = None,
     source: Annotated[str | None, typer.Option("--source", help="Only about targets of this source.")] = None,
     schema: Annotated[str | None, typer.Option("--schema", help="Only about targets of this schema.")] = None,
     table: Annotated[str | None, typer.Option("--table", help="Only about tables of this name.")] = None,
@@ -93,19 +93,19 @@ def query(
         list[str] | None, typer.Option("--where", metavar="CONDITION", help="payload.rows>=10, extras.dataset.version=3, payload.mode=[\"full\"], payload.files, !payload.files. May be repeated.")
     ] = None,
     kind_version: Annotated[int | None, typer.Option("--kind-version", min=1, help="Payloads in this version instead of the newest.")] = None,
-    metric: Annotated[Literal["count", "sum", "avg", "min", "max"] | None, typer.Option("--metric", help="Compute this over all of them instead.")] = None,
-    of: Annotated[str | None, typer.Option("--of", metavar="PATH", help="Of what: payload.rows.")] = None,
+    metric: Annotated[Literal["count", "sum", "avg", "min", "max"] | None, typer.Option("--metric", help="Compute this metric over all records instead.")] = None,
+    of: Annotated[str | None, typer.Option("--of", metavar="PATH", help="The path to compute it on: payload.rows.")] = None,
     group_by: Annotated[list[str] | None, typer.Option("--group-by", metavar="NAME", help="kind, target, producer_id, day or a path. May be repeated.")] = None,
     limit: Most = 50,
-    page: Annotated[str | None, typer.Option("--page", help="Where the page before ended; it prints the command.")] = None,
+    page: Annotated[str | None, typer.Option("--page", help="Token of the next page; the page before prints the command.")] = None,
     repository: Repository = None,
     tenant: Tenant = None,
     output: Output = Shown,
 ) -> None:
     """Find records, or count and sum them."""
-    from tracelake_sdk.cli import asked_records, records
+    from tracelake_sdk.cli import record_filters, records
 
-    asked = asked_records.Asked(
+    asked = record_filters.Asked(
         kinds=kind or [], target=target, source=source, schema=schema, table=table, producer=producer, job=job, run=run, namespace=namespace,
         workspace=workspace, cluster=cluster, quality=quality, window=window, produced=produced, where=where or [], kind_version=kind_version,
         limit=limit, page=page,
@@ -114,16 +114,16 @@ def query(
         records.query(asked.filters(), url=repository, tenant=tenant, words=asked.words(repository, tenant), as_json=_json(output))
     else:
         if page is not None:
-            raise typer.BadParameter("what is computed is over all records; leave it out", param_hint="--page")
-        records.aggregate(asked.filters(), asked_records.aggregation(metric, of, group_by or []), url=repository, tenant=tenant, as_json=_json(output))
+            raise typer.BadParameter("an aggregate covers all records; omit it", param_hint="--page")
+        records.aggregate(asked.filters(), record_filters.aggregation(metric, of, group_by or []), url=repository, tenant=tenant, as_json=_json(output))
 
 
 @record_app.command("tail")
 def tail(
     kind: OnlyKinds = None,
-    offset: Annotated[str | None, typer.Option("--offset", help="Behind what was seen; it prints the command. Left out: from the beginning.")] = None,
+    offset: Annotated[str | None, typer.Option("--offset", help="Start after this offset; the command prints it. Default: from the beginning.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many at once.")] = 100,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C, over broken connections too.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until Ctrl-C, also after broken connections.")] = False,
     repository: Repository = None,
     tenant: Tenant = None,
     output: Output = Shown,
@@ -136,7 +136,7 @@ def tail(
 
 @record_app.command("targets")
 def targets(kind: OnlyKind = None, repository: Repository = None, tenant: Tenant = None, output: Output = Shown) -> None:
-    """List what there are records about."""
+    """List the targets that have records."""
     from tracelake_sdk.cli import records
 
     records.targets(kind, url=repository, tenant=tenant, as_json=_json(output))
@@ -144,13 +144,13 @@ def targets(kind: OnlyKind = None, repository: Repository = None, tenant: Tenant
 
 @record_app.command("flush")
 def flush(
-    refused: Annotated[bool, typer.Option("--refused", help="Also send again what was refused before, after its cause was mended.")] = False,
+    refused: Annotated[bool, typer.Option("--refused", help="Also send refused records again, after the cause was fixed.")] = False,
     repository: Repository = None,
     tenant: Tenant = None,
     spool: LeftSpool = None,
     output: Output = Shown,
 ) -> None:
-    """Deliver what processes that are gone left in the spool. What has to stay is exit code 1, and so is what is refused again."""
+    """Deliver records that ended processes left in the spool. Exit code 1 if any remain or are refused again."""
     from tracelake_sdk.cli import spools
 
     spools.flush(refused=refused, url=repository, tenant=tenant, spool=spool, as_json=_json(output))
@@ -158,7 +158,7 @@ def flush(
 
 @record_app.command("refused")
 def refused(limit: Most = 20, repository: Repository = None, spool: LeftSpool = None, output: Output = Shown) -> None:
-    """List what the repository refused and why; as JSON with the records. `tracelake record flush --refused` sends it again."""
+    """List records that the repository refused, and why; as JSON with the records. `tracelake record flush --refused` sends them again."""
     from tracelake_sdk.cli import spools
 
     spools.refused(limit=limit, url=repository, spool=spool, as_json=_json(output))
@@ -166,13 +166,13 @@ def refused(limit: Most = 20, repository: Repository = None, spool: LeftSpool = 
 
 @record_app.command("compact")
 def compact(
-    older_than: Annotated[float | None, typer.Option("--older-than", min=0, metavar="DAYS", help="Also archive what its kind keeps longer.")] = None,
+    older_than: Annotated[float | None, typer.Option("--older-than", min=0, metavar="DAYS", help="Also archive records that their kind keeps longer.")] = None,
     repository: Repository = None,
     tenant: Tenant = None,
     dry_run: DryRun = False,
     output: Output = Shown,
 ) -> None:
-    """Turn old records of a folder into a Delta table beside them, with Spark, by the retention of their kinds."""
+    """Move old records of a folder into its Delta table, with Spark, by the retention of their kinds."""
     from tracelake_sdk.cli import compacting
 
     compacting.compact(older_than_days=older_than, url=repository, tenant=tenant, dry_run=dry_run, as_json=_json(output))
@@ -188,7 +188,7 @@ def list_kinds(repository: Repository = None, tenant: Tenant = None, output: Out
 
 @kind_app.command("show")
 def show_kind(
-    name: KindName, version: Annotated[int | None, typer.Option("--version", min=1, help="Which; the newest if left out.")] = None,
+    name: KindName, version: Annotated[int | None, typer.Option("--version", min=1, help="The version. Default: the newest.")] = None,
     repository: Repository = None, tenant: Tenant = None, output: Output = Shown,
 ) -> None:  # fmt: skip
     """Show a kind; as JSON with its schema."""
@@ -207,10 +207,10 @@ def register_kind(file: KindFile, repository: Repository = None, tenant: Tenant 
 
 @kind_app.command("evolve")
 def evolve_kind(
-    file: KindFile, check: Annotated[bool, typer.Option("--check", "--dry-run", help="Say whether it may be, and change nothing.")] = False,
+    file: KindFile, check: Annotated[bool, typer.Option("--check", "--dry-run", help="Check compatibility, and change nothing.")] = False,
     repository: Repository = None, tenant: Tenant = None, output: Output = Shown,
 ) -> None:  # fmt: skip
-    """Register the next version of a kind. What breaks the kind's mode is listed, and is exit code 1."""
+    """Register the next version of a kind. Exit code 1 and a list of differences if it is not compatible with the kind's mode."""
     from tracelake_sdk.cli import kinds
 
     kinds.evolve(file, check=check, url=repository, tenant=tenant, as_json=_json(output))

@@ -13,10 +13,10 @@ class OutputFormat(StrEnum):
     JSON = "json"
 
 
-Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="For people, or as one JSON document.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would do and change nothing.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=MOST_LISTED, help="How many at most on one page.")]
-Token = Annotated[str | None, typer.Option("--token", help="Where the page before ended; it prints the command.")]
-Key = Annotated[str | None, typer.Option("--idempotency-key", metavar="KEY", help="The same key with the same words has its effect once. Made up if left out.")]
+Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="Text, or one JSON document.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=MOST_LISTED, help="Maximum number of items on a page.")]
+Token = Annotated[str | None, typer.Option("--token", help="Token of the next page; the page before prints the command.")]
+Key = Annotated[str | None, typer.Option("--idempotency-key", metavar="KEY", help="The same key with the same request takes effect once. Generated if omitted.")]
 LayerName = Literal["bronze", "silver", "gold"]
 Shown = OutputFormat.TABLE

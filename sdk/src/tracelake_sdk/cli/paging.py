@@ -1,4 +1,4 @@
-"""Lists: one page of them, and the command that shows the next."""
+"""Lists: one page, and the command that shows the next one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -56,5 +56,5 @@ def print_rows(
         print_table(columns, rows)
         if page.next is not None:
             say()
-            say("There is more:")
+            say("Next page:")
             say(f"  {asked.next_page(page.next)}")

@@ -1,4 +1,4 @@
-"""What people and programs read: tables that cut nothing, sentences, and one JSON document."""
+"""Output: tables without truncation, sentences, and one JSON document."""
 
 import json
 import sys

@@ -48,9 +48,9 @@ def _read(file: str) -> str:
 def query(sql: str, *, output: ResultFormat | None, limit: int | None, receipt: str | None, save: str | None, dry_run: bool = False) -> None:
     """Without an `output` a table for people; a dry run answers and keeps nothing."""
     if output is ResultFormat.ARROW and sys.stdout.isatty():
-        raise typer.BadParameter("Arrow is nothing a terminal can show; send it into a file or a program", param_hint="--output")
+        raise typer.BadParameter("a terminal cannot show Arrow; redirect it to a file or a program", param_hint="--output")
     if save is not None and not re.fullmatch(SAVED_NAME, save):  # before the query runs, not behind it
-        raise typer.BadParameter("a name begins with a small letter and goes on with at most 127 small letters, digits and underscores", param_hint="--save")
+        raise typer.BadParameter("a name is a lowercase letter, then at most 127 lowercase letters, digits and underscores", param_hint="--save")
     started = time.monotonic()
     with Client() as client:
         # On stderr, so that the answer stands alone; on anything but a terminal only that rows are missing is said there.
@@ -72,7 +72,7 @@ def query(sql: str, *, output: ResultFormat | None, limit: int | None, receipt: 
         if save is not None and not dry_run:
             client.saved_queries.save(save, sql)
     if save is not None and output is None:
-        kept = f"It would be kept as {save}. Nothing was changed." if dry_run else f"Kept as {save}: {again('query', '--saved', save)}"
+        kept = f"It would be saved as {save}. Nothing was changed." if dry_run else f"Saved as {save}: {again('query', '--saved', save)}"
         say(Text(kept, style="dim"))
     if receipt is not None:
         _write(Path(receipt), found, sql)
@@ -106,7 +106,7 @@ def _print(answer: QueryAnswer, limit: int | None, seconds: float) -> None:
     if answer.more:
         say(_cut(receipt.row_count, limit))
     if receipt.left_out:
-        say(Text(f"The hash leaves out what is computed in floating point: {', '.join(receipt.left_out)}.", style="dim"))
+        say(Text(f"The hash omits columns that are computed in floating point: {', '.join(receipt.left_out)}.", style="dim"))
     if receipt.replayable:
         say(Text(f"Again, on the same versions: {again('replay', str(receipt.id))}", style="dim"))
     else:
@@ -115,7 +115,7 @@ def _print(answer: QueryAnswer, limit: int | None, seconds: float) -> None:
 
 def _cut(shown: int, limit: int | None) -> Text:
     # Fewer than were asked for: the service itself gives no more.
-    remedy = "--limit asks for more." if limit is None or shown >= limit else "This system gives no more in one answer: ask in parts."
+    remedy = "Use --limit for more." if limit is None or shown >= limit else "This is the limit of this system: split the query."
     return Text(f"There are more rows; only the first {shown:,} are shown. {remedy}", style="yellow")
 
 
@@ -139,7 +139,7 @@ def _spent(seconds: float) -> str:
 
 
 def _write(file: Path, receipt: Receipt, sql: str) -> None:
-    """With the statement, so that whoever has the file can ask again."""
+    """With the statement, so that the file is enough to replay it."""
     try:
         file.write_text(json.dumps(receipt.model_dump(mode="json") | {"sql": sql}, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
@@ -157,4 +157,4 @@ def _receipt(what: str) -> tuple[UUID, str | None]:
     except FileNotFoundError:
         raise typer.BadParameter(f"{what!r} is neither the id of a query nor a file", param_hint="RECEIPT|ID") from None
     except (OSError, ValueError, KeyError, TypeError):
-        raise typer.BadParameter(f"{what} is no receipt; `query --receipt` writes them", param_hint="RECEIPT|ID") from None
+        raise typer.BadParameter(f"{what} is not a valid receipt; `query --receipt` writes them", param_hint="RECEIPT|ID") from None

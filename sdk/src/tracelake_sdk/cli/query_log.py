@@ -23,7 +23,7 @@ def list_runs(*, limit: int, token: str | None, as_json: bool) -> None:
     ]  # fmt: skip
     with Client() as client:
         page = client.queries.list(limit=limit, token=token)
-        print_page(client, page, columns, _row, Asked(["query", "--log"], None, limit, token), as_json=as_json, nothing="Nothing has been asked.")
+        print_page(client, page, columns, _row, Asked(["query", "--log"], None, limit, token), as_json=as_json, nothing="No queries found.")
 
 
 def show_run(id: UUID, *, as_json: bool) -> None:
@@ -42,7 +42,7 @@ def show_run(id: UUID, *, as_json: bool) -> None:
         ("left out", ", ".join(run.left_out)),
         ("replay of", str(run.replay_of or "")),
         ("engine", run.engine_version),
-        ("statement", run.sql if run.sql is not None else f"its author's alone; its hash is {run.sql_sha256}"),
+        ("statement", run.sql if run.sql is not None else f"visible to its author alone; its hash is {run.sql_sha256}"),
     ]
     for name, value in facts:
         if value:
@@ -59,7 +59,7 @@ def list_saved(*, as_json: bool) -> None:
     if as_json:
         print_json(kept)
     elif not kept:
-        say("You keep no statement; `query --save NAME` keeps one.")
+        say("No saved statements; `query --save NAME` saves one.")
     else:
         rows: list[list[Cell]] = [[one.name, instant(one.saved_at), one.description, _short(one.sql)] for one in kept]
         print_table([Column("name"), Column("saved"), Column("description", folds=True), Column("statement", folds=True)], rows)
@@ -73,7 +73,7 @@ def forget(name: str, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
         print_json({"dry_run": dry_run, **kept.model_dump(mode="json")})
     else:
-        say(f"The statement {name} {'would be' if dry_run else 'is'} forgotten." + (" Nothing was changed." if dry_run else ""))
+        say(f"The statement {name} {'would be' if dry_run else 'is'} removed." + (" Nothing was changed." if dry_run else ""))
 
 
 def _row(run: QueryRun) -> list[Cell]:

@@ -25,7 +25,7 @@ def latest(target: str, kind: str, *, url: str | None, tenant: str | None, as_js
     if as_json:
         print_json(found)
     elif found is None:
-        say(f"There is no record of kind {kind} about {target}.")
+        say(f"No record of kind {kind} about {target} found.")
     else:
         _print_one(found)
     if found is None:
@@ -33,7 +33,7 @@ def latest(target: str, kind: str, *, url: str | None, tenant: str | None, as_js
 
 
 def history(target: str, kind: str, *, limit: int, window: Window | None, url: str | None, tenant: str | None, words: Sequence[str], as_json: bool) -> None:
-    """`words` ask a query for the same, which goes on where this ends."""
+    """`words` are the arguments of the query that continues where this ends."""
     with opened(url, tenant) as (repository, context):
         page = repository.history(target_of(target), kind, context, limit=limit, window=window)
     _print_page(page, as_json=as_json, words=words)
@@ -65,13 +65,13 @@ def targets(kind: str | None, *, url: str | None, tenant: str | None, as_json: b
     if as_json:
         print_json(found)
     elif not found:
-        say("There is no record.")
+        say("No records match.")
     else:
         print_table([Column("target"), Column("extras", folds=True)], [[target_words(target), _cell(target.extras) if target.extras else ""] for target in found])
 
 
 def tail(*, kinds: list[str], offset: str | None, limit: int, follow: bool, url: str | None, tenant: str | None, as_json: bool) -> None:
-    """As JSON, one line a page, with the offset to go on from."""
+    """As JSON, one line a page, with the offset to continue from."""
     if follow:
         _follow(kinds, offset, limit, url, tenant, as_json=as_json)
         return
@@ -81,7 +81,7 @@ def tail(*, kinds: list[str], offset: str | None, limit: int, follow: bool, url:
     _print_tail(page, as_json=as_json)
     if not as_json:
         said = [*(("--kind", kind) for kind in kinds), ("--limit", str(limit)), ("--repository", url), ("--tenant", tenant), ("--offset", page.offset)]
-        say("To go on behind it:" if page.items else "There is nothing behind this offset yet:" if offset else "There is no record yet. What comes:")
+        say("To continue from here:" if page.items else "No records after this offset yet:" if offset else "No records yet. To see new ones:")
         say(f"  {again('record', 'tail', *(word for option, value in said if value is not None for word in (option, value)))}")
 
 
@@ -98,7 +98,7 @@ def _follow(kinds: list[str], offset: str | None, limit: int, url: str | None, t
 
 def _say_broken(error: TracelakeError) -> None:
     # On stderr, so that what is printed is records alone.
-    say(f"Cut off [{error.code}]; it goes on behind the last record as soon as there is an answer.", to=Console(stderr=True, markup=False, highlight=False))
+    say(f"Disconnected [{error.code}]; it continues after the last record as soon as the service answers.", to=Console(stderr=True, markup=False, highlight=False))
 
 
 def _print_tail(page: TailPage, *, as_json: bool) -> None:
@@ -116,12 +116,12 @@ def _print_page(page: RecordPage, *, as_json: bool, words: Sequence[str]) -> Non
     if page.items:
         print_table(_COLUMNS, [_row(stored) for stored in page.items])
     else:
-        say("There is no such record.")
+        say("No records match.")
     for dropped in page.dropped:
-        say(f"Records of kind {dropped.kind} that were produced before {instant(dropped.before)} are gone by their retention.")
+        say(f"Records of kind {dropped.kind} that were produced before {instant(dropped.before)} were removed by their retention.")
     if page.next is not None:
         say()
-        say("There is more:")
+        say("Next page:")
         say(f"  {again(*words, '--page', page.next)}")
 
 

@@ -1,4 +1,4 @@
-"""Which repository `record` and `kind` speak to, in what context, and how targets, conditions and windows are spelt."""
+"""Which repository `record` and `kind` use, in which context, and how targets, conditions and windows are written."""
 
 import hashlib
 import json
@@ -53,7 +53,7 @@ def tenant_of(url: str | None) -> str:
         except NotRunning:
             if address is None:
                 raise
-            raise RepositoryUnavailable(f"Nothing answers at {client.api_url}; look at --repository or {URL_SETTING}.") from None
+            raise RepositoryUnavailable(f"Nothing answers at {client.api_url}; check --repository or {URL_SETTING}.") from None
 
 
 def asks_service(url: str | None) -> bool:
@@ -104,7 +104,7 @@ def _dataset(name: str) -> Dataset:
         with Client() as client:
             return client.datasets.get(name)
     except (NotRunning, NotFound) as error:
-        raise type(error)(f"{error.detail} {name!r} was taken for a dataset; a table is named SOURCE/SCHEMA/TABLE.") from None
+        raise type(error)(f"{error.detail} {name!r} was interpreted as a dataset; a table is written SOURCE/SCHEMA/TABLE.") from None
 
 
 def target_words(target: MetadataTarget) -> str:
@@ -117,11 +117,11 @@ def window_of(text: str | None) -> Window | None:
         return None
     start, dots, end = text.partition("..")
     if not dots:
-        raise typer.BadParameter(f"{text!r} is no window; write START..END, a side may be empty")
+        raise typer.BadParameter(f"{text!r} is not a valid window; write START..END, a side may be empty")
     try:
         return Window.model_validate({"start": _moment(start), "end": _moment(end)})
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no window: {fault(error)}") from None
+        raise typer.BadParameter(f"{text!r} is not a valid window: {fault(error)}") from None
 
 
 def condition_of(text: str) -> PathFilter:
@@ -135,7 +135,7 @@ def condition_of(text: str) -> PathFilter:
         listed = sign == "=" and isinstance(value, list)
         return PathFilter(path=text[:place], op=Comparison.IN if listed else _OPERATIONS[sign], value=value)
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no condition: {fault(error)}") from None
+        raise typer.BadParameter(f"{text!r} is not a valid condition: {fault(error)}") from None
 
 
 def read_text(file: str) -> str:
@@ -152,7 +152,7 @@ def _moment(text: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no time; write 2026-03-01 or 2026-03-01T08:00:00Z") from None
+        raise ValueError(f"{text!r} is not a valid time; write 2026-03-01 or 2026-03-01T08:00:00Z") from None
     return moment if moment.tzinfo else datetime.fromisoformat(f"{moment.isoformat()}+00:00")
 
 

@@ -1,4 +1,4 @@
-"""`run`: asks for a run, follows everything that it causes, and says how that ended."""
+"""`run`: requests a run, follows everything that it causes, and reports the result."""
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator

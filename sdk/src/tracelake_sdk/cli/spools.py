@@ -12,8 +12,8 @@ from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import Cell, Column, clean, instant, print_json, print_table, say
 from tracelake_sdk.cli.repositories import opened, spool_of, spool_words, target_words
 from tracelake_sdk.records import MetadataTarget
-from tracelake_sdk.records.emitter import FlushReport, SetAside, flush_folder, send_again, set_aside
-from tracelake_sdk.records.emitter.setting_aside import REFUSED, damaged_parts
+from tracelake_sdk.records.emitter import FlushReport, SetAside, flush_folder, resend, set_aside
+from tracelake_sdk.records.emitter.refusals import REFUSED, damaged_parts
 from tracelake_sdk.wording import counted
 
 _COLUMNS = [Column("refused"), Column("kind"), Column("target"), Column("run"), Column("code"), Column("reason", folds=True)]
@@ -26,14 +26,14 @@ def flush(*, refused: bool, url: str | None, tenant: str | None, spool: Path | N
     report = FlushReport()
     with opened(url, tenant) as (repository, _):
         if refused:
-            sent = send_again(folder, repository)  # first: it is older, and what is refused now need not be sent twice
+            sent = resend(folder, repository)  # first: it is older, and what is refused now need not be sent twice
         if sent is None or sent.problem is None:
             report = flush_folder(folder, repository)
     aside = set_aside(folder)
     problem = report.problem or (sent.problem if sent else None)
     if as_json:
-        told = {**asdict(report), "problem": problem, "spool": str(folder), "set_aside": [asdict(line) for line in aside]}
-        print_json(told | ({"again": asdict(sent.delivered)} if sent else {}))
+        shown = {**asdict(report), "problem": problem, "spool": str(folder), "set_aside": [asdict(line) for line in aside]}
+        print_json(shown | ({"again": asdict(sent.delivered)} if sent else {}))
     else:
         _print_flush(report, sent, folder, len(aside), problem)
         if aside:
@@ -46,21 +46,21 @@ def _print_flush(report: FlushReport, sent: FlushReport | None, folder: Path, as
     if sent is not None:
         done = sent.delivered
         if done.entries or aside:
-            say(f"Of what was refused before: {counted(done.stored, 'record')} stored, {done.same} known already, {done.refused} refused again.")
+            say(f"Refused records: {counted(done.stored, 'record')} stored, {done.same} already known, {done.refused} refused again.")
         else:
-            say("Nothing was refused before.")
+            say("No records were refused.")
     done = report.delivered
-    say(f"{counted(done.stored, 'record')} stored, {done.same} known already, {done.refused} refused.")
+    say(f"{counted(done.stored, 'record')} stored, {done.same} already known, {done.refused} refused.")
     if report.living:
-        say(f"Processes that run and deliver their own: {report.living}.")
+        say(f"Running processes that deliver their own records: {report.living}.")
     if problem is not None:
-        say(f"The rest stays: {clean(str(problem.get('detail')))}")
+        say(f"The rest stays in the spool: {clean(str(problem.get('detail')))}")
     if aside:
         say(f"{counted(aside, 'record')} set aside in {folder / REFUSED}.")
 
 
 def refused(*, limit: int, url: str | None, spool: Path | None, as_json: bool) -> None:
-    """Without the repository: that it does not answer is no reason not to see it."""
+    """Works without the repository: refused records are visible also while it does not answer."""
     folder = spool or spool_of(url)
     aside = sorted(set_aside(folder), key=lambda line: line.at, reverse=True)
     damaged = damaged_parts(folder)
@@ -71,13 +71,13 @@ def refused(*, limit: int, url: str | None, spool: Path | None, as_json: bool) -
         print_table(_COLUMNS, [_row(line) for line in aside[:limit]])
         say()
         if len(aside) > limit:
-            say(f"These are the newest of {counted(len(aside), 'record')}.")
-        say("Once the cause is mended, this sends them again:")
+            say(f"The newest of {counted(len(aside), 'record')}.")
+        say("Once the cause is fixed, send them again:")
         say(f"  {again('record', 'flush', '--refused', *spool_words(url, spool))}")
     else:
-        say("No record is set aside.")
+        say("No records are set aside.")
     for path in damaged:
-        say(f"Part of a spool was damaged, and is kept as it was found: {path}")
+        say(f"Part of a spool was damaged, and is kept unchanged: {path}")
 
 
 def _row(line: SetAside) -> list[Cell]:
@@ -93,8 +93,8 @@ def _target(record: dict[str, Any]) -> str:
     try:
         return clean(target_words(MetadataTarget.model_validate(record.get("target"))))
     except ValidationError:
-        return ""  # refused since it is no record
+        return ""  # refused because it is not a valid record
 
 
-def _object(told: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+def _object(shown: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", shown) if isinstance(shown, dict) else {}

@@ -22,7 +22,7 @@ _MARKS: dict[bool | None, tuple[str, str]] = {True: (f"{'ok':<{_MARK}}", "green"
 
 
 class Check(TypedDict):
-    """One question and its answer; `ok` is None where what it asks about is not there, which is never a pass."""
+    """One check and its result; `ok` is None if what it checks does not exist, which never counts as a pass."""
 
     name: str
     ok: bool | None

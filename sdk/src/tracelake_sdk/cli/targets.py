@@ -1,4 +1,4 @@
-"""What a command is about, as people write it: `DAG` or `DAG/JOB`, and which cursors."""
+"""Arguments of commands: `DAG` or `DAG/JOB`, and cursors."""
 
 import json
 import re
@@ -63,7 +63,7 @@ def request_of(cursors: list[str], *, rewrite: bool, request: str | None) -> dic
     """The request for a run; raises a usage error where the words make none."""
     if request is not None:
         if cursors or rewrite:
-            raise typer.BadParameter("it already is the whole request; leave --cursor, --cursors and --rewrite out", param_hint="--request")
+            raise typer.BadParameter("it already is the whole request; omit --cursor, --cursors and --rewrite", param_hint="--request")
         return _parsed(request)
     if not cursors:
         return {"rewrite": True} if rewrite else {}

@@ -86,7 +86,7 @@ def cancel_task(id: UUID, *, dry_run: bool, as_json: bool) -> None:
 def _would_cancel(task: Task) -> tuple[bool, str]:
     match task.state:
         case TaskState.CANCELED:
-            return False, f"Task {task.id} is canceled already; a cancel would change nothing."
+            return False, f"Task {task.id} is already canceled; a cancel would change nothing."
         case TaskState.COMPLETED | TaskState.FAILED:
             raise AlreadyFinal(f"Task {task.id} is {task.state} and cannot be canceled.")
         case TaskState.QUEUED:

@@ -1,9 +1,9 @@
-"""What is wrong with something that was typed or read from a file, as a sentence for people."""
+"""Turns validation errors of input into one readable sentence."""
 
 from pydantic import ValidationError
 
 _A_PATH = "write a path such as payload.rows or extras.dataset.version"
-_A_NAME = "write small letters, digits and `_`, beginning with a letter"
+_A_NAME = "write lowercase letters, digits and `_`, beginning with a letter"
 _SPELLINGS = {
     "path": _A_PATH, "identity": _A_PATH, "group_by": "write kind, target, producer_id, day, or a path such as payload.mode",
     "producer_id": "write a name and the version of its contract, such as ingest.v1", "kind": _A_NAME, "kinds": _A_NAME, "name": _A_NAME,
@@ -25,7 +25,7 @@ def fault(error: ValueError, *, placed: bool = False) -> str:
         case "timezone_aware":
             said = "a time says its zone, such as 2026-03-01T08:00:00Z"
         case "extra_forbidden":
-            said = "there is no such field"
+            said = "unknown field"
         case _:
             pass
     place = ".".join(str(step) for step in first["loc"])

@@ -22,7 +22,7 @@ def find_system(api_url: str | None = None, token: str | None = None, *, patienc
     kept = _kept(files, HomeFiles.admin_token) if is_this_machine(found) else None
     token = (token or os.environ.get("TRACELAKE_TOKEN") or kept or "").strip()
     if not token:
-        raise Unauthenticated(f"There is no token for {found}; set TRACELAKE_TOKEN.")
+        raise Unauthenticated(f"No token for {found}; set TRACELAKE_TOKEN.")
     if not token.isascii() or not token.isprintable():
         raise SettingInvalid("TRACELAKE_TOKEN: a token is one line of plain characters")
     return found, token

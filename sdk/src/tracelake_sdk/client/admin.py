@@ -1,6 +1,6 @@
 """Administration as Python: orgs, users, roles, tokens, grants, read roles and locations of an org, reached as `client.admin`.
 
-Making what is there already, with the same facts, changes nothing; every change takes `dry_run`.
+Creating what already exists, with the same attributes, changes nothing; every change takes `dry_run`.
 """
 
 from __future__ import annotations  # what methods answer with is made when it is asked for, not at import

@@ -61,7 +61,7 @@ class Connection:
         try:
             return send(self._http, method, path, **parts)
         except ValueError as error:  # before any of it is sent
-            raise Invalid("The request cannot be JSON: a number in it is not finite, or a text holds half of a surrogate pair; remove it.") from error
+            raise Invalid("The request cannot be encoded as JSON: a number is not finite, or a text contains half of a surrogate pair; remove it.") from error
         except Unreached as error:
             raise NotRunning(f"Nothing answers at {self.api_url}; start a system with `tracelake up`, or set TRACELAKE_API_URL.") from error
         except Unanswered as error:
@@ -69,9 +69,9 @@ class Connection:
 
     def _unanswered(self, method: str, key: str | None) -> TracelakeError:
         if method == "GET":
-            return Unavailable(f"{self.api_url} took the question and gave no answer; try again shortly.")
+            return Unavailable(f"{self.api_url} accepted the request and did not answer; try again shortly.")
         again = f"repeat it with the idempotency key {key}" if key else "repeat it, which is safe"
-        return OutcomeUnknown(f"The connection to {self.api_url} broke after the request was sent: it may or may not have happened; {again}.")
+        return OutcomeUnknown(f"The connection to {self.api_url} broke after the request was sent: it may or may not have taken effect; {again}.")
 
     def _error(self, response: httpx2.Response) -> TracelakeError:
         if (found := error_in(response)) is not None:
@@ -99,22 +99,22 @@ def iterate(page: Callable[[str | None], Page[Item]]) -> Iterator[Item]:
 
 def follow(look: Callable[[], Answer], over: Callable[[Answer], bool], every: float, patience: float) -> Iterator[Answer]:
     """What is seen now and at every later look, until it is over; a system that restarts has `patience` seconds to answer."""
-    heard = time.monotonic()
+    answered = time.monotonic()
     while True:
         began = time.monotonic()
         try:
             seen = look()
         except (NotRunning, Unavailable):
-            if time.monotonic() - heard > patience:
+            if time.monotonic() - answered > patience:
                 raise
             time.sleep(every)
             continue
-        heard = time.monotonic()
+        answered = time.monotonic()
         yield seen
         if over(seen):
             return
         # A look that takes long, because there is much to look at, is taken less often.
-        time.sleep(max(every, 4 * (heard - began)))
+        time.sleep(max(every, 4 * (answered - began)))
 
 
 @cache

@@ -59,7 +59,7 @@ class Snapshots:
         return self._connection.get(SnapshotList, "/v1/snapshots")
 
     def pin(self, dataset: UUID | str, name: str, *, version: int | None = None, dry_run: bool = False) -> Snapshot:
-        """Give a name to one version, the one that readers see now if left out; the same pin again changes nothing."""
+        """Give a name to one version, default: the one that readers see now; the same pin again changes nothing."""
         return self._connection.post(Snapshot, f"/v1/datasets/{quoted(dataset)}/snapshots", {"name": name, "version": version, "dry_run": dry_run})
 
     def unpin(self, name: str, *, dry_run: bool = False) -> Snapshot:

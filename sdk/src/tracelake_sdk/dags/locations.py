@@ -20,7 +20,7 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{2,62}")
 
 
 class Location(Deferred):
-    """A location as it is now, and the roles that may use it in a DAG beside the admins."""
+    """A location as it is now, and the roles that may use it in a DAG besides the admins."""
 
     name: str
     url: str        # `file:///folder` or `s3://bucket/prefix`

@@ -54,7 +54,7 @@ class RangeAggregatorConfig(_Config):
     def _of_the_cursor(cls, origin: int | datetime, info: ValidationInfo) -> int | datetime:
         cursor = info.data.get("cursor")
         if cursor is not None and not cursor.fits(origin):
-            raise ValueError(f"the origin is no {cursor} cursor")
+            raise ValueError(f"the origin is not a valid {cursor} cursor")
         return origin
 
 
@@ -66,7 +66,7 @@ class RangeSplitterConfig(_Config):
 
 
 class EmitRequest(_Config):
-    """The cursors to tell, in this order; `rewrite` tells them as rewritten."""
+    """The cursors to emit, in this order; `rewrite` emits them as rewritten."""
 
     cursors: list[Cursor] = Field(min_length=1, max_length=MAX_EVENTS)
     rewrite: bool = False
@@ -126,8 +126,8 @@ class OperatorSpec:
     every_input_triggers: bool = False
     keeps_state: bool = False               # operator state moves with each completion
     ordered: bool = False                   # its tasks run one at a time, in event order
-    hears: ScopeKind | None = None          # the only scopes that it can work on; None: any
-    tells: ScopeKind | None = None          # the scopes of its events; None: those that it hears
+    receives: ScopeKind | None = None       # the only scopes that it can work on; None: any
+    emits: ScopeKind | None = None          # the scopes of its events; None: those that it receives
 
 
 def _by_name(*specs: OperatorSpec) -> Mapping[tuple[str, str], OperatorSpec]:
@@ -135,11 +135,11 @@ def _by_name(*specs: OperatorSpec) -> Mapping[tuple[str, str], OperatorSpec]:
 
 
 OPERATORS: Mapping[tuple[str, str], OperatorSpec] = _by_name(
-    # Tells the cursors that its request names.
+    # Emits the cursors of its request.
     OperatorSpec(
         Runtime.DISPATCHER, "emit", EmitConfig, EmitRequest,
-        activations=frozenset({Activation.SOURCE}), inputs=Count(0, 0), outputs=Count(1, 1), tells="cursor",
-        ordered=True,  # two requests are told in the order in which they came, whoever runs them
+        activations=frozenset({Activation.SOURCE}), inputs=Count(0, 0), outputs=Count(1, 1), emits="cursor",
+        ordered=True,  # two requests are emitted in the order in which they arrived, whichever worker runs them
     ),
     # Does nothing, durably.
     OperatorSpec(
@@ -150,13 +150,13 @@ OPERATORS: Mapping[tuple[str, str], OperatorSpec] = _by_name(
     OperatorSpec(
         Runtime.DISPATCHER, "range_aggregator", RangeAggregatorConfig, None,
         activations=frozenset({Activation.REACTIVE}), inputs=Count(1, 1), outputs=Count(1, 1),
-        every_input_triggers=True, keeps_state=True, ordered=True, hears="cursor", tells="range",
+        every_input_triggers=True, keeps_state=True, ordered=True, receives="cursor", emits="range",
     ),
     # Cuts ranges into chunks; the inverse.
     OperatorSpec(
         Runtime.DISPATCHER, "range_splitter", RangeSplitterConfig, None,
         activations=frozenset({Activation.REACTIVE}), inputs=Count(1, 1), outputs=Count(1, 1),
-        every_input_triggers=True, hears="range", tells="range",
+        every_input_triggers=True, receives="range", emits="range",
     ),
     # Takes the files that are new since its last run.
     OperatorSpec(
@@ -164,7 +164,7 @@ OPERATORS: Mapping[tuple[str, str], OperatorSpec] = _by_name(
         activations=frozenset({Activation.SOURCE}), inputs=Count(0, 0), outputs=Count(1, 1), writes_files=True, location_keys=("path",),
         keys_to_append=("cursor_column", "batch_files"),  # a replace takes every file each time
         columns_key="schema",
-        keeps_state=True, ordered=True,  # each run goes on where the one before it stopped
+        keeps_state=True, ordered=True,  # each run continues where the one before it stopped
     ),
     # Writes the rows of one SELECT over its inputs.
     OperatorSpec(

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 from tracelake_sdk.dags.operators import EmitRequest, OperatorSpec, RewriteRequest
 from tracelake_sdk.errors import Invalid, JobNotRunnable
 
-_OR_REWRITE = " To make its whole table again from the current inputs, add --rewrite."
+_OR_REWRITE = " To rewrite its whole table from the current inputs, add --rewrite."
 
 
 def check_request(job: str, operator: OperatorSpec | None, request: dict[str, Any], *, is_source: bool, replaces: bool = False) -> BaseModel:
@@ -26,7 +26,7 @@ def check_request(job: str, operator: OperatorSpec | None, request: dict[str, An
 
 def _rewrite(job: str, *, replaces: bool) -> RewriteRequest:
     if not replaces:
-        raise JobNotRunnable(f"Job {job} does not replace its table (`update_strategy: replace`), so nothing of it can be rewritten; run it without --rewrite.")
+        raise JobNotRunnable(f"Job {job} does not replace its table (`update_strategy: replace`), so it cannot be rewritten; run it without --rewrite.")
     return RewriteRequest()
 
 
@@ -34,7 +34,7 @@ def _sentence(operator: OperatorSpec, model: type[BaseModel], problem: Any) -> s
     match problem["type"]:
         case "extra_forbidden":
             known = ", ".join(f"`{name}`" for name in model.model_fields)
-            return f"the operator `{operator.name}` takes {f'only {known}' if known else 'no words with a run'}; leave it out"
+            return f"the operator `{operator.name}` takes {f'only {known}' if known else 'no arguments'}; omit it"
         case "missing":
             return f"the operator `{operator.name}` needs it"
         case _:

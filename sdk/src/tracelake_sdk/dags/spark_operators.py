@@ -22,7 +22,7 @@ class BadRecords(StrEnum):
     """What becomes of rows that do not fit."""
 
     FAIL = "fail"            # the task fails, and takes nothing
-    SET_ASIDE = "set_aside"  # the good rows go on, the bad ones are counted and the first of them named; their text goes with the attempt's staging
+    SET_ASIDE = "set_aside"  # the good rows continue, the bad ones are counted and the first of them named; their text goes with the attempt's staging
 
 
 class IngestFilesConfig(_Config):
@@ -36,7 +36,7 @@ class IngestFilesConfig(_Config):
         description="the columns and their types, such as `order_id BIGINT, amount DECIMAL(10,2)`; without it those of the table, and at first those that the files show",
     )
     header: bool = Field(default=True, description="`true` or `false`: whether the first line of each CSV file names its columns")
-    delimiter: str = Field(default=",", min_length=1, max_length=1, description="the one character that stands between the columns of a CSV file")
+    delimiter: str = Field(default=",", min_length=1, max_length=1, description="the character that separates the columns of a CSV file")
     multiline: bool = Field(
         default=False,
         description="`true` or `false`: whether a quoted value of a CSV file may continue on the next line; `true` reads each file on one core",
@@ -44,8 +44,8 @@ class IngestFilesConfig(_Config):
     cursor_column: str | None = Field(
         default=None, min_length=1, max_length=255, description="a column of whole numbers or times; only rows beyond the greatest one seen so far are taken",
     )
-    bad_records: BadRecords = Field(default=BadRecords.FAIL, description="`fail`, or `set_aside` to go on without the rows that do not fit")
-    max_bad_records: int | None = Field(default=None, ge=0, description="a whole number, with `set_aside`: how many rows of one run may not fit before it fails all the same")
+    bad_records: BadRecords = Field(default=BadRecords.FAIL, description="`fail`, or `set_aside` to continue without the rows that do not fit")
+    max_bad_records: int | None = Field(default=None, ge=0, description="a whole number, with `set_aside`: how many rows of one run may be set aside before it fails")
     batch_files: int | None = Field(default=None, ge=1, description="a whole number of at least 1: publish while the task runs, each time so many files are done; without it all at the end")
 
     @model_validator(mode="after")

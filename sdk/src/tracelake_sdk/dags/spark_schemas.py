@@ -36,7 +36,7 @@ def _check_type(text: str, *, of: str, depth: int) -> None:
     word, inside = found[1], found[2]
     if word.upper() not in _TYPES:
         near = nearest(word, _TYPES)
-        raise ValueError(f"the column {of} has the type `{word[:50]}`, which does not exist{f'; did you mean `{near}`?' if near else ''}")
+        raise ValueError(f"the column {of} has the unknown type `{word[:50]}`{f'; did you mean `{near}`?' if near else ''}")
     if inside is None:
         return
     if word.upper() == "STRUCT":
@@ -47,7 +47,7 @@ def _check_type(text: str, *, of: str, depth: int) -> None:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Cut at the commas that stand in no brackets and no quotes."""
+    """Split at the commas outside of brackets and quotes."""
     start = depth = 0
     for mark in _MARKS.finditer(text):
         match mark[0]:

@@ -63,14 +63,14 @@ class ExecutionStrategy(StrEnum):
 
 
 class UpdateStrategy(StrEnum):
-    """What a task does to the rows that are there already."""
+    """What a task does to existing rows."""
 
     APPEND = "append"    # adds rows with a new unique key, deletes nothing
     REPLACE = "replace"  # rewrites its scope
 
 
 class NullKeys(StrEnum):
-    """What becomes of an append with rows that have a null in the unique key, so that nobody can tell whether they are there already."""
+    """What happens to an append with rows that have a null in the unique key, so that it is unknown whether they already exist."""
 
     BLOCK = "block"        # the gate refuses it
     DISTINCT = "distinct"  # no two such rows are the same: they are appended every time
@@ -147,7 +147,7 @@ class PartitionSpec(_Spec):
 
     column: Column
     cursor: CursorType | None = None  # None: each value of the column is a partition key
-    range_size: Size | None = None    # of spans that are aligned to the origin; None: spans as the events tell them
+    range_size: Size | None = None    # of spans that are aligned to the origin; None: ranges as the events have them
     origin: Cursor | None = None      # never None where there is a range_size
 
     @model_validator(mode="before")
@@ -161,21 +161,21 @@ class PartitionSpec(_Spec):
     @classmethod
     def _of_a_cursor(cls, size: int | timedelta | None, info: ValidationInfo) -> int | timedelta | None:
         if size is not None and info.data.get("cursor", "refused") is None:
-            raise ValueError("`range_size` cuts a cursor into spans, and there is no `cursor`")
+            raise ValueError("`range_size` needs a `cursor`")
         return size
 
     @field_validator("origin", mode="after")
     @classmethod
     def _of_spans(cls, origin: int | datetime | None, info: ValidationInfo) -> int | datetime | None:
-        if origin is None or not {"cursor", "range_size"} <= info.data.keys():  # what was refused already is the one to tell
+        if origin is None or not {"cursor", "range_size"} <= info.data.keys():  # the value that was already refused is the one to report
             return origin
         cursor: CursorType | None = info.data["cursor"]
         if cursor is None:
-            raise ValueError("`origin` is where a span of a cursor starts, and there is no `cursor`")
+            raise ValueError("`origin` needs a `cursor`")
         if info.data["range_size"] is None:
-            raise ValueError("`origin` aligns spans of a `range_size`, and there is none")
+            raise ValueError("`origin` needs a `range_size`")
         if not cursor.fits(origin):
-            raise ValueError(f"the origin is no {cursor} cursor")
+            raise ValueError(f"the origin is not a valid {cursor} cursor")
         return origin
 
 

@@ -69,7 +69,7 @@ def _size_from_wire(value: Any, info: ValidationInfo) -> int | timedelta:
     """A size of the kind that the config's cursor asks for."""
     cursor = info.data.get("cursor")
     if cursor is None:
-        return 1  # the cursor itself is refused already; its error is the one to tell
+        return 1  # the cursor itself was already refused; its error is the one to report
     if cursor is CursorType.INTEGER:
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**63:
             raise ValueError("with `cursor: integer` a size is a whole number of at least 1")

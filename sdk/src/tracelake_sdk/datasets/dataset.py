@@ -39,7 +39,7 @@ class Dataset(Deferred):
     dag: str
     job: str
     output_index: int
-    has_files: bool                  # False: it is told in events and ranges only
+    has_files: bool                  # False: it has events and ranges only
     version: int | None              # None: none yet
     row_count: int | None
     promoted_at: datetime | None

@@ -16,7 +16,7 @@ class _Wire(Deferred):
 
 
 class FileStatistics(_Wire):
-    """Per top-level column, by name; a bound stands here only where it is a true one, spelled as Delta spells it."""
+    """Per top-level column, by name; a bound is here only if it is exact, written as Delta writes it."""
 
     min: dict[str, Any] = Field(default_factory=dict)
     max: dict[str, Any] = Field(default_factory=dict)
@@ -53,7 +53,7 @@ class OutputMeasured(_Wire):
     schema_hash: str
     rows: int = Field(ge=0)
     bytes: int = Field(ge=0)
-    duplicates: int = Field(default=0, ge=0)     # rows that an append left out because their key was there already
+    duplicates: int = Field(default=0, ge=0)     # rows that an append removed because their key already existed
     null_keys: int = Field(default=0, ge=0)      # rows of an append with a null in their unique key
     outside_scope: int = Field(default=0, ge=0)  # rows that do not belong to any of `scopes`
     rules: list[RuleMeasurement] = Field(default_factory=list)

@@ -29,7 +29,7 @@ def _cursor_from_wire(value: Any) -> Any:
         try:
             return value.astimezone(UTC)
         except OverflowError:
-            raise ValueError("a cursor that is a time lies in the years 1 to 9999 of UTC") from None
+            raise ValueError("a cursor that is a time must be in the years 1 to 9999 of UTC") from None
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError("a cursor that is a number fits in 64 bits")
     return value

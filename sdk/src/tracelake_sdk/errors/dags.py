@@ -21,15 +21,15 @@ class DagTooLarge(DagInvalid, code="dag_too_large", status=422):
 
 
 class DagEmpty(DagInvalid, code="dag_empty", status=422):
-    """The file holds no DAG; write at least `name` and `jobs`."""
+    """The file contains no DAG; write at least `name` and `jobs`."""
 
 
 class DagYamlInvalid(DagInvalid, code="dag_yaml_invalid", status=422):
-    """The file is not YAML; correct it at the line that the detail names."""
+    """The file is not valid YAML; fix it at the line that the detail names."""
 
 
 class DagManyDocuments(DagInvalid, code="dag_many_documents", status=422):
-    """The file holds several YAML documents; keep one DAG per file."""
+    """The file contains several YAML documents; keep one DAG per file."""
 
 
 class DagTooDeep(DagInvalid, code="dag_too_deep", status=422):
@@ -49,16 +49,16 @@ class DagTagRefused(DagInvalid, code="dag_tag_refused", status=422):
 
 
 class DagScalarAmbiguous(DagInvalid, code="dag_scalar_ambiguous", status=422):
-    """YAML readers do not agree on what this word is; quote it if it is text."""
+    """YAML readers interpret this word differently; quote it if it is text."""
 
 
 class DagTextInvalid(DagInvalid, code="dag_text_invalid", status=422):
-    """The text is empty, too long or holds characters that cannot be stored; change it."""
+    """The text is empty, too long or contains characters that cannot be stored; change it."""
 
 
 # Keys and values
 class DagKeyUnknown(DagInvalid, code="dag_key_unknown", status=422):
-    """There is no such key here; use one of those that the detail names."""
+    """The key is not valid here; use one of those that the detail names."""
 
 
 class DagKeyMissing(DagInvalid, code="dag_key_missing", status=422):
@@ -66,7 +66,7 @@ class DagKeyMissing(DagInvalid, code="dag_key_missing", status=422):
 
 
 class DagKeyDuplicate(DagInvalid, code="dag_key_duplicate", status=422):
-    """The key stands here twice; keep one."""
+    """The key occurs twice; keep one."""
 
 
 class DagKeyNotText(DagInvalid, code="dag_key_not_text", status=422):
@@ -78,11 +78,11 @@ class DagValueMissing(DagInvalid, code="dag_value_missing", status=422):
 
 
 class DagTypeWrong(DagInvalid, code="dag_type_wrong", status=422):
-    """The value is of another type than is needed here; the detail says which."""
+    """The value has the wrong type; the detail names the expected one."""
 
 
 class DagValueUnknown(DagInvalid, code="dag_value_unknown", status=422):
-    """The value is none of those that are known here; use one of those that the detail names."""
+    """The value is not valid here; use one of those that the detail names."""
 
 
 class DagNumberOutOfBounds(DagInvalid, code="dag_number_out_of_bounds", status=422):
@@ -94,7 +94,7 @@ class DagListLength(DagInvalid, code="dag_list_length", status=422):
 
 
 class DagNameInvalid(DagInvalid, code="dag_name_invalid", status=422):
-    """A name is a small letter, then up to 127 small letters, digits and underscores; rename it."""
+    """A name is a lowercase letter, then up to 127 lowercase letters, digits and underscores; rename it."""
 
 
 class DagVarRefused(DagInvalid, code="dag_var_refused", status=422):
@@ -106,11 +106,11 @@ class DagWhereInvalid(DagInvalid, code="dag_where_invalid", status=422):
 
 
 class DagColumnInvalid(DagInvalid, code="dag_column_invalid", status=422):
-    """No table can have, or no key can name, a column like this; rename the column."""
+    """The column name is not valid in a table or a key; rename the column."""
 
 
 class DagPartitionInvalid(DagInvalid, code="dag_partition_invalid", status=422):
-    """`partition_by` names a column and, for spans of a cursor, the `cursor`, `range_size` and `origin` that fit each other; the detail says what does not."""
+    """`partition_by` names a column and, for ranges of a cursor, a matching `cursor`, `range_size` and `origin`; the detail says what does not match."""
 
 
 # Jobs by themselves
@@ -119,7 +119,7 @@ class DagJobDuplicate(DagInvalid, code="dag_job_duplicate", status=422):
 
 
 class DagSourceMissing(DagInvalid, code="dag_source_missing", status=422):
-    """A job with `activation: source` needs to say which; add `source: {kind: manual}`."""
+    """A job with `activation: source` needs a source; add `source: {kind: manual}`."""
 
 
 class DagSourceNotAvailable(DagInvalid, code="dag_source_not_available", status=422):
@@ -139,19 +139,19 @@ class DagReactiveWithoutInputs(DagInvalid, code="dag_reactive_without_inputs", s
 
 
 class DagNoTriggeringInput(DagInvalid, code="dag_no_triggering_input", status=422):
-    """None of the job's inputs triggers it, so it would never run; leave `trigger: false` away from at least one."""
+    """None of the job's inputs triggers it, so it would never run; remove `trigger: false` from at least one."""
 
 
 class DagBulkRefused(DagInvalid, code="dag_bulk_refused", status=422):
-    """Every event makes its own task, so there is no `Bulk`; use PerUpdate or PerPartition."""
+    """Every event makes its own task, so `Bulk` is not supported; use PerUpdate or PerPartition."""
 
 
 class DagUpdateStrategyMissing(DagInvalid, code="dag_update_strategy_missing", status=422):
-    """A job that writes rows says what it does to those that are there; add `update_strategy: append` or `update_strategy: replace`."""
+    """A job that writes rows needs to say what happens to existing rows; add `update_strategy: append` or `update_strategy: replace`."""
 
 
 class DagExecutionStrategyMissing(DagInvalid, code="dag_execution_strategy_missing", status=422):
-    """A reactive job that writes rows says how an event's scope becomes the output's; add `execution_strategy`."""
+    """A reactive job that writes rows needs to map the event's scope to the output; add `execution_strategy`."""
 
 
 class DagAppendWithoutUniqueKey(DagInvalid, code="dag_append_without_unique_key", status=422):
@@ -163,11 +163,11 @@ class DagUniqueKeyUnused(DagInvalid, code="dag_unique_key_unused", status=422):
 
 
 class DagUniqueKeyDuplicate(DagInvalid, code="dag_unique_key_duplicate", status=422):
-    """A column stands twice in the unique key; remove one."""
+    """A column occurs twice in the unique key; remove one."""
 
 
 class DagFieldNotApplicable(DagInvalid, code="dag_field_not_applicable", status=422):
-    """The field speaks of something that this job does not have; remove it."""
+    """The field does not apply to this job; remove it."""
 
 
 class DagDomainMissing(DagInvalid, code="dag_domain_missing", status=422):
@@ -179,7 +179,7 @@ class DagOwnerMissing(DagInvalid, code="dag_owner_missing", status=422):
 
 
 class DagPoolUnknown(DagInvalid, code="dag_pool_unknown", status=422):
-    """There is no worker pool of this name; use one of those that the detail names."""
+    """The worker pool was not found; use one of those that the detail names."""
 
 
 # Jobs together
@@ -200,11 +200,11 @@ class DagInputMixed(DagInvalid, code="dag_input_mixed", status=422):
 
 
 class InputNotReadable(DagInvalid, code="input_not_readable", status=422):
-    """Whoever activates a DAG must be allowed to read what it reads of other DAGs; ask an admin for a role that reads the dataset."""
+    """The user who activates a DAG needs permission to read its inputs from other DAGs; ask an admin for a role that reads the dataset."""
 
 
 class DagDatasetUnknown(DagInvalid, code="dag_dataset_unknown", status=422):
-    """There is no published dataset of this name that can be read; check it with `tracelake status`."""
+    """No published dataset with this name can be read; check it with `tracelake status`."""
 
 
 class DagDatasetOwn(DagInvalid, code="dag_dataset_own", status=422):
@@ -212,11 +212,11 @@ class DagDatasetOwn(DagInvalid, code="dag_dataset_own", status=422):
 
 
 class DagCycle(DagInvalid, code="dag_cycle", status=422):
-    """The jobs wait for each other in a circle; remove one of the inputs that the detail names."""
+    """The jobs form a cycle; remove one of the inputs that the detail names."""
 
 
 class DagLayerSkipped(DagInvalid, code="dag_layer_skipped", status=422):
-    """Data climbs one layer at a time: silver reads bronze or silver, gold reads silver or gold; put a job of the layer between."""
+    """Data moves up one layer at a time: silver reads bronze or silver, gold reads silver or gold; add a job of the layer between."""
 
 
 class DagLayerBackwards(DagInvalid, code="dag_layer_backwards", status=422):
@@ -245,23 +245,23 @@ class RuntimeNotAvailable(DagInvalid, code="runtime_not_available", status=422):
 
 
 class OperatorUnknown(DagInvalid, code="operator_unknown", status=422):
-    """The runtime has no such operator; use one of those that the detail names."""
+    """The operator was not found in this runtime; use one of those that the detail names."""
 
 
 class OperatorActivationWrong(DagInvalid, code="operator_activation_wrong", status=422):
-    """The operator cannot be activated like this; the detail says how."""
+    """The operator does not support this activation; the detail says which it supports."""
 
 
 class OperatorInputsWrong(DagInvalid, code="operator_inputs_wrong", status=422):
-    """The operator takes another number or kind of inputs; the detail says which."""
+    """The operator expects another number or kind of inputs; the detail says which."""
 
 
 class OperatorOutputsWrong(DagInvalid, code="operator_outputs_wrong", status=422):
-    """The operator has another number of outputs; the detail says how many."""
+    """The operator expects another number of outputs; the detail says how many."""
 
 
 class OperatorConfigInvalid(DagInvalid, code="operator_config_invalid", status=422):
-    """A value of the operator's config cannot be used; the detail says what it takes."""
+    """A value of the operator's config is not valid; the detail says what is expected."""
 
 
 class LocationPathInvalid(DagInvalid, code="location_path_invalid", status=422):
@@ -273,12 +273,12 @@ class LocationUnknown(DagInvalid, code="location_unknown", status=422):
 
 
 class LocationNotAllowed(DagInvalid, code="location_not_allowed", status=422):
-    """Whoever activates a DAG must be allowed to use its locations; ask an admin to grant the location to one of your roles."""
+    """The user who activates a DAG needs permission to use its locations; ask an admin to grant the location to one of your roles."""
 
 
 class OperatorScopeMismatch(DagInvalid, code="operator_scope_mismatch", status=422):
-    """The operator works on cursors, or on ranges, and the job that is read tells the other; put the job between that turns one into the other."""
+    """The operator works on cursors, or on ranges, and its input emits the other; add a job in between that converts them."""
 
 
 class OperatorCursorMismatch(DagInvalid, code="operator_cursor_mismatch", status=422):
-    """The job that is read tells cursors of another type; give both the same `cursor`."""
+    """The input emits cursors of another type; give both the same `cursor`."""

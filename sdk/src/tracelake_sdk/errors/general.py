@@ -5,15 +5,15 @@ from tracelake_sdk.errors.base import TracelakeError
 
 # What the caller sent
 class Malformed(TracelakeError, code="malformed", status=400):
-    """The request is not understood; check it against the API's schema."""
+    """The request cannot be parsed; check it against the API's schema."""
 
 
 class Invalid(TracelakeError, code="invalid", status=422):
-    """The request is understood but does not hold together; the detail says where."""
+    """The request is not valid; the detail says where."""
 
 
 class TooLarge(TracelakeError, code="too_large", status=413):
-    """The request is larger than is accepted; send it in smaller parts."""
+    """The request is too large; send it in smaller parts."""
 
 
 class BodyTooSlow(TracelakeError, code="body_too_slow", status=408):
@@ -26,20 +26,20 @@ class IdempotencyConflict(TracelakeError, code="idempotency_conflict", status=40
 
 # Who the caller is
 class Unauthenticated(TracelakeError, code="unauthenticated", status=401):
-    """No valid token came with the request; send `Authorization: Bearer <token>`."""
+    """The request has no valid token; send `Authorization: Bearer <token>`."""
 
 
 class Forbidden(TracelakeError, code="forbidden", status=403):
-    """The token is valid but lacks the right for this; ask an admin for the role that the detail names."""
+    """The token is valid but lacks permission; ask an admin for the role that the detail names."""
 
 
 class NotFound(TracelakeError, code="not_found", status=404):
-    """There is no such object in this org; check the name with `tracelake status`."""
+    """The object was not found in this org; check the name with `tracelake status`."""
 
 
 # Users, roles, tokens
 class AccessConflict(TracelakeError, code="access_conflict", status=409):
-    """A user of this name, or of this issuer and subject, is there already with other facts; choose another name."""
+    """A user with this name, or with this issuer and subject, already exists with other attributes; choose another name."""
 
 
 class LocationConflict(TracelakeError, code="location_conflict", status=409):
@@ -47,28 +47,28 @@ class LocationConflict(TracelakeError, code="location_conflict", status=409):
 
 
 class LocationRefused(TracelakeError, code="location_refused", status=422):
-    """The root of a location is an absolute folder or an S3 prefix, and must not overlap the home or the lake; choose another."""
+    """The root of a location must be an absolute folder or an S3 prefix that does not overlap the home or the lake; choose another."""
 
 
 class LastAdmin(TracelakeError, code="last_admin", status=409):
-    """The org would be left without an admin; give somebody else the role first."""
+    """The org would have no admin left; give another user the role first."""
 
 
 class TokenShownOnce(TracelakeError, code="token_shown_once", status=409):
-    """This token was made by the first request with this key, and is not shown again; if it was lost, revoke it and make another."""
+    """This token was created by the first request with this key, and is not shown again; if it was lost, revoke it and create another."""
 
 
 # Tasks and attempts
 class StaleAttempt(TracelakeError, code="stale_attempt", status=409):
-    """A newer attempt of this task has started, or this fence was never given out; drop the result."""
+    """A newer attempt of this task has started, or this fence was never issued; drop the result."""
 
 
 class AttemptFinal(TracelakeError, code="attempt_final", status=409):
-    """This attempt was closed before the report came; drop the result."""
+    """This attempt was closed before the report arrived; drop the result."""
 
 
 class CompletionConflict(TracelakeError, code="completion_conflict", status=409):
-    """This attempt was completed before with another body; the recorded result stands."""
+    """This attempt was already completed with another body; the recorded result remains."""
 
 
 class IllegalTransition(TracelakeError, code="illegal_transition", status=409):
@@ -80,7 +80,7 @@ class TaskCanceled(TracelakeError, code="task_canceled", status=409):
 
 
 class AlreadyDecided(TracelakeError, code="already_decided", status=409):
-    """The task is decided and being committed; nothing can stop it any more."""
+    """The task is decided and being committed; it can no longer be stopped."""
 
 
 class AlreadyFinal(TracelakeError, code="already_final", status=409):
@@ -89,11 +89,11 @@ class AlreadyFinal(TracelakeError, code="already_final", status=409):
 
 # Events
 class EventConflict(TracelakeError, code="event_conflict", status=409):
-    """This event was told before with other content; an event never changes, tell a rewrite with a revision of its own."""
+    """This event was emitted before with other content; events never change, so emit a rewrite with a new revision."""
 
 
 class EventInvalid(TracelakeError, code="event_invalid", status=422):
-    """The event names an output that its job does not have, or a scope that the output cannot carry."""
+    """The event names an output that its job does not have, or a scope that the output cannot have."""
 
 
 class BatchConflict(TracelakeError, code="batch_conflict", status=409):
@@ -106,15 +106,15 @@ class BatchesDiffer(TracelakeError, code="batches_differ", status=409):
 
 # DAGs and the registry
 class RebuildNeeded(TracelakeError, code="rebuild_needed", status=409):
-    """The definition changes what rows the jobs make that the detail names, and building them anew is not supported yet; deploy it under a new name."""
+    """The definition changes the rows of the jobs that the detail names, and rebuilding them is not supported yet; deploy it under a new name."""
 
 
 class NameTaken(TracelakeError, code="name_taken", status=409):
-    """This org has a dataset or a snapshot of this name already; choose another name."""
+    """A dataset or snapshot with this name already exists in this org; choose another name."""
 
 
 class DatasetCycle(TracelakeError, code="dataset_cycle", status=409):
-    """Over all DAGs of the org, datasets would be made from each other; remove one of the inputs."""
+    """The datasets of all DAGs of the org would form a cycle; remove one of the inputs."""
 
 
 class JobNotRunnable(TracelakeError, code="job_not_runnable", status=409):
@@ -123,40 +123,40 @@ class JobNotRunnable(TracelakeError, code="job_not_runnable", status=409):
 
 # Rules and policies
 class RuleInvalid(TracelakeError, code="rule_invalid", status=422):
-    """The rule's expression is not understood; the detail says where and what to write."""
+    """The rule's expression is not valid; the detail says where and what to write."""
 
 
 class PolicyInvalid(TracelakeError, code="policy_invalid", status=422):
-    """There is no such policy; the detail says which there are."""
+    """The policy is not valid; the detail lists the valid ones."""
 
 
 # Queries
 class QueryRefused(TracelakeError, code="query_refused", status=422):
-    """Queries are one SELECT over published datasets, with functions that only compute; the detail says what to write instead."""
+    """A query must be one SELECT over published datasets, with functions that only compute; the detail says what to write instead."""
 
 
 class QueryInvalid(TracelakeError, code="query_invalid", status=422):
-    """The engine cannot do what the statement says; the detail says where."""
+    """The engine cannot run the statement; the detail says where."""
 
 
 class QueryOverLimit(TracelakeError, code="query_over_limit", status=422):
-    """The query needs more time, memory or space than one may have; ask for less, or in parts."""
+    """The query needs more time, memory or disk than is allowed; select less, or split the query."""
 
 
 class QueryAbandoned(TracelakeError, code="query_abandoned", status=409):
-    """Whoever asked had hung up before there was an answer, so the query was ended; ask again, and stay until it comes."""
+    """The client disconnected before the result was ready, so the query was stopped; run it again and keep the connection open."""
 
 
 class TooManyQueries(TracelakeError, code="too_many_queries", status=429):
-    """As many queries run and wait as there is room for; try again shortly."""
+    """Too many queries are running or waiting; try again shortly."""
 
 
 class NotReplayable(TracelakeError, code="not_replayable", status=409):
-    """Asked again on the same versions, this query may answer otherwise; the detail says why."""
+    """On the same versions this query may return different rows; the detail says why."""
 
 
 class Purged(TracelakeError, code="purged", status=410):
-    """The files of this version are gone; ask for a version that is there."""
+    """The files of this version were removed; use a version that still exists."""
 
 
 class PackageMissing(TracelakeError, code="package_missing", status=503):
@@ -169,15 +169,15 @@ class Unavailable(TracelakeError, code="unavailable", status=503):
 
 
 class Busy(Unavailable, code="busy", status=503):
-    """The server holds as many bytes of request bodies as it has memory for; try again shortly, in smaller parts."""
+    """The server has no memory left for request bodies; try again shortly, in smaller parts."""
 
 
 class NotReady(TracelakeError, code="not_ready", status=503):
-    """A process is up but cannot do all of its work now; `reasons` names what fails, and it becomes ready by itself."""
+    """A process is running but not ready; `reasons` names what fails, and it becomes ready by itself."""
 
 
 class LoopFailed(TracelakeError, code="loop_failed", status=500):
-    """A background loop of this process fails again and again, so the process ends in order to be started again; its log says where."""
+    """A background loop of this process keeps failing, so the process exits to be restarted; its log has the error."""
 
 
 class NotRunning(TracelakeError, code="not_running", status=503):
@@ -185,7 +185,7 @@ class NotRunning(TracelakeError, code="not_running", status=503):
 
 
 class OutcomeUnknown(TracelakeError, code="outcome_unknown", status=504):
-    """The connection broke after the request was sent: it may or may not have happened; repeat it with the same idempotency key."""
+    """The connection broke after the request was sent: it may or may not have taken effect; repeat it with the same idempotency key."""
 
 
 class StorageUnavailable(TracelakeError, code="storage_unavailable", status=503):
@@ -193,11 +193,11 @@ class StorageUnavailable(TracelakeError, code="storage_unavailable", status=503)
 
 
 class StorageOutcomeUnknown(StorageUnavailable, code="storage_outcome_unknown", status=504):
-    """The storage did not answer a write: the file may be there or not; write it again."""
+    """The storage did not answer a write: the file may or may not exist; write it again."""
 
 
 class SettingInvalid(TracelakeError, code="setting_invalid", status=422):
-    """A setting cannot be used; the detail names it and says what it takes."""
+    """A setting is not valid; the detail names it and the expected value."""
 
 
 class MigrationRefused(TracelakeError, code="migration_refused", status=409):
@@ -229,4 +229,4 @@ class OperatorCredentialsRefused(TracelakeError, code="operator_credentials_refu
 
 
 class ProjectRefused(TracelakeError, code="project_refused", status=409):
-    """A project cannot be made in this folder; name one that has no such files and may be written to."""
+    """A project cannot be created in this folder; choose a writable folder without these files."""

@@ -49,11 +49,11 @@ class _Wire(Deferred):
 class QueryRequest(_Wire):
     sql: Sql
     format: ResultFormat = ResultFormat.JSON
-    limit: int | None = Field(default=None, ge=1, le=MOST_ROWS, description="Most rows of the answer; left out, what the service gives at most by itself.")
+    limit: int | None = Field(default=None, ge=1, le=MOST_ROWS, description="Maximum number of rows; if omitted, the limit of the service.")
 
 
 class ReplayRequest(_Wire):
-    sql: Sql | None = Field(default=None, description="The statement of the receipt; only who asked it first may leave it out.")
+    sql: Sql | None = Field(default=None, description="The statement of the receipt; only its author may omit it.")
     format: ResultFormat = ResultFormat.JSON
 
 
@@ -163,7 +163,7 @@ class AskedName(_Wire):
 
 
 class AdmitRequest(_Wire):
-    caller: str  # the token of whoever asks
+    caller: str  # the token of the user
 
 
 class Admitted(Deferred):
@@ -171,7 +171,7 @@ class Admitted(Deferred):
 
 
 class PinRequest(_Wire):
-    caller: str  # the token of whoever asks: what it may not read is not pinned
+    caller: str  # the token of the user: what it may not read is not pinned
     names: list[AskedName] = Field(max_length=MOST_NAMES)
     replay_of: UUID | None = None  # take the pins of this query instead of current ones
 
@@ -217,7 +217,7 @@ class Renewed(Deferred):
 
 
 class RunFacts(_Wire):
-    """What a query process tells when a query has ended."""
+    """What a query process reports when a query has ended."""
 
     sql: Sql
     status: QueryStatus

@@ -93,7 +93,7 @@ class DrillDown:
 
 @dataclass(frozen=True)
 class SnapshotColumn:
-    """A column as a catalog tells it."""
+    """A column as a catalog describes it."""
 
     name: str
     type: str
@@ -148,10 +148,10 @@ class RecordBuilder:
         mode: Literal["full", "incremental"] | None = None, source_rows: int | None = None, rejected_rows: int | None = None, files: int | None = None,
         extras: dict[str, Any] | None = None,
     ) -> MetadataRecord:
-        """Guardrail actions and what deduplication removed are told in `extras`."""
+        """Guardrail actions and the number of removed duplicates are in `extras`."""
         said = _said({"watermark_column": watermark_column, "mode": mode, "source_rows": source_rows, "rejected_rows": rejected_rows, "files": files})
-        told = {"rows": rows, "bytes": bytes, "watermark_before": watermark_before, "watermark_after": watermark_after}
-        return self.record("ingestion_volume", told | _part(start, end, conditions) | said, extras=extras)
+        payload = {"rows": rows, "bytes": bytes, "watermark_before": watermark_before, "watermark_after": watermark_after}
+        return self.record("ingestion_volume", payload | _part(start, end, conditions) | said, extras=extras)
 
     def ingestion_runtime(
         self, *, duration_seconds: float, retries: int, outcome: Literal["success", "failed", "timeout", "canceled"],
@@ -163,8 +163,8 @@ class RecordBuilder:
             "started_at": started_at and moment(started_at), "ended_at": ended_at and moment(ended_at), "error_class": error_class,
             "timeout_seconds": timeout_seconds, "sla_seconds": sla_seconds, "frequency_seconds": frequency_seconds,
         })
-        told = {"duration_seconds": duration_seconds, "retries": retries, "outcome": outcome}
-        return self.record("ingestion_runtime", told | _part(start, end, conditions) | said, extras=extras)
+        payload = {"duration_seconds": duration_seconds, "retries": retries, "outcome": outcome}
+        return self.record("ingestion_runtime", payload | _part(start, end, conditions) | said, extras=extras)
 
     def recon_result(
         self, *, check: str, metric: str, outcome: Literal["pass", "warn", "fail", "error", "not_evaluated"], source_value: Value, target_value: Value,
@@ -173,7 +173,7 @@ class RecordBuilder:
         drill_down: DrillDown | None = None, on_fail: Literal["block", "alert", "record"] | None = None, extras: dict[str, Any] | None = None,
     ) -> MetadataRecord:
         place = drill_down or DrillDown()
-        told = {
+        payload = {
             "check": check, "metric": metric, "outcome": outcome, "source_value": source_value, "target_value": target_value,
             "difference": _difference(source_value, target_value),
             "thresholds": asdict(thresholds),
@@ -182,28 +182,28 @@ class RecordBuilder:
             "baseline_run_ids": list(baseline_run_ids),
             **asdict(place), "levels": list(place.levels),
         }
-        return self.record("recon_result", told | _part(start, end, conditions) | _said({"on_fail": on_fail}), extras=extras)
+        return self.record("recon_result", payload | _part(start, end, conditions) | _said({"on_fail": on_fail}), extras=extras)
 
     def schema_snapshot(self, columns: Sequence[SnapshotColumn], *, catalog: str | None = None, extras: dict[str, Any] | None = None) -> MetadataRecord:
-        told = {"columns": [_said(asdict(column)) for column in columns], "fingerprint": fingerprint(columns)}
-        return self.record("schema_snapshot", told | _said({"catalog": catalog}), extras=extras)
+        payload = {"columns": [_said(asdict(column)) for column in columns], "fingerprint": fingerprint(columns)}
+        return self.record("schema_snapshot", payload | _said({"catalog": catalog}), extras=extras)
 
     def statistics_snapshot(
         self, *, rows: int | None, bytes: int | None, exact: bool, columns: Sequence[dict[str, Any]] = (), sampled_fraction: float | None = None,
         extras: dict[str, Any] | None = None,
     ) -> MetadataRecord:
-        told = {"rows": rows, "bytes": bytes, "columns": list(columns), "exact": exact}
-        return self.record("statistics_snapshot", told | _said({"sampled_fraction": sampled_fraction}), extras=extras)
+        payload = {"rows": rows, "bytes": bytes, "columns": list(columns), "exact": exact}
+        return self.record("statistics_snapshot", payload | _said({"sampled_fraction": sampled_fraction}), extras=extras)
 
     def catalog_diff(
         self, *, from_fingerprint: str | None, to_fingerprint: str | None, changes: Sequence[CatalogChange], extras: dict[str, Any] | None = None
     ) -> MetadataRecord:
         """Breaking when one of the changes is."""
-        told = {
+        payload = {
             "from_fingerprint": from_fingerprint, "to_fingerprint": to_fingerprint, "breaking": any(change.breaking for change in changes),
             "changes": [asdict(change) for change in changes],
         }
-        return self.record("catalog_diff", told, extras=extras)
+        return self.record("catalog_diff", payload, extras=extras)
 
 
 def _part(start: datetime | None, end: datetime | None, conditions: Iterable[Condition]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The bus: messages by topic, read by independent subscribers, each at its own pace.
 
-Delivery is at least once: a subscriber that dies before it commits reads the same again, so what it does with a message
-must be the same when it is done twice. In this process here; on Postgres and Kafka in the server.
+Delivery is at least once: a subscriber that dies before it commits reads the same again, so handling a
+message twice must have the effect of handling it once. The in-process bus is here; Postgres and Kafka are in the server.
 """
 
 import threading
@@ -16,7 +16,7 @@ STORED = "metadata.stored"  # what a repository accepted, with its offset
 
 @dataclass(frozen=True)
 class Message:
-    """Something to tell; what has the same key stays in order, wherever it is told."""
+    """A message to publish; messages with the same key stay in order."""
 
     body: dict[str, Any]
     key: str | None = None
@@ -24,7 +24,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Received:
-    """A message where it lies in its topic."""
+    """A message with its offset in the topic."""
 
     offset: str  # opaque
     body: dict[str, Any]
@@ -32,7 +32,7 @@ class Received:
 
 
 class Subscription(Protocol):
-    """One subscriber's place in one topic. Several processes may have the same: they share the work, never the effect."""
+    """One subscriber's place in one topic. Several processes may share it: each message takes effect once."""
 
     @property
     def topic(self) -> str: ...
@@ -41,11 +41,11 @@ class Subscription(Protocol):
     def name(self) -> str: ...
 
     def read(self, limit: int = 100) -> list[Received]:
-        """What is behind the last commit, the oldest first; the same again until it is committed."""
+        """The messages after the last commit, oldest first; the same ones until they are committed."""
         ...
 
     def commit(self, done: Sequence[Received]) -> None:
-        """These, the first of what was read, are done with for good."""
+        """Marks these, the first ones that were read, as processed."""
         ...
 
     def close(self) -> None: ...
@@ -53,18 +53,18 @@ class Subscription(Protocol):
 
 class Bus(Protocol):
     def publish(self, topic: str, messages: Sequence[Message]) -> None:
-        """Returns when they will outlive this process; raises BusUnavailable, and then some of them may come nevertheless."""
+        """Returns when the messages are durable; raises BusUnavailable, and then some of them may still arrive."""
         ...
 
     def subscribe(self, topic: str, name: str) -> Subscription:
-        """Where this name left off; a new name begins at the oldest message that is kept."""
+        """Continues where this name stopped; a new name begins at the oldest message that is kept."""
         ...
 
     def close(self) -> None: ...
 
 
 class MemoryBus:
-    """A bus that lives and ends with its process."""
+    """A bus in the memory of this process."""
 
     def __init__(self) -> None:
         self._topics: defaultdict[str, list[Message]] = defaultdict(list)

@@ -72,7 +72,7 @@ def as_is(command: Sequence[str]) -> Sequence[str]:
 def compact(order: CompactionOrder, folder: Path, log: Path, *, environment: dict[str, str] | None = None, launch: Launch = as_is) -> list[Path]:
     """Runs the Spark program; the files it has written. `launch` may wrap its command; what it says goes to `log`. Raises CompactionFailed."""
     if find_spec("tracelake_spark") is None:
-        raise CompactionFailed("Old records are turned into files by Spark, which is not installed here; install the package tracelake-spark.")
+        raise CompactionFailed("Compaction needs Spark, which is not installed here; install the package tracelake-spark.")
     asked, answer = folder / "order.json", folder / "outcome.json"
     asked.write_text(order.model_dump_json())
     command = launch([sys.executable, "-m", _PROGRAM, str(asked), str(answer)])
@@ -85,6 +85,6 @@ def compact(order: CompactionOrder, folder: Path, log: Path, *, environment: dic
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CompactionFailed(f"The Spark program did not run: {type(error).__name__}.") from None
     if code != 0 or not answer.exists():
-        raise CompactionFailed(f"The Spark program ended with {code} and without files; what it said is in {log}.")
+        raise CompactionFailed(f"The Spark program ended with {code} and without files; its output is in {log}.")
     outcome = CompactionOutcome.model_validate_json(answer.read_bytes())
     return [Path(order.target) / name for name in outcome.files]

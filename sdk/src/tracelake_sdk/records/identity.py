@@ -30,7 +30,7 @@ def at_path(document: Any, steps: list[str]) -> Any:
 
 
 class Fingerprints:
-    """What tells records of one context apart, and whether two say the same; `spell` gives the bytes of `canonical`."""
+    """What identifies a record within its context, and whether two have the same content; `spell` gives the bytes of `canonical`."""
 
     def __init__(self, context: MetadataContext, *, spell: Callable[[Any], bytes] = canonical) -> None:
         self._spell: Callable[[Any], bytes] = spell
@@ -60,7 +60,7 @@ class Fingerprints:
     def identity(self, record: MetadataRecord, kind: Kind, content: bytes) -> bytes:
         """Over tenant, kind, target, producer, run, window, slice filter and the kind's own paths.
 
-        Without a run id nothing tells tries apart: then the moment and the content are part of it, so that snapshots of
+        Without a run id attempts cannot be distinguished: then the time and the content are part of it, so that snapshots of
         one target accumulate.
         """
         payload = record.payload

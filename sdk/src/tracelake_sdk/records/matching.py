@@ -119,7 +119,7 @@ def _inside(moment: datetime, window: Window) -> bool:
 
 
 def _moment(value: Any) -> datetime | None:
-    """In UTC. A text that is no moment, or one beyond the years 1 to 9999, opens the window on its side; the kind's schema is what refuses it."""
+    """In UTC. A text that is not a valid time, or one beyond the years 1 to 9999, opens the window on its side; the kind's schema is what refuses it."""
     if not isinstance(value, str):
         return None
     try:

@@ -11,7 +11,7 @@ from tracelake_sdk.records.record import MetadataContext, MetadataRecord, Metada
 
 
 class MetadataProducer(Protocol):
-    """Looks at a target and tells facts about it."""
+    """Inspects a target and emits records about it."""
 
     @property
     def producer_id(self) -> str:
@@ -23,7 +23,7 @@ class MetadataProducer(Protocol):
 
 @dataclass(frozen=True)
 class ProducerResult:
-    """What became of one producer; what it told before it failed was told."""
+    """The result of one producer; records that it emitted before a failure remain emitted."""
 
     producer_id: str
     records: int
@@ -48,20 +48,20 @@ class MetadataProducerRunner:
         return [self._result(producer, request) for producer in self._producers]
 
     def _result(self, producer: MetadataProducer, request: MetadataRequest) -> ProducerResult:
-        started, told, name = time.monotonic(), 0, type(producer).__name__
+        started, emitted, name = time.monotonic(), 0, type(producer).__name__
         error: Exception | None = None
         try:
             name = producer.producer_id
             for record in producer.produce(request):
-                self._tell(record, request.context, name)
-                told += 1
+                self._emit_own(record, request.context, name)
+                emitted += 1
         except Exception as failure:
             error = failure
-        return ProducerResult(name, told, time.monotonic() - started, _problem(error), error)
+        return ProducerResult(name, emitted, time.monotonic() - started, _problem(error), error)
 
-    def _tell(self, record: MetadataRecord, context: MetadataContext, producer_id: str) -> None:
+    def _emit_own(self, record: MetadataRecord, context: MetadataContext, producer_id: str) -> None:
         if record.producer_id != producer_id:
-            raise Invalid(f"{producer_id} told a record of {record.producer_id}; a producer speaks for itself.")
+            raise Invalid(f"{producer_id} emitted a record of {record.producer_id}; a producer may only emit its own records.")
         self._emit(record, context)
 
 

@@ -1,4 +1,4 @@
-"""Records: structured facts about a target, of a registered kind, with the context in which they were told."""
+"""Records: structured facts about a target, of a registered kind, with the context in which they were emitted."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -52,7 +52,7 @@ class MetadataTarget(_Fact):
 
 
 class MetadataContext(_Fact):
-    """Where and in what run something is told or asked; `tenant` confines every read."""
+    """Where and in which run a record is emitted or read; `tenant` limits every read."""
 
     job_id: Name | None = None
     run_id: Name | None = None  # one try: a retry has another
@@ -85,7 +85,7 @@ class MetadataRecord(_Fact):
 
     @model_validator(mode="after")
     def _mirror_window(self) -> Self:
-        """The payload's window stands in `extras` too, here because every repository and every hash is to see the same."""
+        """The payload's window is in `extras` too, here because every repository and every hash is to see the same."""
         self.extras.update({side: self.payload[side] for side in WINDOW_SIDES if side in self.payload})
         return self
 
@@ -242,7 +242,7 @@ class Aggregation(_Fact):
     @model_validator(mode="after")
     def _of_something(self) -> Self:
         if (self.path is None) != (self.metric is Metric.COUNT):
-            raise ValueError("`count` takes no path, the other metrics take one")
+            raise ValueError("`count` takes no path, the other metrics need one")
         return self
 
 

@@ -1,7 +1,7 @@
 """Subscribers of the bus: the loop that each of them runs, and those that store records and count them.
 
-One that fails stops nobody else: each has its own offset. A message that cannot be handled is set aside, into a topic of
-the subscriber's own, with what was wrong about it; what is behind it goes on.
+A failing subscriber does not stop the others: each has its own offset. A message that cannot be handled is set aside, in a
+topic of the subscriber, with the error, and the subscriber continues with the next one.
 """
 
 import threading
@@ -16,34 +16,34 @@ from tracelake_sdk.errors import Forbidden, TracelakeError, Unauthenticated, Una
 from tracelake_sdk.errors.records import BusUnavailable, OffsetUnknown, RecordRefused, RepositoryUnavailable
 from tracelake_sdk.records.bus import STORED, Bus, Message, Received, Subscription
 from tracelake_sdk.records.record import MetadataContext, MetadataRecord, StoredRecord
+from tracelake_sdk.records.repository.bulk import store_each
 from tracelake_sdk.records.repository.contract import MetadataRepository
-from tracelake_sdk.records.repository.each import store_each
 
 RepositoryOf = Callable[[str], MetadataRepository]  # by tenant
 Problem = dict[str, Any]
 Refused = tuple[Received, Problem]
-Handle = Callable[[Sequence[Received]], Sequence[Refused]]  # returns what can never be handled; raises where trying again may help
+Handle = Callable[[Sequence[Received]], Sequence[Refused]]  # returns what can never be handled; raises if a retry may help
 
 NOT_NOW = (Unavailable, RepositoryUnavailable, BusUnavailable)  # the message is not to blame
 
 
-def told(record: MetadataRecord, context: MetadataContext) -> Message:
+def to_message(record: MetadataRecord, context: MetadataContext) -> Message:
     """A record as a message of `metadata.events`; records of one target stay in order."""
     body = {"record": record.model_dump(mode="json"), "context": context.model_dump(mode="json")}
     return Message(body, key="/".join(record.target.key))
 
 
-def heard(message: Received) -> tuple[MetadataRecord, MetadataContext]:
-    """The record of a message; raises RecordRefused where it is none."""
+def from_message(message: Received) -> tuple[MetadataRecord, MetadataContext]:
+    """The record of a message; raises RecordRefused if it is not valid."""
     try:
         return MetadataRecord.model_validate(message.body.get("record")), MetadataContext.model_validate(message.body.get("context"))
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        raise RecordRefused(f"The message is no record with its context: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
+        raise RecordRefused(f"The message is not a valid record with its context: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
 
 
 class Subscriber:
-    """Reads, handles and commits, a batch at a time; `run_once` in a loop is all there is to run."""
+    """Reads, handles and commits, a batch at a time; call `run_once` in a loop."""
 
     def __init__(self, bus: Bus, topic: str, name: str, handle: Handle, *, batch: int = 500, tries: int = 5) -> None:
         self.name: str = name
@@ -62,7 +62,7 @@ class Subscriber:
         return f"{self._subscription.topic}.{self.name}.aside"
 
     def run_once(self) -> int:
-        """How many messages are done with now. Raises what says that it is not the message's fault; then nothing is lost."""
+        """Returns how many messages were processed. Raises temporary errors; then no message is lost."""
         messages = self._subscription.read(self._batch)
         if not messages:
             return 0
@@ -70,7 +70,7 @@ class Subscriber:
             refused = self._handle(messages)
         except NOT_NOW:
             raise
-        except Exception:  # whose fault it is, shows one by one
+        except Exception:  # one by one shows which message fails
             return self._one_by_one(messages)
         self._done(messages, refused)
         return len(messages)
@@ -87,7 +87,7 @@ class Subscriber:
             except Exception as error:
                 self._failures[message.offset] += 1
                 if self._failures[message.offset] < self._tries:
-                    return number  # what is behind it waits, so that order is kept
+                    return number  # later messages wait, to keep the order
                 refused = [(message, _problem(error))]
             self._done([message], refused)
         return len(messages)
@@ -104,28 +104,28 @@ class Subscriber:
 
 
 def _problem(error: Exception) -> Problem:
-    """What is said about it; the words of an unexpected error may hold anything, so only its class is named."""
+    """The error as stored; the text of an unexpected error may contain anything, so only its class is named."""
     return error.problem() if isinstance(error, TracelakeError) else {"code": "internal", "title": type(error).__name__}
 
 
 def storing(repository_of: RepositoryOf) -> Handle:
-    """The repository as a subscriber of `metadata.events`: what comes twice is the same, what it refuses is set aside."""
+    """The repository as a subscriber of `metadata.events`: duplicates are `same`, refused records are set aside."""
 
     def handle(messages: Sequence[Received]) -> Sequence[Refused]:
         refused: list[Refused] = []
         tenants: dict[str, list[tuple[Received, tuple[MetadataRecord, MetadataContext]]]] = defaultdict(list)
         for message in messages:
             try:
-                record, context = heard(message)
+                record, context = from_message(message)
             except RecordRefused as error:
                 refused.append((message, error.problem()))
             else:
                 tenants[context.tenant].append((message, (record, context)))
         for tenant, items in tenants.items():
             try:
-                results = store_each(repository_of(tenant), [told for _, told in items])
-            except (Forbidden, Unauthenticated) as error:  # whose token is not good is to blame, and no message
-                raise RepositoryUnavailable(f"The repository does not let this subscriber in: {error.detail}") from error
+                results = store_each(repository_of(tenant), [item for _, item in items])
+            except (Forbidden, Unauthenticated) as error:  # the token is wrong, not the message
+                raise RepositoryUnavailable(f"The repository refused the token of this subscriber: {error.detail}") from error
             refused += [(message, result.problem or {"code": result.result}) for (message, _), result in zip(items, results, strict=True) if not result.accepted]
         return refused
 
@@ -134,7 +134,7 @@ def storing(repository_of: RepositoryOf) -> Handle:
 
 @dataclass
 class RecordCounts:
-    """How many records were told, by kind and outcome; a subscriber of its own."""
+    """How many records were emitted, by kind and outcome; itself a subscriber."""
 
     _counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -144,7 +144,7 @@ class RecordCounts:
         counted: Counter[tuple[str, str]] = Counter()
         for message in messages:
             try:
-                record, _ = heard(message)
+                record, _ = from_message(message)
             except RecordRefused as error:
                 refused.append((message, error.problem()))
             else:
@@ -163,7 +163,7 @@ _LONGEST = 40
 
 
 def _outcome(payload: dict[str, Any]) -> str:
-    """A word, where the kind has one; never a text of any length, which would be a series of its own each time."""
+    """One word if the kind has one; never free text, which would create a new series each time."""
     found = next((payload[name] for name in _OUTCOMES if name in payload), None)
     match found:
         case bool():
@@ -175,7 +175,7 @@ def _outcome(payload: dict[str, Any]) -> str:
 
 
 class Offsets(Protocol):
-    """Where relays left off, by their name."""
+    """Where relays stopped, by name."""
 
     def kept(self, name: str) -> str | None: ...
 
@@ -183,7 +183,7 @@ class Offsets(Protocol):
 
 
 class MemoryOffsets(dict[str, str]):
-    """Offsets that end with their process: a relay begins anew, and tells again."""
+    """Offsets that are lost with their process: the relay then starts over and publishes again."""
 
     def kept(self, name: str) -> str | None:
         return self.get(name)
@@ -193,7 +193,7 @@ class MemoryOffsets(dict[str, str]):
 
 
 class StoredRelay:
-    """Tells on `metadata.stored` what one tenant's repository accepted, by whatever way it came, in its order and with its offset."""
+    """Publishes on `metadata.stored` what one tenant's repository accepted, in order and with its offset."""
 
     def __init__(self, bus: Bus, repository: MetadataRepository, context: MetadataContext, offsets: Offsets, *, batch: int = 500) -> None:
         self._bus: Bus = bus
@@ -213,7 +213,7 @@ class StoredRelay:
             page = self._repository.tail(self._context, before, limit=self._batch)
         if not page.items:
             return 0
-        # A repository knows the offset behind a page alone. Inside one, that before it is safe: a tail from there leaves nothing out.
+        # A repository returns only the offset after a page. Inside the page the offset before it is safe: a tail from there misses nothing.
         offsets = [before] * (len(page.items) - 1) + [page.offset]
         self._bus.publish(STORED, [_accepted(stored, offset) for stored, offset in zip(page.items, offsets, strict=True)])
         self._offsets.keep(name, page.offset)

@@ -52,7 +52,7 @@ class Lineage:
 
 
 def _no_system(run_id: str) -> RunDetail:
-    raise NotFound(f"The view was made without a system that knows the run {run_id}; pass `Client().runs.get`.")
+    raise NotFound(f"The view has no client to look up the run {run_id}; pass `Client().runs.get`.")
 
 
 class RecordView:
@@ -83,7 +83,7 @@ class RecordView:
         """The last values of a path, newest first and one a run, without given runs and without labelled incidents.
 
         `where` says which records count: that they succeeded, and of what check, level and group they are. `before` leaves out the point
-        under test and what was told after it.
+        under test and records emitted after it.
         """
         conditions = [*where, PathFilter(path=INCIDENT, op=Comparison.EXISTS, value=False)]
         filters = _filters(target, kind, where=conditions, produced=Window(end=before) if before else None)

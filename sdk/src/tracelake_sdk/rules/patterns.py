@@ -33,7 +33,7 @@ def re2_subset(pattern: str) -> str:
     reader = _Reader(pattern)
     spelled, atoms, _ = reader.alternatives()
     if reader.at < len(pattern):
-        raise PatternRefused("`)` closes nothing; write \\) for the character")
+        raise PatternRefused("`)` has no matching `(`; write \\) for the character")
     if atoms > _MAX_ATOMS:
         raise PatternRefused("the pattern repeats too much; use smaller counts")
     return spelled
@@ -93,7 +93,7 @@ class _Reader:
             raise PatternRefused("`{` begins a count such as {2}, {2,} or {2,5}; write \\{ for the character")
         least, most = int(low), int(high) if high else None
         if max(least, most or 0) > _MAX_REPEAT or (most is not None and most < least):
-            raise PatternRefused(f"a count goes from small to great and up to {_MAX_REPEAT}")
+            raise PatternRefused(f"a count must be ascending and at most {_MAX_REPEAT}")
         self.at = end + 1
         return f"{{{least}{comma}{'' if most is None else most}}}", max(least, most or 0)
 
@@ -122,7 +122,7 @@ class _Reader:
         self.at += 1
         if self.next_is("?"):
             if self.pattern[self.at + 1 : self.at + 2] != ":":
-                raise PatternRefused("of `(?` only `(?:` is read alike everywhere: no flags, names, or looking ahead or behind")
+                raise PatternRefused("of `(?` only `(?:` is portable: flags, names, lookahead and lookbehind are not supported")
             self.at += 2
         self.depth += 1
         if self.depth > 50:
@@ -154,7 +154,7 @@ class _Reader:
             return _SETS[sign] if sign in _SETS else _complement(_SETS[sign.lower()])
         if sign == "x":
             return self.hexadecimal()
-        raise PatternRefused(f"`\\{sign}` is not read alike everywhere; characters can be written as \\x{{…}}, and sets of them in [ ]")
+        raise PatternRefused(f"`\\{sign}` is not portable; characters can be written as \\x{{…}}, and sets of them in [ ]")
 
     def hexadecimal(self) -> int:
         if self.next_is("{"):
@@ -219,12 +219,12 @@ def _is_character(code: int) -> bool:
 
 def _code(sign: str) -> int:
     if not _is_character(ord(sign)):
-        raise PatternRefused("a pattern is made of characters, without the one of code 0")
+        raise PatternRefused("a pattern must not contain the NUL character")
     return ord(sign)
 
 
 def _merged(ranges: Ranges) -> Ranges:
-    """In order, without overlaps, without what is no character."""
+    """In order, without overlaps, without invalid characters."""
     whole: Ranges = []
     for low, high in sorted(ranges):
         for start, end in ((low, min(high, _SURROGATES[0] - 1)), (max(low, _SURROGATES[1] + 1), high)):

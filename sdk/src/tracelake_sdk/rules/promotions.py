@@ -52,7 +52,7 @@ class Rule(Deferred):
     active: bool
     actor: str
     at: datetime
-    absent_columns: list[str] = Field(default_factory=list)  # that it is about and the newest version has not; told to whoever defines it
+    absent_columns: list[str] = Field(default_factory=list)  # columns of the rule that the newest version does not have; a warning for its author
 
 
 class Policy(Deferred):
@@ -78,7 +78,7 @@ class PolicyResult(Deferred):
 
 
 class QualityResult(Deferred):
-    rule_id: UUID | None  # None for the rule that every output has: no rows outside the announced scope
+    rule_id: UUID | None  # None for the rule that every output has: no rows outside the declared scope
     revision: int | None
     rule_type: str
     verdict: GateVerdict

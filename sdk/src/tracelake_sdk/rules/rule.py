@@ -15,7 +15,7 @@ from tracelake_sdk.deferred import Deferred
 class RuleType(StrEnum):
     NOT_NULL = "NOT_NULL"
     RANGE = "RANGE"          # NaN is outside every range; null passes unless said
-    UNIQUE = "UNIQUE"        # a key with a null is no key and passes
+    UNIQUE = "UNIQUE"        # a key with a null does not count and passes
     ROW_COUNT = "ROW_COUNT"
     ENUM = "ENUM"            # null passes unless said
     REGEX = "REGEX"          # RE2, the whole text; null passes unless said

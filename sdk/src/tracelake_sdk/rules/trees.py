@@ -135,7 +135,7 @@ class NotMatching:
 
 @dataclass(frozen=True)
 class Repeated:
-    """Breaks the rule: every row but one of those that share a key. A key with a null is no key."""
+    """Breaks the rule: every row but one of those that share a key. A key with a null does not count."""
 
     columns: tuple[str, ...]
 
@@ -156,7 +156,7 @@ def check_of(tree: NotNull | Range | Unique | RowCount | Enumerated | Regex, col
             return _enum_check(tree, _find(columns, tree.column))
         case Regex():
             if _find(columns, tree.column).kind is not Kind.TEXT:
-                raise RuleUnmeasurable(f"The column {tree.column} holds no text, so no pattern applies to it.")
+                raise RuleUnmeasurable(f"The column {tree.column} is not text, so no pattern applies to it.")
             try:
                 return NotMatching(tree.column, re2_subset(tree.pattern), tree.null_passes)
             except PatternRefused as error:
@@ -172,7 +172,7 @@ def check_of(tree: NotNull | Range | Unique | RowCount | Enumerated | Regex, col
 
 def _find(columns: Mapping[str, Column], name: str) -> Column:
     if name not in columns:
-        raise RuleUnmeasurable(f"There is no column {name}.")
+        raise RuleUnmeasurable(f"The column {name} does not exist.")
     return columns[name]
 
 
@@ -181,7 +181,7 @@ def _range_check(tree: Range, column: Column) -> OutsideUnits | OutsideFloats:
         low, high = (None if bound is None else _float(bound, tree.column) for bound in (tree.low, tree.high))
         return OutsideFloats(tree.column, low, high, tree.low_inside, tree.high_inside, tree.null_passes)
     if not column.counted:
-        raise RuleUnmeasurable(f"The column {tree.column} has no order that a range could speak of.")
+        raise RuleUnmeasurable(f"The column {tree.column} has no order, so no range applies to it.")
     low = high = None
     if tree.low is not None:
         exact = _units(tree.low, column, tree.column)
@@ -239,7 +239,7 @@ def _float(bound: float | int | str, name: str) -> float:
     except OverflowError:
         value = float("inf")
     if not isfinite(value):
-        raise RuleUnmeasurable(f"A bound for the column {name} is beyond every floating number; leave it out.")
+        raise RuleUnmeasurable(f"A bound for the column {name} is beyond every floating-point number; omit it.")
     return value
 
 

@@ -14,18 +14,18 @@ from tracelake_sdk.json_values import Json
 
 class EventKind(StrEnum):
     MATERIALIZED = "materialized"  # the scope exists for the first time
-    REWRITTEN = "rewritten"        # the scope exists anew: the invalidation of every consumer
+    REWRITTEN = "rewritten"        # the scope was rewritten: every consumer is invalidated
 
 
-class Told(StrEnum):
-    """What became of one event at one subscriber."""
+class LedgerOutcome(StrEnum):
+    """What one subscriber did with one event."""
 
     TASK = "task"          # one task was made
-    FILTERED = "filtered"  # the edge's own `where` passes it by
+    FILTERED = "filtered"  # the subscription's `where` did not match
 
 
 class EventDraft(Deferred):
-    """An event as its producer tells it; the platform adds who and when."""
+    """An event as its producer emits it; the platform adds who and when."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -42,7 +42,7 @@ class LedgerLine(Deferred):
     """How one subscriber, a generation of a consuming job, accounts for one event."""
 
     job: str
-    outcome: Told
+    outcome: LedgerOutcome
     task_id: UUID | None
 
 
@@ -58,6 +58,6 @@ class DatasetEvent(Deferred):
     revision: str
     producer_task_id: UUID
     event_time: datetime | None
-    told_at: datetime
+    emitted_at: datetime
     payload: dict[str, Any]
     ledger: list[LedgerLine] = Field(default_factory=list)

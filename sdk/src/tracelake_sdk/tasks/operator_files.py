@@ -1,4 +1,4 @@
-"""Operating: what an operator program is told and what it tells back, as two files.
+"""The files between a worker and an operator program: the order that it reads and the outcome that it writes.
 
 The wrapper writes an order and starts (or reuses) a process that holds no token; the program writes its outcome by
 rename. A crash, a kill or silence all look the same: no outcome.
@@ -77,7 +77,7 @@ class OutputStaged(_File):
 
 
 class BatchReady(_File):
-    """A part of the work that is finished and can be published while the rest goes on."""
+    """A part of the work that is finished and can be published while the rest runs."""
 
     name: str
     output: int

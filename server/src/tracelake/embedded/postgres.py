@@ -165,7 +165,7 @@ class EmbeddedPostgres:
         made_by = (self._data / "PG_VERSION").read_text().strip()
         if made_by != str(self.binaries.major):
             raise StartFailed(
-                f"{self._data} was made by Postgres {made_by}, and {self.binaries.folder} is Postgres {self.binaries.version}; set TRACELAKE_POSTGRES_BIN "
+                f"{self._data} was created by Postgres {made_by}, and {self.binaries.folder} is Postgres {self.binaries.version}; set TRACELAKE_POSTGRES_BIN "
                 f"to the bin folder of a Postgres {made_by}, or use another TRACELAKE_HOME"
             )
 
@@ -185,7 +185,7 @@ class EmbeddedPostgres:
         if self._given_port is None:
             return kept_port(self._port_file)
         if not is_free(self._given_port):
-            raise StartFailed(f"port {self._given_port} on 127.0.0.1 is taken; free it, or leave the port open so that a free one is chosen")
+            raise StartFailed(f"port {self._given_port} on 127.0.0.1 is taken; free it, or omit the port to use a free one")
         write_whole(self._port_file, f"{self._given_port}\n", mode=0o644)
         return self._given_port
 

@@ -51,7 +51,7 @@ class Commands:
 
 
 def run_migrations(owner_url: str, service_url: str | None = None, *, records_alone: bool = False) -> list[str]:
-    """Apply what this release brings and the database lacks, and name it; `service_url` tells the service's login role."""
+    """Apply the migrations that the database lacks, and return their names; `service_url` names the service's login role."""
     sets = (migrations.CORE, migrations.RECORDS) if records_alone else migrations.ALL_SETS
     try:
         service = conninfo_to_dict(service_url).get("user") if service_url else None
@@ -90,7 +90,7 @@ class Supervisor:
         self._postgres: EmbeddedPostgres | None = None
         self._api_port = 0
         self._query_port = 0  # 0: there is a query process elsewhere
-        self._port_of_control = 0  # of Postgres, as control was told it
+        self._port_of_control = 0  # of Postgres, as passed to control
         self._state_is_old = False  # it could not be written
         self._unready: dict[str, float] = {}  # parts that are not ready, and since when
         self._log_file: LossyText | None = None
@@ -137,7 +137,7 @@ class Supervisor:
         self._files.running.unlink(missing_ok=True)
         # Its Postgres knows better how to end its own leftovers: it waits for the last of its processes.
         if ended := self._state.end_leftovers(except_for=frozenset({POSTGRES})):
-            self._say(f"ended what a killed system had left running: {', '.join(ended)}")
+            self._say(f"stopped processes of a killed system: {', '.join(ended)}")
             self._log.warning("ended leftovers", parts=ended)
         self._api_port = self._settings.api.port or kept_port(self._home / "api.port")
         if not is_free(self._api_port, host=self._settings.api.host):
@@ -165,7 +165,7 @@ class Supervisor:
         now = time.monotonic()
         for part in self._parts:
             if part.run_once(now):
-                self._tell(f"{part.name} exited and was restarted; its log is {self._log_of(part.name)}")
+                self._report(f"{part.name} exited and was restarted; its log is {self._log_of(part.name)}")
                 self._state_is_old = True
         self._lead_control_to_postgres()
         if self._state_is_old:
@@ -181,19 +181,19 @@ class Supervisor:
                 return
             if why is not None and name not in self._unready:
                 self._unready[name] = time.monotonic()
-                self._tell(f"{name} is not ready: {why}")
+                self._report(f"{name} is not ready: {why}")
             elif why is None and name in self._unready:
-                self._tell(f"{name} is ready again after {time.monotonic() - self._unready.pop(name):.0f} s")
+                self._report(f"{name} is ready again after {time.monotonic() - self._unready.pop(name):.0f} s")
 
     def _lead_control_to_postgres(self) -> None:
         """A Postgres whose port was taken while it was down listens on another one, which only a new control process learns."""
         control = next((part for part in self._parts if part.name == CONTROL), None)
         if self._postgres is None or control is None or self._postgres.port == self._port_of_control or control.part.exit_code is not None:
             return
-        self._tell(f"Postgres listens on port {self._postgres.port} now; control is started again")
+        self._report(f"Postgres listens on port {self._postgres.port} now; control is started again")
         control.part.stop()
 
-    def _tell(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         with suppress(OSError):  # a full disk or a closed pipe behind our output stops nothing
             self._say(line)
 
@@ -249,7 +249,7 @@ class Supervisor:
         given = self._settings.worker.token
         token = given.get_secret_value() if given else self._files.worker_token()
         if token is None:
-            raise StartFailed(f"control is ready but {self._files.credentials} holds no worker token; set TRACELAKE__WORKER__TOKEN")
+            raise StartFailed(f"control is ready but {self._files.credentials} has no worker token; set TRACELAKE__WORKER__TOKEN")
         # A worker speaks to control alone: no database URL reaches it.
         environment = self._environment(without=("TRACELAKE_DATABASE_URL", "TRACELAKE__DATABASE"))
         api_url = self._settings.worker.api_url or self.api_url
@@ -259,7 +259,7 @@ class Supervisor:
         given = self._settings.query.token
         token = given.get_secret_value() if given else self._files.query_token()
         if token is None:
-            raise StartFailed(f"control is ready but {self._files.credentials} holds no token of a query process; set TRACELAKE__QUERY__TOKEN")
+            raise StartFailed(f"control is ready but {self._files.credentials} has no token of a query process; set TRACELAKE__QUERY__TOKEN")
         # It speaks to control alone: no database URL reaches it.
         environment = self._environment(without=("TRACELAKE_DATABASE_URL", "TRACELAKE__DATABASE", "TRACELAKE__WORKER"))
         api_url = self._settings.query.api_url or self.api_url

@@ -28,7 +28,7 @@ _MOST_TOGETHER = 2**26      # bytes of all questions that are read and answered 
 
 
 def create_app(front: Front, loops: Loops, *, at_once: int) -> Starlette:
-    """`at_once` is how many run and wait; who comes beyond them must still be told so."""
+    """`at_once` is how many run and wait; requests beyond that must still get an answer."""
     threads = anyio.CapacityLimiter(at_once + _TOLD_AT_ONCE)
     admission, memory = Admission(front.control), BodyMemory(_MOST_TOGETHER)
 

@@ -43,7 +43,7 @@ class Copies:
         size = self._storage.size(path)
         taken = sum(file.stat().st_size for file in copied.iterdir())
         if size is not None and taken + size > self._most_bytes:
-            raise QueryOverLimit(f"The query reads more than {self._most_bytes // 2**20} MiB of files that are not on this machine; ask for less.", limit="copies")
+            raise QueryOverLimit(f"The query reads more than {self._most_bytes // 2**20} MiB of files that are not on this machine; select less.", limit="copies")
         body = self._storage.read(path)
         if body is None:
             raise Purged

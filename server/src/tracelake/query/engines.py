@@ -80,7 +80,7 @@ class EngineProcess:
             answer = Answer.model_validate_json(frame[0])
         except ValidationError:
             self.end()
-            raise TracelakeError("An engine gave an answer that is not understood.") from None
+            raise TracelakeError("An engine returned an invalid answer.") from None
         if answer.unfit:
             self.end()
         if answer.problem is not None:
@@ -93,9 +93,9 @@ class EngineProcess:
             return QueryAbandoned()
         _log.warning("an engine ended in the middle of a query", pid=self.pid, exit_code=code, late=late)
         if late:
-            return QueryOverLimit(f"The query took longer than {self._limits.max_seconds:g} seconds; ask for less, or in parts.", limit="time")
+            return QueryOverLimit(f"The query took longer than {self._limits.max_seconds:g} seconds; select less, or split the query.", limit="time")
         if code < 0:
-            return QueryOverLimit("The query used more of the machine than one may have, and its engine was ended; ask for less, or in parts.", limit="memory")
+            return QueryOverLimit("The query used more resources than allowed, and its engine was stopped; select less, or split the query.", limit="memory")
         return Unavailable("The engine could not be started; look into the log of the query process.", retry_after=1)
 
     def wait_for_answer(self, seconds: float) -> bool:
@@ -212,7 +212,7 @@ class Engines:
         self._waiting += 1
         try:
             if not self._change.wait_for(lambda: self._busy < self._at_once, self._patience):
-                raise TooManyQueries(f"{self._at_once} queries run, and none ended within {self._patience:g} seconds; try again shortly.", retry_after=1)
+                raise TooManyQueries(f"{self._at_once} queries are running, and none ended within {self._patience:g} seconds; try again shortly.", retry_after=1)
         finally:
             self._waiting -= 1
 

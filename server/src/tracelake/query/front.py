@@ -67,15 +67,15 @@ class Front:
         """Raises what stands in the way, after the line of the query was written."""
         started = time.monotonic()
         row_limit = min(question.limit or self.default_rows, self.max_rows)
-        told = _Told(question, row_limit, started)
+        entry = _LogEntry(question, row_limit, started)
         # First an engine and then pins: who waits in line holds nothing.
         with self.engines.engine() as engine, listener.listening_to(engine):
-            told.engine_version, names = _read(engine, question.sql, told, self.control, token)
-            pinned = self._pin(PinRequest(caller=token, names=names, replay_of=question.replay_of), told, token)
+            entry.engine_version, names = _read(engine, question.sql, entry, self.control, token)
+            pinned = self._pin(PinRequest(caller=token, names=names, replay_of=question.replay_of), entry, token)
             with self.leases.held(pinned):
-                answer, body = self._run(engine, question, pinned, told)
+                answer, body = self._run(engine, question, pinned, entry)
         ran = _ran(answer)
-        facts = told.facts(ran)
+        facts = entry.facts(ran)
         released = self.control.release(ReleaseRequest(pin=pinned.id, run=facts))
         receipt = Receipt(
             id=released.id,
@@ -93,26 +93,26 @@ class Front:
         _log.info("a query was answered", query=str(receipt.id), rows=ran.row_count, milliseconds=facts.milliseconds, datasets=len(pinned.tables))
         return _reply(question, ran, body, receipt, _replay(question, pinned, ran))
 
-    def _pin(self, request: PinRequest, told: "_Told", token: str) -> Pinned:
+    def _pin(self, request: PinRequest, entry: "_LogEntry", token: str) -> Pinned:
         try:
             pinned = self.control.take(request)
         except (NotFound, QueryRefused) as error:
-            self.control.release(ReleaseRequest(caller=token, run=told.failure(error)))
+            self.control.release(ReleaseRequest(caller=token, run=entry.failure(error)))
             raise
         if pinned.expected is not None:
-            told.row_limit = pinned.expected.row_limit
+            entry.row_limit = pinned.expected.row_limit
         return pinned
 
-    def _run(self, engine: EngineProcess, question: Question, pinned: Pinned, told: "_Told") -> tuple[Answer, bytes]:
+    def _run(self, engine: EngineProcess, question: Question, pinned: Pinned, entry: "_LogEntry") -> tuple[Answer, bytes]:
         try:
             with self.copies.local(pinned.tables) as tables:
-                return engine.run(Run(tables=tables, row_limit=told.row_limit, format=question.format))
+                return engine.run(Run(tables=tables, row_limit=entry.row_limit, format=question.format))
         except TracelakeError as error:
-            self.control.release(ReleaseRequest(pin=pinned.id, run=told.failure(error)))
+            self.control.release(ReleaseRequest(pin=pinned.id, run=entry.failure(error)))
             raise
 
 
-class _Told:
+class _LogEntry:
     """What becomes known of one query on its way."""
 
     def __init__(self, question: Question, row_limit: int, started: float) -> None:
@@ -153,20 +153,20 @@ class _Told:
         return round((time.monotonic() - self._started) * 1000, 3)
 
 
-def _read(engine: EngineProcess, sql: str, told: _Told, control: PinClient, token: str) -> tuple[str, list[AskedName]]:
+def _read(engine: EngineProcess, sql: str, entry: _LogEntry, control: PinClient, token: str) -> tuple[str, list[AskedName]]:
     try:
         answer = engine.read(Read(sql=sql))
     except (QueryRefused, QueryInvalid, QueryOverLimit, QueryAbandoned) as error:
-        control.release(ReleaseRequest(caller=token, run=told.failure(error)))
+        control.release(ReleaseRequest(caller=token, run=entry.failure(error)))
         raise
     if answer.read is None:
-        raise TracelakeError("An engine gave an answer to another question.")
+        raise TracelakeError("An engine returned the answer of another query.")
     return answer.engine_version, answer.read.names
 
 
 def _ran(answer: Answer) -> Ran:
     if answer.ran is None:
-        raise TracelakeError("An engine gave an answer to another question.")
+        raise TracelakeError("An engine returned the answer of another query.")
     return answer.ran
 
 

@@ -70,7 +70,7 @@ class Leases:
                     pause = self._due[pin][1]
                     self._due[pin] = (now + pause, pause)
             for pin in lost:
-                self._due.pop(pin, None)  # its query is told when it wants to give it back
+                self._due.pop(pin, None)  # its query learns of it when it releases the pin
 
     def _renew_and_wait(self) -> None:
         wait = self.run_once()

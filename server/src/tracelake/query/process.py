@@ -93,7 +93,7 @@ class QueryServer(uvicorn.Server):
 
 
 def run(settings: Settings) -> None:
-    """Serves until it is told to stop."""
+    """Serves until it is asked to stop."""
     configure_logging()
     hide_memory()  # it holds tokens, and engines that must not know them run under the same user
     server = QueryServer(settings)

@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-Watch = Callable[[str], None]  # told each named moment, as in tracelake.chaos
+Watch = Callable[[str], None]  # called at each named moment, as in tracelake.chaos
 
 
 class PutResult(Enum):

@@ -84,7 +84,7 @@ def _odd_names(fields: list[ArrowField], prefix: str) -> Iterator[str]:
         if not field.name:
             yield f"A column{f' of {_shown(prefix[:-1])}' if prefix else ''} has an empty name; give it one."
         elif _ODD.search(field.name):
-            yield f"The column {_shown(name)} has a character in its name that Delta tables cannot carry (space , ; {{ }} ( ) = tab or line end); rename it."
+            yield f"The column {_shown(name)} has a character in its name that Delta tables do not support (space , ; {{ }} ( ) = tab or line end); rename it."
         spellings.setdefault(field.name.lower(), []).append(_shown(name))
         for path, nested in _structs(field.type, name):
             yield from _odd_names(nested, f"{path}.")
@@ -111,7 +111,7 @@ def _odd_types(type: ArrowType, path: str) -> Iterator[str]:
 
     if types.is_struct(type):
         if type.num_fields == 0:
-            yield f"The column {_shown(path)} is a struct without fields; leave it out."
+            yield f"The column {_shown(path)} is a struct without fields; remove it."
         for index in range(type.num_fields):
             yield from _odd_types(type.field(index).type, f"{path}.{type.field(index).name}")
     elif types.is_map(type):
@@ -123,7 +123,7 @@ def _odd_types(type: ArrowType, path: str) -> Iterator[str]:
         try:
             _delta_type(type)
         except ValueError:
-            yield f"The column {_shown(path)} is {_called(type)}, which our Delta tables cannot carry; {_remedy(type)}."
+            yield f"The column {_shown(path)} is {_called(type)}, which Delta tables do not support; {_remedy(type)}."
 
 
 def _called(type: ArrowType) -> str:
@@ -160,7 +160,7 @@ def _spark_types(arrow_schema: ArrowSchema) -> dict[str, Any]:
 def _odd_spark_types(type: Any, path: str) -> Iterator[str]:
     match type:
         case str() if not _SPARK_CARRIED.fullmatch(type):
-            yield f"The column {_shown(path)} is of Spark's type {type}, which our Delta tables cannot carry; cast it to a number, a text or an instant."
+            yield f"The column {_shown(path)} is of Spark's type {type}, which Delta tables do not support; cast it to a number, a text or an instant."
         case {"type": "struct", "fields": list(fields)}:
             for field in fields:
                 yield from _odd_spark_types(field["type"], f"{path}.{field['name']}")
@@ -210,7 +210,7 @@ def carries(table: dict[str, Any] | None, written: dict[str, Any]) -> Carried:
 
 
 def _merged(table: dict[str, Any], written: dict[str, Any], prefix: str, facts: list[SchemaFact]) -> dict[str, Any]:
-    """Two structs as one, telling each difference."""
+    """Two structs as one, reporting each difference."""
     theirs = {field["name"]: field for field in written["fields"]}
     spelled = {name.lower(): name for name in theirs}
     fields: list[dict[str, Any]] = []
@@ -225,7 +225,7 @@ def _merged(table: dict[str, Any], written: dict[str, Any], prefix: str, facts: 
             theirs.pop(other)
             facts.append(SchemaFact("respelled", column, f"The column {_shown(column)} was written as {_shown(prefix + other)}; keep its spelling."))
         else:
-            facts.append(SchemaFact("dropped", column, f"The column {_shown(column)} is gone."))
+            facts.append(SchemaFact("dropped", column, f"The column {_shown(column)} was removed."))
     for name, field in theirs.items():
         fields.append(field | {"nullable": True})  # the rows that are there have none
         facts.append(SchemaFact("added", prefix + name, f"The column {_shown(prefix + name)} is new."))
@@ -255,9 +255,9 @@ def _merged_type(ours: DeltaType, theirs: DeltaType, column: str, facts: list[Sc
 
 def _tell_nullable(column: str, ours: bool, theirs: bool, facts: list[SchemaFact]) -> None:
     if ours and not theirs:
-        facts.append(SchemaFact("required", column, f"The column {_shown(column)} must have a value now."))
+        facts.append(SchemaFact("required", column, f"The column {_shown(column)} now needs a value."))
     elif theirs and not ours:
-        facts.append(SchemaFact("optional", column, f"The column {_shown(column)} need not have a value any more."))
+        facts.append(SchemaFact("optional", column, f"The column {_shown(column)} no longer needs a value."))
 
 
 def _holds(wide: DeltaType, narrow: DeltaType) -> bool:

@@ -38,7 +38,7 @@ class LocalStorage:
             result = PutResult.CREATED
         except FileExistsError:
             result = PutResult.SAME if target.read_bytes() == body else PutResult.OTHER
-        # Also when it was there: whoever linked it may have died before this, and a name that is not durable is no answer.
+        # Also when it was there: whoever linked it may have died before this, and a name that is not durable does not count.
         _sync(target.parent)
         self._watch("put:folder_synced")
         return result
@@ -183,7 +183,7 @@ def _why(error: OSError) -> str:
 
 
 def _unknown(error: OSError) -> str:
-    return f"{_why(error)} Whether the file is there is unknown; put it again."
+    return f"{_why(error)} It is unknown whether the file exists; write it again."
 
 
 def _sync(folder: Path) -> None:

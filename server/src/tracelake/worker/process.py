@@ -73,7 +73,7 @@ def run(settings: Settings) -> None:
         # One that cannot do its work ends, and whoever started it starts it again and says so.
         for worker in workers:
             if broken := worker.loops.broken():
-                failures.append(LoopFailed(f"The loop `{broken.name}` of this worker fails again and again ({broken.code}); the log says where."))
+                failures.append(LoopFailed(f"The loop `{broken.name}` of this worker keeps failing ({broken.code}); see the log."))
                 ended.set()
     reports.loop.ask_to_stop()
     for worker in workers:

@@ -49,7 +49,7 @@ def test_another_body_for_a_completed_attempt_is_a_conflict(desk: Desk):
 
 
 @pytest.mark.proves("T2.6")
-def test_duplicates_and_conflicts_are_told_apart_also_after_a_later_attempt_started(desk: Desk):
+def test_duplicates_and_conflicts_are_distinguished_also_after_a_later_attempt_started(desk: Desk):
     task = one_running(desk)
     [first] = desk.complete(failed(task))
     desk.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG)
@@ -107,7 +107,7 @@ def test_the_last_attempt_stays_open_for_one_further_lease_and_is_then_final(des
     assert state_of(desk, task) == "running"
     desk.services.tasks.reaper.run_once(now=late + LONG)
     assert state_of(desk, task) == "failed"
-    assert desk.query("SELECT status, error_message FROM run_history") == [("FAILED", "The lease ran out and no report came.")]
+    assert desk.query("SELECT status, error_message FROM run_history") == [("FAILED", "The lease expired without a report.")]
     [answer] = desk.complete(succeeded(task))
     assert (answer.status, answer.code) == (409, "attempt_final")
 

@@ -57,7 +57,7 @@ def test_a_missing_ledger_line_is_counted(desk: Desk):
 
 
 @pytest.mark.proves("T2.8")
-def test_a_consumer_in_another_dag_hears_what_is_told_after_its_deploy(desk: Desk):
+def test_a_consumer_in_another_dag_receives_what_is_emitted_after_its_deploy(desk: Desk):
     desk.deploy(NOOP + "publish: {{cursors: {{job: start, output_index: 0}}}}\n")
     tell(desk, 1)
     desk.deploy(ACROSS, name="across")

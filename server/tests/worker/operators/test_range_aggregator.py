@@ -40,7 +40,7 @@ def test_a_range_is_told_when_a_cursor_at_its_end_arrives():
 
 
 @pytest.mark.proves("T9.1")
-def test_a_jump_tells_every_range_it_passes():
+def test_a_jump_emits_every_range_it_passes():
     line = Line(TENS)
     line.arrive(3)
     assert told(line.arrive(47).events) == [(0, 10), (10, 20), (20, 30), (30, 40)]

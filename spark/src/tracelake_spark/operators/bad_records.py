@@ -31,7 +31,7 @@ class BadRecord:
     file: str          # what people know it by
     uri: str
     text: str | None   # as it is in the file; None where it is not known
-    reason: str | None  # known already; None: its text tells
+    reason: str | None  # already known; None: its text shows it
 
 
 @dataclass(frozen=True)

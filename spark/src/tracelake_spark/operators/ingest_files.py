@@ -40,9 +40,9 @@ from tracelake_spark.operators.source_rows import (
     plain_uri,
     source_rows,
 )
+from tracelake_spark.progress import QUIET, Progress
 from tracelake_spark.scoping import column, cursor_number, cursor_of, cursor_type, number_of
 from tracelake_spark.staging import stage
-from tracelake_spark.telling import QUIET, Tell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,9 +92,9 @@ class _Counts:
     rounded: dict[str, int] = field(default_factory=dict)  # by column
 
 
-def run(spark: "SparkSession", order: Order, tell: Tell = QUIET) -> OperatorOutcome:
+def run(spark: "SparkSession", order: Order, progress: Progress = QUIET) -> OperatorOutcome:
     try:
-        return _Ingest(spark, order, tell).run()
+        return _Ingest(spark, order, progress).run()
     except OperatorFailed as failed:
         return failed.outcome()
     except ValidationError:
@@ -104,8 +104,8 @@ def run(spark: "SparkSession", order: Order, tell: Tell = QUIET) -> OperatorOutc
 class _Ingest:
     """One attempt."""
 
-    def __init__(self, spark: "SparkSession", order: Order, tell: Tell) -> None:
-        self._spark, self._order, self._tell = spark, order, tell
+    def __init__(self, spark: "SparkSession", order: Order, progress: Progress) -> None:
+        self._spark, self._order, self._progress = spark, order, progress
         self._config = IngestFilesConfig.model_validate(order.config)
         self._anew = order.update_strategy == UpdateStrategy.REPLACE
         self._counts = _Counts()
@@ -136,7 +136,7 @@ class _Ingest:
                     staged = staged_here
                 elif staged_here.files:
                     self._announce(BatchReady(name=self._name(content), output=output.index, files=staged_here.files, state=state.wire()))
-                self._tell.progress((at + 1) / len(groups), f"{self._counts.files} of {len(files)} files")
+                self._progress.report((at + 1) / len(groups), f"{self._counts.files} of {len(files)} files")
         after = state.finished(listed)
         changed = files or after != before
         return OperatorOutcome(
@@ -188,7 +188,7 @@ class _Ingest:
             **{flag: F.count_if(good & column(flag)) for flag in rows.rounded.values()},
         }  # fmt: skip
         seen = frame.observe(observation, *[metric.alias(name) for name, metric in metrics.items()])
-        staged = stage(seen.where(good).select(*[column(name) for name in rows.schema.fieldNames()]), self._order.outputs[0], self._tell)
+        staged = stage(seen.where(good).select(*[column(name) for name in rows.schema.fieldNames()]), self._order.outputs[0], self._progress)
         return staged, observation.get
 
     def _nothing(self) -> OutputStaged:
@@ -246,7 +246,7 @@ class _Ingest:
         places = "".join(f"; {sentence}" for sentence in list(shown)[:_MOST_SHOWN])
         beside = f" {total - count:,} more in {counted(len(others), 'other file')}, first {others[0]}." if others else ""
         limit = "" if self._config.max_bad_records is None else f" At most {self._config.max_bad_records:,} may be set aside."
-        message = f"{fits}{places}.{beside}{limit} Correct them, or go on without them: `bad_records: set_aside`, up to `max_bad_records`."
+        message = f"{fits}{places}.{beside}{limit} Correct them, or continue without them: `bad_records: set_aside`, up to `max_bad_records`."
         return OperatorFailed("bad_records", message, custom=self._unchanged())
 
     def _unchanged(self) -> dict[str, Any]:
@@ -266,18 +266,18 @@ class _Ingest:
         draft.write_text(batch.model_dump_json())
         draft.replace(folder / f"{batch.name}.json")
         self._counts.batches += 1
-        self._tell.moment("batch_ready")
+        self._progress.moment("batch_ready")
 
     def _custom(self, before: _State, after: _State, rows: SourceRows | None) -> dict[str, Any]:
         counts = self._counts
-        told: dict[str, Any] = {
+        custom: dict[str, Any] = {
             "rows_read": counts.rows_read, "rows_taken": counts.rows_taken, "files": counts.files, "bytes": counts.bytes, "batches": counts.batches,
             "cursor_before": before.cursor, "cursor_after": after.cursor,
         }
         found: dict[str, Any] = {"bad_records": counts.bad, "rounded": counts.rounded}
         if rows is not None:
             found |= {"columns_left_out": left_out(rows), "columns_missing": {name: len(files) for name, files in missing(rows).items()}}
-        return told | {name: value for name, value in found.items() if value}
+        return custom | {name: value for name, value in found.items() if value}
 
     def _summary(self, rows: SourceRows | None) -> list[str]:
         """How much was read, and what a person who only knows the files would not expect in the table."""
@@ -337,7 +337,7 @@ def _content(group: Sequence[SourceFile]) -> str:
 def _number(cursor: int | str, kind: CursorType) -> int:
     value = _CURSOR.validate_python(cursor)
     if not kind.fits(value):
-        raise OperatorFailed("cursor_column_type", "The cursor column has another type than the cursor that earlier runs left behind.")
+        raise OperatorFailed("cursor_column_type", "The cursor column has another type than the cursor of earlier runs.")
     return number_of(value)
 
 

@@ -81,7 +81,7 @@ def _found(tree: Tree, asked: LocationPath) -> tuple[str, list[FoundFile]]:
     # Never of the location itself: what begins like its root is another folder beside it.
     beginning = list(tree.files(folder, name)) if asked.below and tree.is_folder(folder) else []
     if not beginning:
-        raise OperatorFailed("path_missing", f"There is no file and no folder at {asked}, and no file that begins with it; names that begin with `_` or `.` are hidden.", retry=True)
+        raise OperatorFailed("path_missing", f"Nothing was found at {asked}, and no file name begins with it; names that begin with `_` or `.` are hidden.", retry=True)
     return folder, beginning
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 
 BAD = "__bad_record"    # the text of a row that does not fit, else null
-REASON = "__reason"     # why it does not, where the text alone does not tell
+REASON = "__reason"     # why it does not, if the text alone does not show it
 FILE = "__file"
 CONTINUED = "__continued"  # whether a value continues over lines
 REPLACED = "__replaced"    # whether a text has U+FFFD, which is also what a reader makes of bytes that are not UTF-8
@@ -247,7 +247,7 @@ def _given(columns: str) -> StructType:
     except PySparkException:
         schema = None
     if not isinstance(schema, StructType):
-        raise OperatorFailed("schema_invalid", "The config's `schema` is not understood; write it like `order_id BIGINT, amount DECIMAL(10,2)`.")
+        raise OperatorFailed("schema_invalid", "The config's `schema` is not valid; write it like `order_id BIGINT, amount DECIMAL(10,2)`.")
     return schema
 
 

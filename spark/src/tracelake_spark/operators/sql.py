@@ -10,25 +10,25 @@ from tracelake_sdk.dags.spark_operators import SqlConfig
 from tracelake_sdk.tasks.operator_files import OperatorOutcome, Order
 from tracelake_spark.failures import OperatorFailed, ran_out_of_memory, spark_condition
 from tracelake_spark.operators.sql_gate import select
+from tracelake_spark.progress import QUIET, Progress
 from tracelake_spark.reading import input_frame
 from tracelake_spark.staging import stage
-from tracelake_spark.telling import QUIET, Tell
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def run(spark: "SparkSession", order: Order, tell: Tell = QUIET) -> OperatorOutcome:
+def run(spark: "SparkSession", order: Order, progress: Progress = QUIET) -> OperatorOutcome:
     """Views `input_0`, `input_1`, … and the inputs' names stay behind in the session that is given."""
     try:
-        return _run(spark, order, tell)
+        return _run(spark, order, progress)
     except OperatorFailed as failed:
         return failed.outcome()
     except ValidationError:
         return OperatorFailed("config_invalid", "The config of the operator is not that of `sql`.").outcome()
 
 
-def _run(spark: "SparkSession", order: Order, tell: Tell) -> OperatorOutcome:
+def _run(spark: "SparkSession", order: Order, progress: Progress) -> OperatorOutcome:
     query = SqlConfig.model_validate(order.config).query
     if len(order.outputs) != 1:
         raise OperatorFailed("sql_outputs", "A query has one output.")
@@ -38,10 +38,10 @@ def _run(spark: "SparkSession", order: Order, tell: Tell) -> OperatorOutcome:
         for name in {f"input_{pinned.index}", pinned.name} - {None}:
             frame.createOrReplaceTempView(str(name))
             inputs.add(str(name))
-    tell.progress(None, "query")
+    progress.report(None, "query")
     rows = select(spark, query, inputs)
     try:
-        return OperatorOutcome(outputs=[stage(rows, order.outputs[0], tell)])
+        return OperatorOutcome(outputs=[stage(rows, order.outputs[0], progress)])
     except (PySparkException, Py4JJavaError) as error:
         said = None if ran_out_of_memory(error) else spark_condition(spark, error)
         if said is None or not said.is_lasting:

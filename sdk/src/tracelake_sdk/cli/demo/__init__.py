@@ -1,1 +1,1 @@
-"""`tracelake demo`: a small DAG on a real system, told in plain sentences."""
+"""`tracelake demo`: a small DAG on a real system, explained step by step."""

@@ -45,7 +45,7 @@ class OwnSystem:
             time.sleep(0.05)
 
     def wait(self) -> None:
-        """Until it ends by itself, or somebody at the terminal ends it."""
+        """Waits until it ends by itself, or the user stops it."""
         try:
             self.process.wait()
         except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The story of `tracelake demo`: where it is told, in which order, and how it ends."""
+"""The steps of `tracelake demo`: where it runs, in which order, and how it ends."""
 
 import sys
 import time
@@ -6,103 +6,103 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from tracelake_sdk.cli.demo import embedded
-from tracelake_sdk.cli.demo.asking import ask
 from tracelake_sdk.cli.demo.chapters import GOLD, Chapters
 from tracelake_sdk.cli.demo.embedded import OwnSystem
-from tracelake_sdk.cli.demo.on_record import tell_records
+from tracelake_sdk.cli.demo.printer import Printer
+from tracelake_sdk.cli.demo.querying import show_queries
+from tracelake_sdk.cli.demo.run_records import show_records
 from tracelake_sdk.cli.demo.shop_files import Landing
-from tracelake_sdk.cli.demo.telling import Teller
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.client import Client
 from tracelake_sdk.home import default_home
 
 LOCATION = "demo"     # that the DAG file names: the landing folder
-_FIRST_DAYS = 4       # of orders, at the first telling; each later one brings a further day
+_FIRST_DAYS = 4       # of orders, at the first demo; each later one adds a day
 
 DEFINITION = Path(__file__).with_name("shop.yaml")
 
 
-def tell() -> None:
+def run() -> None:
     """The whole demo; on a terminal a system that it started stays up until Ctrl-C, elsewhere it is stopped."""
-    teller = Teller()
-    teller.title("Tracelake: data moves because metadata allows it")
+    printer = Printer()
+    printer.title("Tracelake: data moves because metadata allows it")
     with embedded.unwound_by_signals():
         client = embedded.find_running()
         if client is not None:
             with client:
-                teller.chapter("A system on this machine")
-                teller.say(f"One runs already, at {client.api_url}.")
-                with teller.busy("sample data is made …"):
+                printer.chapter("A system on this machine")
+                printer.say(f"A system is already running at {client.api_url}.")
+                with printer.busy("creating sample data …"):
                     landing = _prepare()
-                _tell_chapters(teller, client, landing)
-            _close(teller, "The system runs on. What to try next:")
+                _run_chapters(printer, client, landing)
+            _close(printer, "The system keeps running. What to try next:")
             return
         own = embedded.start()
         try:
-            _tell_on(teller, own)
+            _run_on(printer, own)
         finally:
-            _stop(teller, own)
+            _stop(printer, own)
 
 
-def _tell_on(teller: Teller, own: OwnSystem) -> None:
+def _run_on(printer: Printer, own: OwnSystem) -> None:
     started = time.monotonic()
-    teller.chapter("A system on this machine")
-    with teller.busy("Postgres, control, a worker and a query process are starting …"), ThreadPoolExecutor(1) as beside:
+    printer.chapter("A system on this machine")
+    with printer.busy("Postgres, control, a worker and a query process are starting …"), ThreadPoolExecutor(1) as beside:
         preparing: Future[Landing] = beside.submit(_prepare)
         own.wait_until_ready()
         landing = preparing.result()
     with Client() as client:
-        teller.say(f"A Postgres, a control process, a worker and a query process are up at {client.api_url}, after {time.monotonic() - started:.1f} seconds.")
-        teller.say(f"Everything they know is in {own.files.home}.")
-        teller.command(again("doctor"))
-        _tell_chapters(teller, client, landing)
+        printer.say(f"A Postgres, a control process, a worker and a query process are up at {client.api_url}, after {time.monotonic() - started:.1f} seconds.")
+        printer.say(f"Their data is in {own.files.home}.")
+        printer.command(again("doctor"))
+        _run_chapters(printer, client, landing)
     if sys.stdin.isatty() and sys.stdout.isatty():
-        _close(teller, "The system stays up: Ctrl-C stops it. What to try next, in another terminal:")
+        _close(printer, "The system stays up: Ctrl-C stops it. What to try next, in another terminal:")
         own.wait()
-        _stop(teller, own)
-        teller.title("Tracelake has stopped.")
+        _stop(printer, own)
+        printer.title("Tracelake has stopped.")
     else:
-        _close(teller, "The system stops now; its home keeps everything. What to try next, the first in a terminal of its own:", again("up"))
+        _close(printer, "The system stops now; its data stays in its home. What to try next, the first command in its own terminal:", again("up"))
 
 
-def _stop(teller: Teller, own: OwnSystem) -> None:
+def _stop(printer: Printer, own: OwnSystem) -> None:
     try:
         if own.runs:
-            with teller.busy("the system stops; its home keeps everything …"):
+            with printer.busy("stopping the system …"):
                 own.stop()
     finally:
         own.stop()  # also where it ended by itself, or somebody pressed Ctrl-C again before it was asked to
 
 
 def _prepare() -> Landing:
-    """The landing folder with what this telling starts from, and the DAG file beside it."""
+    """Creates the landing folder with the first files, and the DAG file next to it."""
     home = default_home().absolute()
     folder = home.with_name(f"{home.name}-demo")  # beside the home: no location may be in it
     landing = Landing(folder / "landing")
     landing.bring_customers()
     known = landing.days
     if known:
-        landing.bring(known)  # a telling that was interrupted may have left it spoiled
+        landing.bring(known)  # an interrupted demo may have left it spoiled
     for day in range(known + 1, max(known + 1, _FIRST_DAYS) + 1):
         landing.bring(day)
     (folder / "dag.yaml").write_text(DEFINITION.read_text())
     return landing
 
 
-def _tell_chapters(teller: Teller, client: Client, landing: Landing) -> None:
+def _run_chapters(printer: Printer, client: Client, landing: Landing) -> None:
     client.admin.add_location(LOCATION, str(landing.folder))
-    chapters = Chapters(teller, client, landing, landing.folder.with_name("dag.yaml"))
+    chapters = Chapters(printer, client, landing, landing.folder.with_name("dag.yaml"))
     chapters.deploy()
     chapters.from_files_to_gold()
     chapters.rules()
     chapters.a_bad_file()
     chapters.corrected()
     newest = chapters.where_it_comes_from()
-    ask(teller, client, newest=newest)
-    tell_records(teller, client, GOLD, newest=newest)
+    show_queries(printer, client, newest=newest)
+    show_records(printer, client, GOLD, newest=newest)
 
 
-def _close(teller: Teller, words: str, *before: str) -> None:
-    teller.chapter(words)
-    teller.command(*before, again("status", "shop"), again("log", "shop", "--limit", "10"), again("events", "shop", "--limit", "10"))
-    teller.command(again("init", "my-lake", "--dry-run"))
+def _close(printer: Printer, words: str, *before: str) -> None:
+    printer.chapter(words)
+    printer.command(*before, again("status", "shop"), again("log", "shop", "--limit", "10"), again("events", "shop", "--limit", "10"))
+    printer.command(again("init", "my-lake", "--dry-run"))

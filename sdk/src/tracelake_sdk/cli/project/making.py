@@ -1,4 +1,4 @@
-"""Makes a project folder: every file of the template, or none where one of them is there already."""
+"""Creates a project folder: every file of the template, or none if one of them already exists."""
 
 import os
 import re
@@ -25,13 +25,13 @@ def init(folder: str, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
         print_json({"dry_run": dry_run, "folder": str(place), "files": names})
         return
-    say(f"A project {'would be made' if dry_run else 'is'} in {place}:")
+    say(f"A project {'would be' if dry_run else 'was'} created in {place}:")
     for name in names:
         say(f"  {name}")
     if dry_run:
         say("Nothing was changed.")
         return
-    say("To run it; `up` runs until Ctrl-C, so give it a terminal of its own:")
+    say("To run it; `up` runs until Ctrl-C, so give it its own terminal:")
     if place != Path.cwd():
         say(f"  {join(['cd', str(place)])}")
     for words in (("up",), ("deploy", "dag.yaml"), ("run", "bakery/ingest_sales", "--wait"), ("dataset", "list")):
@@ -73,7 +73,7 @@ def _refuse_what_is_there(place: Path, contents: dict[Path, str]) -> None:
     if is_file:
         raise ProjectRefused(f"{place} is a file; name a folder.")
     if there:
-        raise ProjectRefused(f"{place} has {', '.join(there)} already, and nothing is written over it; name another folder.")
+        raise ProjectRefused(f"{place} has {', '.join(there)} already, and files are never overwritten; name another folder.")
 
 
 def _write(place: Path, contents: dict[Path, str]) -> None:
@@ -81,7 +81,7 @@ def _write(place: Path, contents: dict[Path, str]) -> None:
         for name, text in contents.items():
             file = place / name
             file.parent.mkdir(parents=True, exist_ok=True)
-            with file.open("x") as opened:  # never over one that came in between
+            with file.open("x") as opened:  # never over one that was created in between
                 opened.write(text)
     except OSError as error:
         raise _unusable(place, error) from None

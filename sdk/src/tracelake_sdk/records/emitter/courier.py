@@ -8,7 +8,7 @@ from tracelake_sdk.backoff import Backoff
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.records.emitter.delivery import Delivered, Delivery, Waits
 from tracelake_sdk.records.emitter.draining import flush_folder
-from tracelake_sdk.records.emitter.setting_aside import RefusedFile
+from tracelake_sdk.records.emitter.refusals import RefusedFile
 from tracelake_sdk.records.emitter.spool import Spool
 from tracelake_sdk.records.repository.contract import MetadataRepository
 
@@ -51,7 +51,7 @@ class Courier:
             done = self._delivery.run_once(segment) if segment is not None else Delivered()
         except Waits as waits:
             return self._waits_for_better(waits.problem)
-        except Exception as error:  # a disk that is full, say: the thread must live to see it mended
+        except Exception as error:  # a full disk, for example: the thread must survive until it is fixed
             return self._waits_for_better(TracelakeError(f"The spool cannot be delivered: {type(error).__name__}.").problem())
         with self._progress:
             self.problem, self._waits = None, 0
@@ -101,7 +101,7 @@ class Courier:
     def _run(self) -> None:
         while True:
             self._work.clear()
-            if self._stopping.is_set():  # after the clearing: else it could take away what a stop has just set
+            if self._stopping.is_set():  # after the clearing: otherwise it could clear a stop that was just set
                 return
             if not self.run_once():
                 self._pause()

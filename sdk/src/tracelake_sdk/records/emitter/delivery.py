@@ -77,7 +77,7 @@ class Delivery:
     def _deliver(self, entries: Entries, batch: list[Frame]) -> Delivered:
         context, records = _parsed(batch)
         if context is None or not records:
-            return self._set_aside(entries, batch[:1], Invalid("The entry is no record of this version of the SDK.").problem())
+            return self._set_aside(entries, batch[:1], Invalid("The entry is not a valid record of this version of the SDK.").problem())
         batch = batch[: len(records)]
         try:
             results = self._repository.bulk_store(records, context)
@@ -103,7 +103,7 @@ class Delivery:
         problem = _problem(error)
         if _may_be_taken_later(error):
             raise Waits(problem)
-        if problem["status"] < 500 or not self._patience:  # the repository says that it is the request, or nobody waits to find out
+        if problem["status"] < 500 or not self._patience:  # the repository blames the request, or nobody waits for the reason
             return self._deliver(entries, batch[: len(batch) // 2]) if len(batch) > 1 else self._set_aside(entries, batch, problem)
         entry = entries.entry(batch[0])
         tries = self._failing[1] + 1 if self._failing[0] == entry else 1
@@ -118,7 +118,7 @@ class Delivery:
 
 
 def _parsed(batch: list[Frame]) -> tuple[MetadataContext | None, list[MetadataRecord]]:
-    """The context, and the records up to the first that is none."""
+    """The context, and the records up to the first invalid one."""
     records: list[MetadataRecord] = []
     context = None
     try:
@@ -131,7 +131,7 @@ def _parsed(batch: list[Frame]) -> tuple[MetadataContext | None, list[MetadataRe
 
 
 def _may_be_taken_later(error: Exception) -> bool:
-    """Nothing is said against the records: the repository, the way to it or the token is to be mended."""
+    """The records are not at fault: the repository, the connection or the token must be fixed."""
     if isinstance(error, TracelakeError):
         return error.status in _LATER or isinstance(error, (Unauthenticated, Forbidden, RepositoryDamaged))
     return isinstance(error, OSError)

@@ -7,8 +7,8 @@ from typing import Any
 
 from tracelake_sdk.records.emitter.delivery import Delivered, Delivery, Waits
 from tracelake_sdk.records.emitter.owners import claim, owner_names
+from tracelake_sdk.records.emitter.refusals import RefusedFile
 from tracelake_sdk.records.emitter.segments import Segment
-from tracelake_sdk.records.emitter.setting_aside import RefusedFile
 from tracelake_sdk.records.repository.contract import MetadataRepository
 
 

@@ -62,9 +62,9 @@ class Emitter:
         if known is not context:
             spelt = context.model_dump_json().encode()
             self._last_context = (context, spelt)
-        told = record.model_dump_json().encode()
+        body = record.model_dump_json().encode()
         courier = self._opened()
-        while not courier.spool.append(spelt, told):
+        while not courier.spool.append(spelt, body):
             courier = self._opened()  # it was closed meanwhile
         courier.wake()
 

@@ -1,4 +1,4 @@
-"""Segments of a spool: files of framed entries, written by one process, read by it or by whoever finds it dead.
+"""Segments of a spool: files of framed entries, written by one process, read by it or, after its death, by another.
 
 A file begins with eight letters and the offset behind the last delivered frame. A frame is its length, its checksum, the length of the
 context, the context and the record, both as JSON. What a process did not finish writing has no valid frame, and was never acknowledged.
@@ -64,7 +64,7 @@ class Segment:
         return cls(path, file, end=size if whole else START, delivered=delivered if START <= delivered <= size else START)
 
     def append(self, frame: bytes, *, fsync: bool) -> None:
-        """All of it or an OSError; what is half written is written over by the next."""
+        """All of it or an OSError; what is half written is overwritten by the next."""
         written = os.pwrite(self.file, frame, self.end)
         if written != len(frame):
             raise OSError("the frame was written in part")
@@ -99,7 +99,7 @@ class Segment:
         return os.pread(self.file, self.end - self.delivered, self.delivered)
 
     def is_damaged(self) -> bool:
-        """Whether all of a frame is there and it is none; one that a kill cut off is shorter than it says."""
+        """Whether a complete frame is not valid; a frame that a kill cut off is shorter than its length says."""
         rest = self.remainder()
         return len(rest) >= _FRAME.size and len(rest) >= _HEAD + _CONTEXT.unpack_from(rest)[0]
 

@@ -61,7 +61,7 @@ class Spool:
             self.waiting_bytes = sum(segment.end - segment.delivered for segment in self._segments)
 
     def close(self) -> None:
-        """What is not delivered stays for whoever flushes the folder."""
+        """Undelivered entries stay until the folder is flushed."""
         with self._lock:
             self._closed = True
             for segment in self._segments:

@@ -29,14 +29,14 @@ def admit(kind: Kind, versions: Sequence[Kind]) -> Kind:
         if registered.version == kind.version and _content(registered) == _content(kind):
             return registered
     if versions and versions[-1].built_in:
-        raise KindConflict(f"{kind.name} is built in and nobody's to change; choose another name.")
+        raise KindConflict(f"{kind.name} is built in and cannot be changed; choose another name.")
     if kind.version <= len(versions):
         raise KindConflict(f"{kind.name} version {kind.version} is registered with other content; `tracelake kind evolve` registers version {len(versions) + 1}.")
     _raise(KindInvalid, f"{kind.name} cannot be registered", [*_numbering(kind, len(versions)), *schema_findings(kind)])
     before = versions[-1] if versions else None
     _raise(KindInvalid, f"{kind.name} cannot be registered", [*rename_findings(kind, before)])
     if before is not None:
-        _raise(KindIncompatible, f"{kind.name} version {kind.version} breaks what mode `{before.mode}` promises", differences(kind, before))
+        _raise(KindIncompatible, f"{kind.name} version {kind.version} is not compatible with mode `{before.mode}`", differences(kind, before))
     return kind
 
 
@@ -48,9 +48,9 @@ def differences(kind: Kind, before: Kind) -> list[Finding]:
     renames = Renames.of({f"payload.{path}": name for path, name in kind.renames.items()})
     fixed: list[Finding] = []
     if kind.mode is not before.mode:
-        fixed.append(Finding("mode_changed", "", f"The mode of a kind stays `{before.mode}`; for another, register a new kind."))
+        fixed.append(Finding("mode_changed", "", f"The mode of a kind cannot change from `{before.mode}`; for another mode, register a new kind."))
     if kind.identity != [renames.path(path) for path in before.identity]:
-        fixed.append(Finding("identity_changed", "", "What tells records apart stays as it is; records told again would be stored twice."))
+        fixed.append(Finding("identity_changed", "", "The identity of a kind cannot change; records that are emitted again would be stored twice."))
     if before.mode is not Compatibility.FORWARD:
         backward.compare(Renames.of(kind.renames).schema(before.json_schema), kind.json_schema)
     if before.mode is not Compatibility.BACKWARD:
@@ -84,7 +84,7 @@ def _numbering(kind: Kind, registered: int) -> list[Finding]:
     if kind.version != registered + 1:
         found.append(Finding("version_not_next", "", f"The next version of {kind.name} is {registered + 1}."))
     if kind.built_in:
-        found.append(Finding("built_in_reserved", "", "Built-in kinds come with Tracelake; leave `built_in` out."))
+        found.append(Finding("built_in_reserved", "", "Built-in kinds come with Tracelake; omit `built_in`."))
     return found
 
 

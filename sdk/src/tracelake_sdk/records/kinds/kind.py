@@ -10,7 +10,7 @@ from tracelake_sdk.records.record import KindName
 
 
 class Compatibility(StrEnum):
-    """Which readers must go on working when the schema of a kind changes."""
+    """Which readers must keep working when the schema of a kind changes."""
 
     BACKWARD = "backward"  # what the old schema admits, the new one admits after upcasting
     FORWARD = "forward"    # what the new schema admits, the old one admits
@@ -45,8 +45,8 @@ class Kind(Deferred):
     description: str = Field(min_length=1, max_length=2000)
     mode: Compatibility = Compatibility.BACKWARD
     retention: Retention = Field(default_factory=Retention)
-    # What besides tenant, kind, target, producer, run, window and slice filter tells two records of a run apart.
+    # What identifies a record of a run, besides tenant, kind, target, producer, run, window and slice filter.
     identity: list[Annotated[str, Field(pattern=r"^(payload|extras)(\.[^.\x00]{1,200}){1,16}$")]] = Field(default_factory=list, max_length=10)
     renames: dict[str, str] = Field(default_factory=dict)  # of properties since the version before: old path → new name, below `payload`
     examples: list[dict[str, Any]] = Field(default_factory=list)
-    built_in: bool = False  # of every tenant, and nobody's to change
+    built_in: bool = False  # of every tenant, and cannot be changed

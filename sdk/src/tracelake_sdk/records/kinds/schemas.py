@@ -59,15 +59,15 @@ def schema_findings(kind: Kind) -> list[Finding]:
         return [Finding("schema_too_large", "payload", f"The definition is larger than {MOST_BYTES // 1024} KiB.")]
     unsupported = [*_unsupported({key: value for key, value in schema.items() if key != "$schema"}, "payload")]
     if schema.get("$schema", DIALECT) != DIALECT:
-        unsupported.insert(0, Finding("dialect_unsupported", "payload", f"`$schema` is {DIALECT}, or left out."))
+        unsupported.insert(0, Finding("dialect_unsupported", "payload", f"`$schema` must be {DIALECT}, or omitted."))
     if unsupported:
         return unsupported
     try:
         validator = validator_of(schema)
     except ValueError as error:  # jsonschema_rs.ValidationError is one
-        return [Finding("schema_malformed", "payload", f"The schema is not one of JSON Schema 2020-12: {str(error).splitlines()[0]}.")]
+        return [Finding("schema_malformed", "payload", f"The schema is not valid JSON Schema 2020-12: {str(error).splitlines()[0]}.")]
     if schema.get("type") != "object":
-        return [Finding("payload_not_object", "payload", "The payload is an object: `type` is `object`.")]
+        return [Finding("payload_not_object", "payload", "The payload must be an object: `type` must be `object`.")]
     return [*_meaning(schema, "payload"), *_examples(kind, validator), *_identity(kind)]
 
 
@@ -97,10 +97,10 @@ def children(schema: Schema, path: str) -> Iterator[tuple[Schema, str]]:
 def _unsupported(schema: Any, path: str) -> Iterator[Finding]:
     """By names alone, before anything else looks at the schema; its shape may still be wrong."""
     if not isinstance(schema, dict):
-        yield Finding("schema_malformed", path, "A schema is an object here; for anything write `{}`.")
+        yield Finding("schema_malformed", path, "A schema must be an object; to accept anything, write `{}`.")
         return
     for keyword in schema.keys() - KEYWORDS - ANNOTATIONS:
-        yield Finding("keyword_unsupported", path, f"`{keyword}` is not among the keywords by which versions are compared: {', '.join(sorted(KEYWORDS))}.")
+        yield Finding("keyword_unsupported", path, f"`{keyword}` is not a supported keyword; supported are: {', '.join(sorted(KEYWORDS))}.")
     properties = schema.get("properties")
     for name, child in properties.items() if isinstance(properties, dict) else ():
         yield from _unsupported(child, f"{path}.{name}")
@@ -112,13 +112,13 @@ def _unsupported(schema: Any, path: str) -> Iterator[Finding]:
 
 def _meaning(schema: Schema, path: str) -> Iterator[Finding]:
     if "format" in schema and schema["format"] not in FORMATS:
-        yield Finding("format_unsupported", path, f"`{schema['format']}` is not a format that is checked: {', '.join(sorted(FORMATS))}.")
+        yield Finding("format_unsupported", path, f"`{schema['format']}` is not a supported format; supported are: {', '.join(sorted(FORMATS))}.")
     if any(isinstance(value, (dict, list)) for value in [*schema.get("enum", []), schema.get("const")]):
-        yield Finding("enum_not_scalar", path, "`enum` and `const` list texts, numbers, booleans and null; describe the shape of others.")
+        yield Finding("enum_not_scalar", path, "`enum` and `const` may only list texts, numbers, booleans and null; describe other values by a schema.")
     if schema.get("uniqueItems") and not types_of(schema.get("items", {})) <= SCALARS:
-        yield Finding("unique_items_not_scalar", path, "`uniqueItems` is for lists whose items have a `type` that is no list and no object: filling in a default could make two of them equal.")
+        yield Finding("unique_items_not_scalar", path, "`uniqueItems` needs items whose `type` is neither a list nor an object: a default could make two of them equal.")
     if "default" in schema and not validator_of(schema).is_valid(schema["default"]):
-        yield Finding("default_invalid", path, "The default does not fit its own schema.")
+        yield Finding("default_invalid", path, "The default does not match its own schema.")
     for child, child_path in children(schema, path):
         yield from _meaning(child, child_path)
 
@@ -133,7 +133,7 @@ def types_of(schema: Schema) -> set[str]:
 def _examples(kind: Kind, validator: jsonschema_rs.Draft202012Validator) -> Iterator[Finding]:
     for number, example in enumerate(kind.examples, 1):
         if not validator.is_valid(example):
-            yield Finding("example_invalid", "payload", f"Example {number} does not fit the schema.")
+            yield Finding("example_invalid", "payload", f"Example {number} does not match the schema.")
 
 
 def _identity(kind: Kind) -> Iterator[Finding]:

@@ -100,9 +100,9 @@ def rename_findings(kind: Kind, before: Kind | None) -> Iterator[Finding]:
             continue
         renamed_away = {step for step in properties_of(holder) if ".".join([*steps, step]) in kind.renames}
         if path in RESERVED or (not steps and name in RESERVED):
-            yield Finding("rename_reserved", place, f"{', '.join(sorted(RESERVED))} tell records apart and keep their names.")
+            yield Finding("rename_reserved", place, f"{', '.join(sorted(RESERVED))} identify records and cannot be renamed.")
         if holder.get("additionalProperties", True) is not False:
-            yield Finding("rename_ambiguous", place, f"Objects of version {before.version} may have a further property `{name}`: only those with `additionalProperties: false` can be renamed in.")
+            yield Finding("rename_ambiguous", place, f"Objects of version {before.version} may have a further property `{name}`: only objects with `additionalProperties: false` support renames.")
         if name in properties_of(holder).keys() - renamed_away or targets[renames.path(path)] > 1:
             yield Finding("rename_taken", place, f"`{name}` is the name of another property.")
         target = below(kind.json_schema, renames.path(path).split("."))

@@ -16,7 +16,7 @@ AHEAD = timedelta(minutes=5)  # what clocks may differ by
 SYSTEM = "tracelake."          # how producers of the system's own facts begin
 _MOST_FINDINGS = 3
 _MOST_KEPT = 1000  # schemas
-_MASK = "the value"  # what stands in a payload reaches no error
+_MASK = "the value"  # values of a payload never appear in an error
 
 
 def _now() -> datetime:
@@ -38,7 +38,7 @@ class Admission:
         validator = self._validator(kind)
         if not validator.is_valid(record.payload):
             found = [f"{_place(error.instance_path)}: {error.message}" for error in islice(validator.iter_errors(record.payload), _MOST_FINDINGS)]
-            raise RecordRefused(f"The payload does not fit {kind.name} version {kind.version}: {'; '.join(found)}.", kind=kind.name, kind_version=kind.version)
+            raise RecordRefused(f"The payload does not match {kind.name} version {kind.version}: {'; '.join(found)}.", kind=kind.name, kind_version=kind.version)
 
     def _validator(self, kind: Kind) -> jsonschema_rs.Draft202012Validator:
         # By the object: repositories keep their kinds, and comparing schemas would cost more than validating. It is kept along, so that its id stays its own.
@@ -52,7 +52,7 @@ def _compiled(kind: Kind) -> jsonschema_rs.Draft202012Validator:
 def small_enough(spelt: bytes) -> None:
     """Raises RecordRefused for a record whose JSON is too large."""
     if len(spelt) > LARGEST_RECORD:
-        raise RecordRefused(f"The record is larger than {LARGEST_RECORD // 1024} KiB; say less, or keep it as a dataset.")
+        raise RecordRefused(f"The record is larger than {LARGEST_RECORD // 1024} KiB; make it smaller, or store it as a dataset.")
 
 
 def same_tenant(context: MetadataContext, tenant: str) -> None:

@@ -1,4 +1,4 @@
-"""The log of any repository as it grows: a stream where the repository has one, else page by page; who was cut off goes on behind the last page."""
+"""The log of any repository as it grows: a stream where the repository has one, else page by page; after a broken connection it continues after the last page."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ _BACKOFF = Backoff(first=_A_LOOK, longest=15.0, shortened=0)  # before one that 
 
 @runtime_checkable
 class Streamed(Protocol):
-    """A repository that tells by itself what was accepted."""
+    """A repository that streams what was accepted."""
 
     def follow(self, context: MetadataContext, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000) -> Iterator[TailPage]: ...
 
@@ -31,7 +31,7 @@ def follow(
 ) -> Iterator[TailPage]:
     """What was accepted behind an offset, and what is accepted from now on, without end and each record once; pages may be empty.
 
-    A repository that does not answer the first look raises. One that stops answering later is asked again until it does; `broken` is told once of each time.
+    A repository that does not answer the first look raises. One that stops answering later is asked again until it does; `broken` is called once for each time.
     """
     begun, breaks = False, 0
     while True:

@@ -40,7 +40,7 @@ def open_repository(
 
 
 def is_service(url: str) -> bool:
-    """Whether a repository is asked over HTTP; raises SettingInvalid for what is no address at all."""
+    """Whether a repository is used over HTTP; raises SettingInvalid for an invalid address."""
     try:
         return urlsplit(url).scheme in ("http", "https")
     except ValueError:

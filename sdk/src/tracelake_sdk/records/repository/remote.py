@@ -67,7 +67,7 @@ class RemoteRepository:
         self.api_url: str = address_of(api_url)
         self.tenant: str | None = tenant
         if not token.strip():
-            raise Unauthenticated(f"There is no token for {self.api_url}; give one.")
+            raise Unauthenticated(f"No token for {self.api_url}; pass one.")
         self._http: httpx2.Client = connect(self.api_url, token.strip(), timeout=timeout)
 
     def __enter__(self) -> Self:
@@ -100,9 +100,9 @@ class RemoteRepository:
     def bulk_store(self, records: Sequence[MetadataRecord], context: MetadataContext) -> list[StoreResult]:
         """In as many requests as it takes; where a later one breaks, the earlier ones are stored, and sending all again is safe."""
         self._check(context)
-        told, results = context.model_dump_json(), list[StoreResult]()
+        where, results = context.model_dump_json(), list[StoreResult]()
         for part in _parts([record.model_dump_json() for record in records]):
-            results += self._post(_RESULTS, "/v1/records/bulk", f'{{"records":[{",".join(part)}],"context":{told}}}').results
+            results += self._post(_RESULTS, "/v1/records/bulk", f'{{"records":[{",".join(part)}],"context":{where}}}').results
         return results
 
     def latest(self, target: MetadataTarget, kind: str, context: MetadataContext) -> StoredRecord | None:
@@ -150,8 +150,8 @@ class RemoteRepository:
                 for line in response.iter_lines():
                     if line:
                         yield TailPage.model_validate_json(line)
-        except (httpx2.TransportError, ValidationError) as error:  # a line that is none was cut off
-            raise RepositoryUnavailable(f"The stream from {self.api_url} broke; begin again behind the last page.") from error
+        except (httpx2.TransportError, ValidationError) as error:  # an invalid line was cut off
+            raise RepositoryUnavailable(f"The stream from {self.api_url} broke; continue after the last page.") from error
 
     def _check(self, context: MetadataContext) -> None:
         if self.tenant is not None:
@@ -172,8 +172,8 @@ class RemoteRepository:
             raise RepositoryUnavailable(f"Nothing answers at {self.api_url}.") from error
         except Unanswered as error:
             if reads:
-                raise RepositoryUnavailable(f"{self.api_url} took the question and gave no answer; try again shortly.") from error
-            said = f"The connection to {self.api_url} broke after the records were sent: they may be stored or not; sending them again is safe."
+                raise RepositoryUnavailable(f"{self.api_url} accepted the request and did not answer; try again shortly.") from error
+            said = f"The connection to {self.api_url} broke after the records were sent: they may or may not be stored; sending them again is safe."
             raise OutcomeUnknown(said) from error
 
     def _read(self, kind: TypeAdapter[Answer], response: httpx2.Response) -> Answer:
@@ -185,12 +185,12 @@ class RemoteRepository:
             raise self._stranger() from error
 
     def _stranger(self) -> NotRunning:
-        return NotRunning(f"What answers at {self.api_url} is no Tracelake of this release; check its address.")
+        return NotRunning(f"The server at {self.api_url} is not a Tracelake of this release; check its address.")
 
     def _error(self, response: httpx2.Response) -> TracelakeError:
         found = error_in(response)
         if found is None and response.status_code < 500:
-            return NotRunning(f"What answers at {self.api_url} is no Tracelake (HTTP {response.status_code}); check its address.")
+            return NotRunning(f"The server at {self.api_url} is not a Tracelake (HTTP {response.status_code}); check its address.")
         if found is None or isinstance(found, Unavailable):
             return RepositoryUnavailable(f"{self.api_url} cannot answer now; try again shortly.", retry_after=found.retry_after if found else None)
         return found

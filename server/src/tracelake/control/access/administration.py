@@ -44,7 +44,7 @@ class WantedToken:
         """Raises Invalid."""
         match self.kind:
             case TokenKind.USER if self.user is None or self.roles or self.scopes or self.pools:
-                raise Invalid("A user's token names its user and nothing else: its rights are those of the user's roles.")
+                raise Invalid("A user's token names its user and nothing else: its permissions are those of the user's roles.")
             case TokenKind.SERVICE if self.user is not None or self.pools or not self.scopes:
                 raise Invalid(f"A service's token has one or more scopes ({', '.join(SCOPES)}) and the roles it reads with, and neither user nor pools.")
             case TokenKind.WORKER if self.user is not None or self.roles or self.scopes:
@@ -53,7 +53,7 @@ class WantedToken:
                 pass
         for scope in self.scopes:
             if scope not in SCOPES:
-                raise Invalid(f"There is no scope {scope[:64]!r}; a service's token has some of {', '.join(SCOPES)}.")
+                raise Invalid(f"{scope[:64]!r} is not a valid scope; a service's token has some of {', '.join(SCOPES)}.")
 
     def row(self, id: UUID, at: datetime) -> TokenRow:
         expires_at = at + timedelta(days=self.expires_in_days) if self.expires_in_days else None
@@ -72,7 +72,7 @@ class Administration:
         """`issuer` and `subject` say who it is in a JWT; without them the user comes with tokens of this org alone."""
         caller.require(Right.ADMINISTER)
         if (issuer is None) != (subject is None):
-            raise Invalid("Issuer and subject say together who a user is in a JWT; give both or neither.")
+            raise Invalid("Issuer and subject identify a user in a JWT together; give both or neither.")
         issuer, subject = issuer or LOCAL_ISSUER, subject or f"{caller.org}/{name}"
         with self.database.transaction("create_user", role=Role.DEFINE) as tx:
             store.lock_access(tx, caller.org_id)
@@ -80,10 +80,10 @@ class Administration:
             new = UserRow(new_id(), name, issuer, subject, datetime.now(UTC), None, sorted(set(roles)))
             if there := store.users(tx, org=caller.org_id, name=name):
                 if (there[0].issuer, there[0].subject) != (issuer, subject) or not set(roles) <= set(there[0].roles):
-                    raise AccessConflict(f"There is a user {name} already, with another identity or without one of these roles; change that one.")
+                    raise AccessConflict(f"User {name} already exists, with another identity or without one of these roles; change that user.")
                 return _user(there[0])
             if store.identity_taken(tx, org=caller.org_id, issuer=issuer, subject=subject):
-                raise AccessConflict("There is a user of this issuer and subject already, under another name.")
+                raise AccessConflict("A user with this issuer and subject already exists under another name.")
             if dry_run:
                 return _user(new)
             id = store.add_user(tx, org=caller.org_id, name=name, issuer=issuer, subject=subject)
@@ -233,7 +233,7 @@ def role_ids(tx: Transaction, caller: Caller, names: Collection[str]) -> dict[st
     found = store.role_ids(tx, org=caller.org_id, names=sorted(set(names)))
     for name in names:
         if name not in found:
-            raise NotFound(f"There is no role {name[:64]!r} in this org; {did_you_mean(name, [role.name for role in store.roles(tx, org=caller.org_id)], '`tracelake admin role list` lists them.')}")
+            raise NotFound(f"Role {name[:64]!r} was not found in this org; {did_you_mean(name, [role.name for role in store.roles(tx, org=caller.org_id)], '`tracelake admin role list` lists them.')}")
     return found
 
 
@@ -246,24 +246,24 @@ def _get_user(tx: Transaction, caller: Caller, name: str) -> UserRow:
     found = store.users(tx, org=caller.org_id, name=name)
     if not found:
         names = [user.name for user in store.users(tx, org=caller.org_id, limit=_COMPARED)]
-        raise NotFound(f"There is no user {name[:128]!r} in this org; {did_you_mean(name, names, '`tracelake admin user list` lists them.')}")
+        raise NotFound(f"User {name[:128]!r} was not found in this org; {did_you_mean(name, names, '`tracelake admin user list` lists them.')}")
     return found[0]
 
 
 def _get_token(tx: Transaction, caller: Caller, id: UUID) -> TokenRow:
     found = store.tokens(tx, org=caller.org_id, id=id)
     if not found:
-        raise NotFound(f"There is no token {id} in this org; `tracelake admin token list` lists them.")
+        raise NotFound(f"Token {id} was not found in this org; `tracelake admin token list` lists them.")
     return found[0]
 
 
 def _not_the_last_admin(tx: Transaction, caller: Caller, user: UserRow) -> None:
     if ADMIN in user.roles and user.disabled_at is None and store.other_admins(tx, org=caller.org_id, user=user.id) == 0:
-        raise LastAdmin(f"{user.name} is the only admin of org {caller.org}; give somebody else the role `{ADMIN}` first.")
+        raise LastAdmin(f"{user.name} is the only admin of org {caller.org}; give another user the role `{ADMIN}` first.")
 
 
 def _first_with_key(tx: Transaction, caller: Caller, key: str | None, wanted: WantedToken, id: UUID) -> None:
-    """A token cannot be shown twice, so the same request again is told which one it made."""
+    """A token cannot be shown twice, so the same request again gets the id of the token that it made."""
     if key is None:
         return
     name = hashlib.sha256(key.encode()).digest()
@@ -274,8 +274,8 @@ def _first_with_key(tx: Transaction, caller: Caller, key: str | None, wanted: Wa
     if earlier.body_sha256 != body:
         raise IdempotencyConflict
     raise TokenShownOnce(
-        f"Token {earlier.id} was made by the first request with this key, and is not shown again; if it was lost,"
-        f" `tracelake admin token revoke {earlier.id}` and make another."
+        f"Token {earlier.id} was created by the first request with this key, and is not shown again; if it was lost,"
+        f" `tracelake admin token revoke {earlier.id}` and create another."
     )
 
 

@@ -86,7 +86,7 @@ class Caller:
                 roles = sorted(wanted or ())
                 raise Forbidden(f"This needs {'the role' if len(roles) == 1 else 'one of the roles'} {', '.join(roles)}; ask an admin of org {self.org}.")
             case TokenKind.SERVICE if right is Right.CREATE:
-                raise Forbidden(f"This service token has neither of the roles admin and writer, and so creates no DAG; ask an admin of org {self.org}.")
+                raise Forbidden(f"This service token has neither the role admin nor writer, so it cannot create a DAG; ask an admin of org {self.org}.")
             case TokenKind.SERVICE:
                 raise Forbidden(f"This service token lacks the scope `{right.value}`; ask an admin of org {self.org} for one that has it.")
             case TokenKind.WORKER:

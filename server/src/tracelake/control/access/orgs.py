@@ -30,7 +30,7 @@ class Orgs:
     def create(self, caller: Caller, name: str, *, admin: str, issuer: str | None = None, subject: str | None = None, dry_run: bool = False) -> NewOrg:
         """With its first admin and, where that comes with no JWT, a token that is in this answer and nowhere else."""
         if (issuer is None) != (subject is None):
-            raise Invalid("Issuer and subject say together who a user is in a JWT; give both or neither.")
+            raise Invalid("Issuer and subject identify a user in a JWT together; give both or neither.")
         signed = issuer is not None
         issuer, subject = issuer or LOCAL_ISSUER, subject or f"{name}/{admin}"
         with self.database.transaction("create_org", role=Role.DEFINE) as tx:
@@ -38,7 +38,7 @@ class Orgs:
             store.lock_first_start(tx)
             if (there := store.find_org(tx, name)) is not None:
                 if ADMIN not in {role for user in store.users(tx, org=there.id, name=admin) if (user.issuer, user.subject) == (issuer, subject) for role in user.roles}:
-                    raise AccessConflict(f"There is an org {name} already, with another admin.")
+                    raise AccessConflict(f"Org {name} already exists, with another admin.")
                 return _new(there, admin, None)
             if dry_run:
                 return _new(OrgRow(new_id(), name, datetime.now(UTC), None, False), admin, None)
@@ -92,13 +92,13 @@ class Orgs:
 def _require_operator(caller: Caller) -> None:
     caller.require(Right.ADMINISTER)
     if not caller.operates:
-        raise Forbidden("Orgs are made, listed and disabled by the installation's operators, who are the admins of its first org.")
+        raise Forbidden("Orgs are created, listed and disabled by the operators of the installation, the admins of its first org.")
 
 
 def _get(tx: Transaction, name: str) -> OrgRow:
     found = store.find_org(tx, name)
     if found is None:
-        raise NotFound(f"There is no org {name[:64]!r}; `tracelake admin org list` lists them.")
+        raise NotFound(f"Org {name[:64]!r} was not found; `tracelake admin org list` lists them.")
     return found
 
 

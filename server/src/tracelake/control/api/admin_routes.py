@@ -34,14 +34,14 @@ class _Request(BaseModel):
 
 class OrgRequest(_Request):
     name: OrgName
-    admin: UserName = Field(default="admin", description="Who administers it from its start.")
-    issuer: str | None = Field(default=None, min_length=1, max_length=256, description="With `subject`: who the admin is in a JWT.")
+    admin: UserName = Field(default="admin", description="The first admin of the org.")
+    issuer: str | None = Field(default=None, min_length=1, max_length=256, description="With `subject`: the admin's issuer in a JWT.")
     subject: str | None = Field(default=None, min_length=1, max_length=256)
 
 
 class NewUser(_Request):
     name: UserName
-    issuer: str | None = Field(default=None, min_length=1, max_length=256, description="With `subject`: who this is in a JWT.")
+    issuer: str | None = Field(default=None, min_length=1, max_length=256, description="With `subject`: the user's issuer in a JWT.")
     subject: str | None = Field(default=None, min_length=1, max_length=256)
     roles: list[RoleName] = Field(default_factory=list, max_length=100)
 
@@ -85,8 +85,8 @@ class ReadRolesRequest(_Request):
 class LocationRequest(_Request):
     name: LocationName
     url: LocationUrl
-    roles: list[RoleName] = Field(default_factory=list, max_length=100, description="That may use it in a DAG, beside the admins.")
-    org: OrgName | None = Field(default=None, description="Whose it is; without it the caller's own.")
+    roles: list[RoleName] = Field(default_factory=list, max_length=100, description="Roles that may use it in a DAG, besides the admins.")
+    org: OrgName | None = Field(default=None, description="The org of the location. Default: the caller's own.")
 
 
 class LocationMove(_Request):
@@ -162,7 +162,7 @@ def remove_member(services: Serving, user: User, role: str, name: str, body: Cha
 
 @router.get("/tokens")
 def tokens(
-    services: Serving, user: User, revoked: Annotated[bool, Query(description="Also those that were revoked.")] = False, limit: Limit = 50, token: Token = None
+    services: Serving, user: User, revoked: Annotated[bool, Query(description="Include revoked tokens.")] = False, limit: Limit = 50, token: Token = None
 ) -> Page[access.Token]:
     return services.administration.list_tokens(user, revoked=revoked, after=id_of(token), limit=limit)
 

@@ -25,7 +25,7 @@ class _Request(BaseModel):
 
 class NewSnapshot(_Request):
     name: Name = Field(description="The name to give to the version.")
-    version: int | None = Field(default=None, ge=1, description="The one that readers see now, if left out.")
+    version: int | None = Field(default=None, ge=1, description="Default: the version that readers see now.")
 
 
 class Unpinning(_Request):
@@ -37,7 +37,7 @@ def datasets(
     services: Serving,
     user: User,
     search: Annotated[
-        str | None, Query(max_length=256, description="Every word stands in a name, layer, domain, owner, description, column or producer.")
+        str | None, Query(max_length=256, description="Every word must occur in the name, layer, domain, owner, description, a column or the producer.")
     ] = None,
     layer: Layer | None = None,
     domain: Exactly = None,

@@ -1,4 +1,4 @@
-"""The page of the API: Swagger UI from a wheel, so that it works without the internet and tells nobody that it is looked at."""
+"""The page of the API: Swagger UI from a wheel, so that it works without the internet and contacts no other server."""
 
 from importlib.resources import files
 

@@ -17,7 +17,7 @@ from tracelake_sdk.rules.promotions import Enforcement, Policy, Promotion, Rule
 router = APIRouter(prefix="/v1", tags=["guard"], route_class=UserRoute)
 
 Dataset = Annotated[str | None, Query(max_length=128, description="A dataset's name or uuid.")]
-Inactive = Annotated[bool, Query(description="Also those that are switched off.")]
+Inactive = Annotated[bool, Query(description="Include those that are switched off.")]
 
 
 class _Request(BaseModel):

@@ -10,7 +10,7 @@ _SMALL = re.compile(r"\^\[a-z\]\[a-z0-9_\]\{0,([0-9]+)\}\$")  # of datasets, DAG
 def remedy_of(pattern: str) -> str | None:
     """How a name of this pattern is written; None for patterns of something else."""
     if pattern == USER_NAME:
-        return "begin with a letter or digit and go on with at most 127 letters, digits and . _ @ + -"
+        return "use a letter or digit, then at most 127 letters, digits and . _ @ + -"
     if small := _SMALL.fullmatch(pattern):
-        return f"begin with a small letter and go on with at most {small[1]} small letters, digits and underscores"
+        return f"use a lowercase letter, then at most {small[1]} lowercase letters, digits and underscores"
     return None

@@ -54,7 +54,7 @@ def _framework(request: Request, error: Exception) -> JSONResponse:
         raise error
     match error.status_code:
         case 404:
-            return answer(NotFound(f"There is no {request.method} {request.url.path}; /docs lists what there is."))
+            return answer(NotFound(f"{request.method} {request.url.path} was not found; /docs lists the API."))
         case status:
             problem = Malformed(str(error.detail)).problem() | {"status": status}
             return JSONResponse(problem, status_code=status, media_type="application/problem+json")

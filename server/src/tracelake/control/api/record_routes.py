@@ -48,7 +48,7 @@ NDJSON = "application/x-ndjson"
 _BEAT_SECONDS = 15.0  # an empty line now and then, so that who hung up is noticed
 _STREAMED = 200       # records of a line, at most
 
-Tenant = Annotated[str | None, Query(max_length=500, description="The token's own; another one is refused.")]
+Tenant = Annotated[str | None, Query(max_length=500, description="The tenant of the token; another one is refused.")]
 Text = Annotated[str | None, Query(max_length=500)]
 Moment = Annotated[str | None, Query(max_length=64)]
 
@@ -103,8 +103,8 @@ async def store(request: Request) -> Response:
     body = await request.body()
 
     def step(desk: RecordDesk, caller: Caller) -> StoreResult:
-        told = StoreRequest.model_validate_json(body)
-        return desk.store(caller, told.record, told.context)
+        sent = StoreRequest.model_validate_json(body)
+        return desk.store(caller, sent.record, sent.context)
 
     return await _answer(request, StoreResult, step)
 
@@ -116,10 +116,10 @@ async def bulk_store(request: Request) -> Response:
 
     def step(desk: RecordDesk, caller: Caller) -> BulkAnswer:
         try:
-            told = BulkRequest.model_validate_json(body)
+            sent = BulkRequest.model_validate_json(body)
         except ValidationError as error:
             return BulkAnswer(results=_one_by_one(desk, caller, body, error))
-        return BulkAnswer.model_construct(results=desk.bulk_store(caller, told.records, told.context))
+        return BulkAnswer.model_construct(results=desk.bulk_store(caller, sent.records, sent.context))
 
     return await _answer(request, BulkAnswer, step)
 
@@ -131,9 +131,9 @@ def _one_by_one(desk: RecordDesk, caller: Caller, body: bytes, error: Validation
     whole: dict[str, Any] = json.loads(body)
     good: list[MetadataRecord] = []
     results: list[StoreResult | None] = []
-    for told in whole["records"]:
+    for item in whole["records"]:
         try:
-            good.append(MetadataRecord.model_validate_json(json.dumps(told)))
+            good.append(MetadataRecord.model_validate_json(json.dumps(item)))
             results.append(None)
         except ValidationError as wrong:
             results.append(StoreResult(result="refused", problem=RecordRefused(f"The record is wrong at {first_fault(wrong)}.").problem()))
@@ -300,7 +300,7 @@ async def kind(request: Request, name: str, version: Annotated[int | None, Query
 
 @router.post("/kinds", response_model=Kind, openapi_extra=takes(Kind))
 async def register_kind(
-    request: Request, check_only: Annotated[bool, Query(description="Judge it and register nothing.")] = False, tenant: Tenant = None
+    request: Request, check_only: Annotated[bool, Query(description="Check it and register nothing.")] = False, tenant: Tenant = None
 ) -> Response:
     body = await request.body()
 

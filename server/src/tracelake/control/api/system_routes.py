@@ -74,18 +74,18 @@ def _measure_process(request: Request, services: Services, registry: CollectorRe
     Gauge("tracelake_waiting_polls", "Long polls that wait for a task.", registry=registry).set(services.tasks.waiting.number_waiting)
     Gauge("tracelake_open_tails", "Streams of records that are open.", registry=registry).set(services.tails.number_open)
     Gauge("tracelake_request_body_bytes", "Bytes of request bodies that the process holds.", registry=registry).set(memory.held)
-    _count_told(services.record_loops, registry)
+    _count_emitted(services.record_loops, registry)
     add_loop_metrics(registry, services.readiness.loops.statuses())
 
 
 def _measure_database(tx: Transaction, registry: CollectorRegistry) -> None:
     backlog = Gauge("tracelake_outbox_backlog", "Side effects that are not performed yet.", registry=registry)
-    unaccounted = Gauge("tracelake_events_unaccounted", "Pairs of event and subscriber that no ledger line accounts for; must be 0.", registry=registry)
+    unaccounted = Gauge("tracelake_events_unaccounted", "Pairs of event and subscriber without a ledger row; must be 0.", registry=registry)
     unverified = Gauge(
         "tracelake_events_unverified_seconds", "Age of the oldest event whose ledger lines are not verified yet; tracelake_events_unaccounted may lack events older than an hour until it is below that.", registry=registry
     )
     behind = Gauge("tracelake_emission_behind", "Runs and decisions that are not emitted as records yet, counted up to a limit.", registry=registry)
-    refused = Gauge("tracelake_emission_refused", "Records of the platform itself that its repository did not take; must be 0.", registry=registry)
+    refused = Gauge("tracelake_emission_refused", "Records of the platform itself that its repository refused; must be 0.", registry=registry)
     unread = Gauge("tracelake_bus_unread_seconds", "Age of the oldest message on Postgres that a subscriber has not read.", ["topic", "subscriber"], registry=registry)
     of_workers = Gauge("tracelake_worker_loop_failing", "1 for each background loop that a worker reports as failing.", ["worker", "loop"], registry=registry)
     _count_tasks(tasks.unfinished(tx), registry)
@@ -116,11 +116,11 @@ def _count_tasks(counts: list[UnfinishedCount], registry: CollectorRegistry) -> 
         of_job.labels(count.org, count.dag, count.job, count.runtime, count.pool, count.name).inc(count.number)
 
 
-def _count_told(loops: RecordLoops, registry: CollectorRegistry) -> None:
-    """What this process heard on the bus, where there is one."""
-    told = Counter("tracelake_records_told", "Records that were told on the bus, by kind and outcome.", ["kind", "outcome"], registry=registry)
+def _count_emitted(loops: RecordLoops, registry: CollectorRegistry) -> None:
+    """What this process read from the bus, if there is one."""
+    emitted = Counter("tracelake_records_emitted", "Records that were emitted on the bus, by kind and outcome.", ["kind", "outcome"], registry=registry)
     aside = Counter("tracelake_bus_set_aside", "Messages that a subscriber of the bus set aside.", ["subscriber"], registry=registry)
     for (kind, outcome), number in loops.counts.now().items():
-        told.labels(kind, outcome).inc(number)
+        emitted.labels(kind, outcome).inc(number)
     for subscriber, number in loops.set_aside().items():
         aside.labels(subscriber).inc(number)

@@ -31,7 +31,7 @@ def judge(settings: Settings, state_url: str) -> tuple[bool, str, str]:
 
 
 def _remedy(late: SubscriberRow) -> str:
-    return f"start them; for one that is gone: `tracelaked forget {late.topic} {late.subscriber!r}`"
+    return f"start them; for one that is no longer used: `tracelaked forget {late.topic} {late.subscriber!r}`"
 
 
 def forget(state_url: str, topic: str, subscriber: str) -> None:

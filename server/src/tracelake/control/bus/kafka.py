@@ -43,10 +43,10 @@ class KafkaBus:
             self._produce(topic, message, delivered)
         left = self._producer.flush(self._timeout + 5)
         if left:
-            self._producer.purge()  # told again as a whole; what stays in the queue would come twice for nothing
+            self._producer.purge()  # published again as a whole; what stays in the queue would arrive twice
             self._producer.flush(0)
         if left or failures:
-            raise BusUnavailable(f"Kafka did not take {left + len(failures)} of {len(messages)} messages ({failures[0] if failures else 'no answer'}).")
+            raise BusUnavailable(f"Kafka did not accept {left + len(failures)} of {len(messages)} messages ({failures[0] if failures else 'no answer'}).")
 
     def subscribe(self, topic: str, name: str) -> Subscription:
         return _KafkaSubscription(topic, name, self._prefix, self._common, self._patience)
@@ -96,7 +96,7 @@ class _KafkaSubscription:
                 elif error.code() not in _NOTHING_THERE:
                     errors.append(error.name())
             if errors and not self._unfinished:
-                raise BusUnavailable(f"Kafka does not give messages of {self.topic} ({errors[0]}).")
+                raise BusUnavailable(f"Kafka does not deliver messages of {self.topic} ({errors[0]}).")
         return [received for received, _, _ in self._unfinished[:limit]]
 
     def _keep(self, message: Any) -> None:
@@ -115,7 +115,7 @@ class _KafkaSubscription:
         try:
             self._consumer.commit(offsets=[driver.TopicPartition(self._topic, partition, end) for partition, end in ends.items()], asynchronous=False)
         except driver.KafkaException as error:
-            raise BusUnavailable(f"Kafka did not take the offset of {self.name} ({error.args[0].name()}).") from None
+            raise BusUnavailable(f"Kafka did not accept the offset of {self.name} ({error.args[0].name()}).") from None
         self._unfinished = [one for one in self._unfinished if one[0].offset not in places]
 
     def close(self) -> None:

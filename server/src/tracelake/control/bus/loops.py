@@ -1,4 +1,4 @@
-"""What a process that keeps records runs behind the bus: the repository and the counts as subscribers, and what tells on what was stored."""
+"""What a process that keeps records runs behind the bus: the repository and the counts as subscribers, and the relay that publishes what was stored."""
 
 from tracelake.control.bus.opening import open_bus
 from tracelake.control.bus.postgres import PostgresBus

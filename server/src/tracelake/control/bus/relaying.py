@@ -17,7 +17,7 @@ from tracelake_sdk.records.subscribers import StoredRelay
 
 @dataclass(frozen=True)
 class Relaying:
-    """Any number of processes have one; who has the turn of a tenant saves the others from telling the same."""
+    """Any number of processes have one; the one that has the turn of a tenant publishes for all of them."""
 
     database: Database
     bus: Bus

@@ -20,7 +20,7 @@ from tracelake_sdk.records.compaction_program import RowSum
 _AT_ONCE = 2000               # rows that are spelt out together
 _MOST_KEPT = 256 * 1024 * 1024  # bytes of files of an object store
 
-Table = Any  # of Arrow, whose types its package does not tell
+Table = Any  # of Arrow, whose package has no types
 pc: Any = pyarrow.compute
 
 
@@ -35,7 +35,7 @@ class ColdStorage:
         """Raises ColdUnreadable."""
         if self._storage is None:
             raise ColdUnreadable(
-                "Older records lie in files, and this process has no storage to read them from; set TRACELAKE__STORAGE__URL as where they were written."
+                "Older records are stored in files, and this process has no storage to read them from; set TRACELAKE__STORAGE__URL to the storage that they were written to."
             )
         storage = self._storage
         try:
@@ -48,7 +48,7 @@ class ColdStorage:
 def _fetch(storage: Storage, path: str) -> bytes:
     body = storage.read(path)
     if body is None:
-        raise ColdUnreadable("A file of older records is gone from the storage; restore it.")
+        raise ColdUnreadable("A file of older records is missing from the storage; restore it.")
     return body
 
 
@@ -131,4 +131,4 @@ def _overlap(wanted: tuple[Any, Any], least: Any, most: Any) -> bool:
 
 
 def _unreadable() -> ColdUnreadable:
-    return ColdUnreadable("A file of older records cannot be read; see that the storage answers and the file is whole.")
+    return ColdUnreadable("A file of older records cannot be read; check that the storage answers and the file is complete.")

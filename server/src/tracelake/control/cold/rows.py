@@ -30,7 +30,7 @@ COLUMNS: dict[str, ColumnType] = {
     "window_start": "timestamp",
     "window_end": "timestamp",
     "dataset_ids": "strings",
-    "record": "string",      # JSON, as it was told
+    "record": "string",      # JSON, as it was emitted
     "context": "string",
     "stored_at": "timestamp",
     "xid": "long",           # with seq: its place in the log

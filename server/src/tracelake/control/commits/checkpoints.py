@@ -67,7 +67,7 @@ def _copy_log(storage: Storage, location: str, delta_version: int, scratch: Path
 
 
 def _hinted(storage: Storage, location: str) -> int | None:
-    """What a reader would be told; a hint that is not understood counts as absent."""
+    """What a reader would see; an invalid hint counts as absent."""
     try:
         found: Any = json.loads(storage.read(_hint_path(location)) or b"{}").get("version")
     except (ValueError, AttributeError):

@@ -22,7 +22,7 @@ class Movers:
         self._after_move: Callable[[], object] = after_move
         self._due: deque[UUID] = deque()
         self._known: set[UUID] = set()   # due or being moved
-        self._again: set[UUID] = set()   # told of while being moved
+        self._again: set[UUID] = set()   # notified while being moved
         self._turned: threading.Condition = threading.Condition()
         self._away: StorageUnavailable | Unavailable | None = None  # what kept every line since the last look from being moved
         self._moved: bool = False        # whether one was moved since then

@@ -27,8 +27,8 @@ _log = structlog.get_logger()
 MOST_PLACES = 200  # in one log entry
 
 FOREIGN_WRITER = (
-    "Another program wrote version {version} of table {table}; nobody but Tracelake may commit there."
-    " Nothing of this line becomes visible until that entry is gone and the line is started again."
+    "Another program wrote version {version} of table {table}; only Tracelake may commit there."
+    " Nothing of this line becomes visible until that entry is removed and the line is resumed."
 )
 
 
@@ -69,7 +69,7 @@ class Commits:
 
 @dataclass(frozen=True)
 class Frozen:
-    """What is to be put now, and whether more was decided behind it. Whoever decides something later tells of it."""
+    """What is to be put now, and whether more was decided behind it. A later decision calls it again."""
 
     entries: list[FrozenEntry]
     more: bool

@@ -99,7 +99,7 @@ def lines_to_move(tx: Transaction, *, room: int) -> list[UUID]:
 
 
 def ask_lock_line(tx: Transaction, generation: UUID) -> Asked[LockedLine | None]:
-    """None where nothing is left to do; whoever decides something later tells of it."""
+    """None where nothing is left to do; a later decision calls it again."""
     return tx.ask(LockedLine, sql["lock_line"], generation=generation).then(lambda found: found[0] if found else None)
 
 

@@ -68,10 +68,10 @@ class Compactor:
         except Unavailable:
             raise
         except TracelakeError as error:
-            _log.error("old records stay where they are", error=error.code, detail=error.detail)
+            _log.error("old records were not moved", error=error.code, detail=error.detail)
             return 0
         except OSError as error:  # of the scratch
-            _log.error("old records stay where they are", error=type(error).__name__, detail=error.strerror)
+            _log.error("old records were not moved", error=type(error).__name__, detail=error.strerror)
             return 0
         with self.database.transaction("end_compaction") as tx:
             store.end_run(tx)
@@ -99,8 +99,8 @@ class Compactor:
         self._clear_scratch()
         self.scratch.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=self.scratch) as folder:
-            told = self._write_down(partition, Path(folder) / "rows.jsonl")
-            if not told.rows:
+            written = self._write_down(partition, Path(folder) / "rows.jsonl")
+            if not written.rows:
                 return self._drop(partition.name)
             self.watch("compact:written_down")
             order = CompactionOrder(
@@ -108,13 +108,13 @@ class Compactor:
             )
             paths = self.compacting(order, Path(folder))
             self.watch("compact:compacted")
-            files = self._put(partition, paths, told)
+            files = self._put(partition, paths, written)
         self.watch("compact:files_put")
         with self.database.transaction("freeze_partition", role=Role.DECIDE) as tx:
             store.lock_cold_table(tx)
             table, version = store.cold_table(tx), store.next_delta_version(tx)
             body = log_entry(table, version, partition.name, files, self.now())
-            store.freeze(tx, name=partition.name, delta_version=version, body=body, rows=told.rows, hash=told.hash, files=spell_files(files))
+            store.freeze(tx, name=partition.name, delta_version=version, body=body, rows=written.rows, hash=written.hash, files=spell_files(files))
             frozen = store.frozen(tx, partition.name)
         left = self._finish()
         if frozen is not None and partition.name not in left:  # somebody else was quicker: our files are named by nobody
@@ -123,12 +123,12 @@ class Compactor:
 
     def _write_down(self, partition: Partition, path: Path) -> RowSum:
         """The rows of a sealed partition as lines of JSON."""
-        told = RowSum()
+        written = RowSum()
         with path.open("w") as lines:
             for values in self._rows(partition):
-                told.add(values.values())
+                written.add(values.values())
                 lines.write(json.dumps(values, separators=(",", ":")) + "\n")
-        return told
+        return written
 
     def _rows(self, partition: Partition) -> Iterator[dict[str, Any]]:
         after = partition.first_id
@@ -142,12 +142,12 @@ class Compactor:
                 return
             after = rows[-1].id
 
-    def _put(self, partition: Partition, paths: list[Path], told: RowSum) -> list[PutFile]:
+    def _put(self, partition: Partition, paths: list[Path], written: RowSum) -> list[PutFile]:
         """Compared with what was written down before any of them is named anywhere."""
         came = RowSum()
         said = [(path, sum_up(path, came)) for path in paths]
-        if (came.rows, came.hash) != (told.rows, told.hash):
-            raise CompactionFailed(f"Spark was given {told.rows} records and wrote {came.rows}, or others; they stay where they are.", partition=partition.name)
+        if (came.rows, came.hash) != (written.rows, written.hash):
+            raise CompactionFailed(f"Spark was given {written.rows} records and wrote {came.rows} or different ones; no record was moved.", partition=partition.name)
         files: list[PutFile] = []
         for path, found in said:
             if not found["rows"]:
@@ -165,7 +165,7 @@ class Compactor:
         left: list[str] = []
         for one in frozen:
             if self.storage.put_new(log_entry_path(LOCATION, one.delta_version), one.body, one.at) is PutResult.OTHER:
-                raise CompactionFailed("Somebody else writes into the log of the cold table; nothing was dropped.", delta_version=one.delta_version)
+                raise CompactionFailed("Another program writes to the log of the cold table; nothing was dropped.", delta_version=one.delta_version)
             self.watch("compact:entry_put")
             self._verify(one)
             self.watch("compact:verified")
@@ -185,10 +185,10 @@ class Compactor:
         for path in added_paths(entry or b""):
             body = self.storage.read(path)
             if body is None:
-                raise CompactionFailed("A file that the log of the cold table names is gone; nothing was dropped.", partition=frozen.name)
+                raise CompactionFailed("A file that the log of the cold table names is missing; nothing was dropped.", partition=frozen.name)
             sum_up(pa.BufferReader(body), there)
         if (there.rows, there.hash) != (frozen.rows, frozen.hash):
-            raise CompactionFailed("The cold table does not hold what was written; nothing was dropped.", partition=frozen.name)
+            raise CompactionFailed("The cold table does not contain what was written; nothing was dropped.", partition=frozen.name)
         with self.database.transaction("note_read_back", role=Role.DECIDE) as tx:
             store.note_read_back(tx, name=frozen.name, rows=there.rows, hash=there.hash)
 
@@ -197,7 +197,7 @@ class Compactor:
             try:
                 with self.database.transaction("drop_partition", role=Role.DECIDE) as tx:
                     rows = store.drop_partition(tx, name)
-            except Unavailable:  # somebody reads; or it is really away, and the last try tells
+            except Unavailable:  # a reader holds it; or it is unavailable, and the last try raises
                 if tried == _TRIES_TO_DROP:
                     raise
             else:

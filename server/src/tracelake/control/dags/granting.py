@@ -55,7 +55,7 @@ class Granting:
             found = rights.get_dag(tx, caller, dag)
             held = [grant for grant in _grants(tx, caller, found.id) if grant.right is right and Holder(grant.role, grant.user, grant.service) == holder]
             if not held:
-                raise NotFound(f"The {holder} does not hold the right `{right}` on DAG {dag}; `tracelake admin grant list {dag}` lists who does.")
+                raise NotFound(f"The {holder} does not have the permission `{right}` on DAG {dag}; `tracelake admin grant list {dag}` lists who does.")
             if not dry_run:
                 store.remove_grants(
                     tx, org=caller.org_id, dag=found.id, right=right.value, role=holder.role, user=holder.user, service=holder.service

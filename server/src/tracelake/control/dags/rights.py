@@ -35,7 +35,7 @@ def get_dag(tx: Transaction, caller: Caller, name: str) -> Dag:
     if found is None or not is_visible(tx, caller, found.id):
         seen = all_visible(tx, caller)
         names = [dag.name for dag in store.list_dags(tx, org=caller.org_id, name=None) if seen is None or dag.id in seen]
-        raise NotFound(f"There is no DAG {name[:_LONGEST_NAME]!r} in this org; {did_you_mean(name, names, '`tracelake status` lists them.')}")
+        raise NotFound(f"DAG {name[:_LONGEST_NAME]!r} was not found in this org; {did_you_mean(name, names, '`tracelake status` lists them.')}")
     return found
 
 
@@ -51,7 +51,7 @@ def get_job(tx: Transaction, caller: Caller, dag: str, job: str) -> Job:
 def no_job(tx: Transaction, id: UUID, dag: str, job: str | None) -> str:
     """The sentence for a job that a visible DAG does not have."""
     names = [f"{dag}/{pause.name}" for pause in store.pauses_of_dag(tx, id)]
-    return f"There is no job {dag}/{job} in this org; {did_you_mean(f'{dag}/{job}', names, f'`tracelake status {dag}` lists its jobs.')}"
+    return f"Job {dag}/{job} was not found in this org; {did_you_mean(f'{dag}/{job}', names, f'`tracelake status {dag}` lists its jobs.')}"
 
 
 def is_visible(tx: Transaction, caller: Caller, dag: UUID) -> bool:
@@ -67,7 +67,7 @@ def require_visible(tx: Transaction, caller: Caller, dag: UUID, *, missing: str)
 def require(tx: Transaction, caller: Caller, dag: UUID, right: DagRight) -> None:
     """On a DAG that the caller may look at; raises Forbidden."""
     if not caller.is_admin and right not in _held(tx, caller, [dag]).get(dag, ()):
-        raise Forbidden(f"This needs the right `{right}` on the DAG; ask an admin of org {caller.org} to grant it to one of your roles.")
+        raise Forbidden(f"This needs the permission `{right}` on the DAG; ask an admin of org {caller.org} to grant it to one of your roles.")
 
 
 def _held(tx: Transaction, caller: Caller, dags: list[UUID] | None) -> dict[UUID, frozenset[DagRight]]:

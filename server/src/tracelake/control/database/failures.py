@@ -9,7 +9,7 @@ _READ_ONLY = "The state database is read-only; make it writable again, then try 
 _EXHAUSTED = "The state database is out of connections, memory or disk space; free some, then try again."
 _AWAY = "The state database does not answer; try again shortly."
 
-# By the beginning of the SQLSTATE. Nothing happened, or the caller's idempotency key will tell.
+# By the beginning of the SQLSTATE. Nothing happened, or the caller's idempotency key shows what did.
 _PASSING = {
     "08": _AWAY,          # the connection broke
     "25006": _READ_ONLY,  # a standby, or somebody set default_transaction_read_only
@@ -17,7 +17,7 @@ _PASSING = {
     "25P04": _AWAY,
     "40": _AWAY,          # a deadlock, or two that cannot both be first
     "53": _EXHAUSTED,
-    "57": _AWAY,          # it shuts down, starts, or was told to end the statement
+    "57": _AWAY,          # it shuts down, starts, or was asked to end the statement
     "58": _AWAY,          # its machine fails to read or write
 }
 
@@ -36,7 +36,7 @@ def raise_if_unstorable(error: Error) -> None:
     """Raises Invalid where Postgres cannot hold a text: that is the data's fault, and trying again does not help."""
     # The driver finds a NUL in a text by itself, and has no class of its own for it.
     if isinstance(error, UntranslatableCharacter | CharacterNotInRepertoire) or (isinstance(error, DataError) and "NUL" in str(error)):
-        raise Invalid("A text holds a NUL character, which cannot be stored; remove it.") from error
+        raise Invalid("A text contains a NUL character, which cannot be stored; remove it.") from error
 
 
 def read_only() -> Unavailable:

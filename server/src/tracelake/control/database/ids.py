@@ -1,4 +1,4 @@
-"""Ids: UUIDv7, so that an id also tells when it was made and new rows lie together."""
+"""Ids: UUIDv7, so that an id contains its time and new rows are stored together."""
 
 from datetime import UTC, datetime
 from uuid import UUID

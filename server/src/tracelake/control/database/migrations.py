@@ -95,7 +95,7 @@ def compare(rows: Sequence[tuple[str, str, str]], *, sets: tuple[str, ...] = ALL
 
 
 def _connected(url: str, setting: str, program: str) -> Connection[Any]:
-    """Raises SettingInvalid for what is no address, without a word of it, and StartFailed where nobody answers."""
+    """Raises SettingInvalid for an invalid address, without showing it, and StartFailed if nothing answers."""
     try:
         return psycopg.connect(url, application_name=program)
     except psycopg.ProgrammingError:
@@ -111,7 +111,7 @@ def _remedy(sets: tuple[str, ...]) -> str:
 def _same(migration: Migration, sha256: str) -> None:
     if sha256 != migration.sha256:
         raise MigrationRefused(
-            f"Migration {migration.set}/{migration.name} was applied with another text than this release ships;"
+            f"Migration {migration.set}/{migration.name} differs from the one in this release;"
             " run the release that applied it, or restore the database from before."
         )
 

@@ -1,4 +1,4 @@
-"""Wake-ups: telling waiting threads, here and in other processes, that there is something to look at.
+"""Wake-ups: notify waiting threads, here and in other processes, that there is something to do.
 
 A wake-up is a hint and may be lost; whoever waits also looks once a second. It is sent after the commit, joined with
 others, from a connection of its own: NOTIFY inside a transaction makes commits wait for each other.
@@ -79,7 +79,7 @@ class _Connection:
 
     def __init__(self, url: str, *, first: LiteralString | None = None) -> None:
         self._url: str = url
-        self._first: LiteralString | None = first  # what a new connection is told
+        self._first: LiteralString | None = first  # the first statement of a new connection
         self._open: psycopg.Connection | None = None
 
     def use(self, step: Callable[[psycopg.Connection], None]) -> None:

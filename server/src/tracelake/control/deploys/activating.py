@@ -103,7 +103,7 @@ class FirstVersion:
         grant_to_creator(tx, self._deploying.caller, dag)
         named = self._deploying.named
         producers = {named[given.reads.dataset].dag_id for job in spec.jobs for given in job.inputs if not isinstance(given.reads, JobOutput)}
-        # Also those whose datasets it starts reading: without their locks an event told meanwhile would miss the new reader.
+        # Also those whose datasets it starts reading: without their locks an event emitted meanwhile would miss the new reader.
         dags.lock_routing(tx, [dag, *producers])
         version = dags.add_version(tx, dag=dag, number=1, spec=spec.model_dump_json(), spec_hash=self._deploying.spec_hash, actor=self._actor)
         hashes = lineage_hashes(spec)

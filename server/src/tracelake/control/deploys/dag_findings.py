@@ -1,4 +1,4 @@
-"""What is found wrong with a DAG file: everything is looked at, the first by line is told."""
+"""What is found wrong with a DAG file: everything is checked, the first by line is reported."""
 
 import json
 import re
@@ -43,7 +43,7 @@ class Finding:
     kind: type[DagInvalid]
     place: Place
     what: str
-    remedy: str | Suggestion  # spelled only when it is told: looking for what is near takes time
+    remedy: str | Suggestion  # computed only when it is reported: finding the nearest name takes time
 
     def error(self) -> DagInvalid:
         return self.kind.at(self.place.path or "file", self.place.line, self.what, str(self.remedy))
@@ -65,7 +65,7 @@ class Findings:
 
 
 def path_below(path: str, key: str) -> str:
-    """The path of a key in what stands at the path; a key that is no plain word is spelled in brackets."""
+    """The path of a key below a path; a key that is not a plain word is written in brackets."""
     if not _PLAIN_KEY.fullmatch(key):
         return f"{path}[{json.dumps(key[:_LONGEST_WORD])}]"
     return f"{path}.{key}" if path else key

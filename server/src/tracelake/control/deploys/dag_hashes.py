@@ -1,4 +1,4 @@
-"""Hashes of a DAG and its jobs: what says that two definitions are the same, and which jobs are to be built anew.
+"""Hashes of a DAG and its jobs: what says that two definitions are the same, and which jobs must be rebuilt.
 
 Values that equal their default are left out, so that a field which a later release adds changes no hash by being there.
 """

@@ -57,7 +57,7 @@ def _checked(dag: Deploying, job: JobSpec, at: str) -> JobSpec:
     _check_edges(dag, job, operator, at)
     for key in operator.keys_to_append:
         if job.update_strategy is UpdateStrategy.REPLACE and job.config.get(key) is not None:
-            what = f"{quoted(operator.name)} takes everything each time where it replaces, and `{key}` is for going on from the last time"
+            what = f"{quoted(operator.name)} reads everything in each run if it replaces, and `{key}` needs `append`"
             dag.add(OperatorConfigInvalid, f"{at}.config.{key}", what, f"Remove `{key}`, or write `update_strategy: append`")
     _check_columns(dag, job, operator, at)
     _check_locations(dag, job, operator, at)
@@ -105,7 +105,7 @@ def _check_locations(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: s
             dag.add(LocationPathInvalid, f"{at}.config.{key}", f"{quoted(given)} is not a path below a location: {error}", _may_use(dag))
             continue
         if name in dag.barred_locations:
-            what = f"you may not use the location {quoted(name)}"
+            what = f"you have no permission to use the location {quoted(name)}"
             dag.add(LocationNotAllowed, f"{at}.config.{key}", what, f"Ask an admin to grant it to one of your roles with `tracelake admin location grant {name} ROLE`")
         elif name not in dag.locations:
             dag.add(LocationUnknown, f"{at}.config.{key}", f"the org has no location {quoted(name)}", Suggestion(name, dag.locations, otherwise=_may_use(dag)))
@@ -145,7 +145,7 @@ def _tell_config(dag: Deploying, operator: OperatorSpec, at: str, problem: Any) 
         case "missing":
             dag.add(DagKeyMissing, path_below(at, key), f"{quoted(operator.name)} needs `{key}`", takes)
         case "enum" if isinstance(problem["input"], str):
-            dag.add(DagValueUnknown, path_below(at, key), f"{quoted(problem['input'])} is not known here", takes)
+            dag.add(DagValueUnknown, path_below(at, key), f"{quoted(problem['input'])} is not valid here", takes)
         case "value_error":
             dag.add(OperatorConfigInvalid, path_below(at, key), str(problem["ctx"]["error"]), takes)
         case _:
@@ -159,30 +159,30 @@ def _triggers(job: JobSpec) -> list[tuple[int, JobOutput]]:
 
 def _check_scopes(dag: Deploying, job: JobSpec, reads: JobOutput, at: str) -> None:
     parent = dag.jobs[reads.job]
-    reader, told = OPERATORS.get((job.runtime, job.operator)), OPERATORS.get((parent.runtime, parent.operator))
-    if reader is None or told is None or reader.hears is None:
+    reader, source = OPERATORS.get((job.runtime, job.operator)), OPERATORS.get((parent.runtime, parent.operator))
+    if reader is None or source is None or reader.receives is None:
         return
     cut = parent.outputs[reads.output].partition_by
-    if told.tells and reader.hears != told.tells:
-        what = f"{quoted(reader.name)} works on {reader.hears}s, and {quoted(parent.name)} tells {told.tells}s"
-        between = "Put a `range_aggregator` between the two" if told.tells == "cursor" else "Read single cursors, such as those of an `emit`"
+    if source.emits and reader.receives != source.emits:
+        what = f"{quoted(reader.name)} works on {reader.receives}s, and {quoted(parent.name)} emits {source.emits}s"
+        between = "Add a `range_aggregator` between the two" if source.emits == "cursor" else "Read single cursors, such as those of an `emit`"
         dag.add(OperatorScopeMismatch, at, what, between)
-    elif told.writes_files and (cut is None or cut.cursor is None):
-        what = f"{quoted(reader.name)} works on {reader.hears}s, and {quoted(parent.name)} tells {'its whole table' if cut is None else 'partition keys'}"
+    elif source.writes_files and (cut is None or cut.cursor is None):
+        what = f"{quoted(reader.name)} works on {reader.receives}s, and {quoted(parent.name)} emits {'its whole table' if cut is None else 'partition keys'}"
         dag.add(OperatorScopeMismatch, at, what, f"Give the output of {quoted(parent.name)} a `partition_by` with a `cursor`")
 
 
 def _compare_cursors(dag: Deploying, jobs: tuple[JobSpec, ...]) -> None:
-    """A job reads cursors of the type that is told to it."""
+    """A job reads cursors of the type that is emitted to it."""
     by_name = {job.name: job for job in jobs}
     for index, job in enumerate(jobs):
         for _, reads in _triggers(job):
-            heard, told = str(job.config.get("cursor")), _cursor_told(by_name[reads.job], reads.output)
-            if {heard, told} == set(CursorType):
-                what = f"this job reads {heard} cursors, and {quoted(reads.job)} tells {told} ones"
+            received, emitted = str(job.config.get("cursor")), _cursor_emitted(by_name[reads.job], reads.output)
+            if {received, emitted} == set(CursorType):
+                what = f"this job reads {received} cursors, and {quoted(reads.job)} emits {emitted} ones"
                 dag.add(OperatorCursorMismatch, f"jobs[{index}].config.cursor", what, "Give both the same `cursor`")
 
 
-def _cursor_told(job: JobSpec, output: int) -> str:
+def _cursor_emitted(job: JobSpec, output: int) -> str:
     cut = job.outputs[output].partition_by
     return str(cut.cursor) if cut is not None else str(job.config.get("cursor"))

@@ -121,7 +121,7 @@ def _jobs_wait_in_no_circle(dag: Deploying) -> None:
         circle = circle[start:] + circle[:start]
         job = dag.spec.jobs[order[circle[0]]]
         at = next(at for at, given in enumerate(job.inputs) if isinstance(given.reads, JobOutput) and given.reads.job == circle[-1])
-        what = f"the jobs wait for each other: {' → '.join([*circle, circle[0]])}"
+        what = f"the jobs form a cycle: {' → '.join([*circle, circle[0]])}"
         dag.add(DagCycle, f"jobs[{order[circle[0]]}].inputs[{at}].from.job", what, "Remove one of these inputs")
 
 
@@ -131,12 +131,12 @@ def _published_outputs_exist(dag: Deploying) -> None:
     for name, output in dag.spec.publish.items():
         if output.job not in jobs:
             remedy = Suggestion(output.job, jobs, otherwise="Name a job of this DAG")
-            dag.add(DagPublishUnknownJob, f"publish.{name}.job", f"there is no job {quoted(output.job)}", remedy)
+            dag.add(DagPublishUnknownJob, f"publish.{name}.job", f"the job {quoted(output.job)} was not found", remedy)
         elif output.output_index >= len(jobs[output.job].outputs):
             what, remedy = _no_output(jobs[output.job], output.output_index)
             dag.add(DagPublishOutputMissing, f"publish.{name}.output_index", what, remedy)
         elif (named := first.setdefault((output.job, output.output_index), name)) != name:
-            dag.add(DagPublishTwice, f"publish.{name}", f"this output is published as {quoted(named)} already", "Keep one name for each output")
+            dag.add(DagPublishTwice, f"publish.{name}", f"this output is already published as {quoted(named)}", "Keep one name for each output")
 
 
 def _no_output(job: JobSpec, index: int) -> tuple[str, str]:
@@ -154,7 +154,7 @@ def _activation_fits(dag: Deploying, job: JobSpec, at: str) -> None:
             remedy = "Remove them, or write `activation: reactive`"
             dag.add(DagSourceWithInputs, f"{at}.inputs", "a source job reads no datasets, but this one has inputs", remedy)
         if job.execution_strategy is not None:
-            what = "a source job has no incoming scope for a strategy to speak of"
+            what = "a source job has no incoming scope, so no strategy applies"
             dag.add(DagFieldNotApplicable, f"{at}.execution_strategy", what, "Remove `execution_strategy`")
         return
     if job.source is not None:
@@ -178,7 +178,7 @@ def _inputs_exist(dag: Deploying, job: JobSpec, at: str) -> None:
         match given.reads:
             case JobOutput(job=name) if name not in jobs:
                 remedy = Suggestion(name, jobs, otherwise="Name a job of this DAG, or read another DAG's dataset with `from: {dataset: …}`")
-                dag.add(DagInputUnknownJob, f"{path}.job", f"there is no job {quoted(name)}", remedy)
+                dag.add(DagInputUnknownJob, f"{path}.job", f"the job {quoted(name)} was not found", remedy)
             case JobOutput(job=name, output=output) if output >= len(jobs[name].outputs):
                 dag.add(DagInputOutputMissing, f"{path}.output", *_no_output(jobs[name], output))
             case NamedDataset(dataset=name) if name in dag.spec.publish:
@@ -187,7 +187,7 @@ def _inputs_exist(dag: Deploying, job: JobSpec, at: str) -> None:
                 dag.add(DagDatasetOwn, f"{path}.dataset", f"this DAG publishes {quoted(name)} itself", remedy)
             case NamedDataset(dataset=name) if name in dag.unreadable:
                 remedy = f"Ask an admin for a role that reads {quoted(name)}"
-                dag.add(InputNotReadable, f"{path}.dataset", f"you may not read {quoted(name)}", remedy)
+                dag.add(InputNotReadable, f"{path}.dataset", f"you have no permission to read {quoted(name)}", remedy)
             case NamedDataset(dataset=name) if name not in dag.datasets:
                 remedy = Suggestion(name, dag.datasets, otherwise="Deploy the DAG that publishes it first, or correct the name")
                 dag.add(DagDatasetUnknown, f"{path}.dataset", f"no published dataset {quoted(name)} can be read", remedy)
@@ -198,7 +198,7 @@ def _inputs_exist(dag: Deploying, job: JobSpec, at: str) -> None:
 def _layers_climb_in_order(dag: Deploying, job: JobSpec, at: str) -> None:
     parents = [read_by(dag, given.reads) for given in job.inputs]
     rows = writes_files(job)
-    # What has no rows carries none past a layer: it may start a job that writes rows from any layer below, and is no parent of them.
+    # What has no rows carries none past a layer: it may start a job that writes rows from any layer below, and does not count as their parent.
     silver = any(parent.layer is Layer.SILVER and (parent.has_files or not rows) for parent in parents)
     for index, output in enumerate(job.outputs):
         height = _HEIGHT[output.layer]
@@ -208,7 +208,7 @@ def _layers_climb_in_order(dag: Deploying, job: JobSpec, at: str) -> None:
                 what, remedy = f"a {output.layer} output does not read {parent.layer}", f"Raise outputs[{index}] to {parent.layer}, or read a lower layer"
                 dag.add(DagLayerBackwards, path, what, remedy)
             elif height - _HEIGHT[parent.layer] > 1 and (parent.has_files or not rows):
-                dag.add(DagLayerSkipped, path, f"a {output.layer} output does not read {parent.layer}", "Put a silver job between the two")
+                dag.add(DagLayerSkipped, path, f"a {output.layer} output does not read {parent.layer}", "Add a silver job between the two")
         if output.layer is Layer.SILVER and not parents:
             what, remedy = "a silver output reads bronze or silver, but the job has no inputs", "Write `layer: bronze`, or give the job an input"
             dag.add(DagLayerSkipped, f"{at}.outputs[{index}].layer", what, remedy)
@@ -236,7 +236,7 @@ def _updates_fit(dag: Deploying, job: JobSpec, at: str) -> None:
         _without_rows(dag, job, at)
         return
     if job.outputs and job.update_strategy is None:
-        what, remedy = "the job does not say what it does to the rows that are there", "Add `update_strategy: append` or `update_strategy: replace`"
+        what, remedy = "the job does not say what happens to existing rows", "Add `update_strategy: append` or `update_strategy: replace`"
         dag.add(DagUpdateStrategyMissing, f"{at}.update_strategy", what, remedy)
     if job.outputs and job.activation is Activation.REACTIVE and job.execution_strategy is None:
         what, remedy = "the job does not say which part of its output an event is about", "Add `execution_strategy: PerUpdate` or `execution_strategy: PerPartition`"
@@ -259,13 +259,13 @@ def _partitions_fit(dag: Deploying, job: JobSpec, at: str) -> None:
     for index, output in enumerate(job.outputs):
         cut = output.partition_by
         if job.execution_strategy is ExecutionStrategy.PER_PARTITION and cut is not None and cut.cursor is not None and cut.range_size is None:
-            what = "`PerPartition` asks for the spans that an event touches, and without a size this output has none of its own"
+            what = "`PerPartition` needs the size of the ranges of this output"
             dag.add(DagPartitionInvalid, f"{at}.outputs[{index}].partition_by.range_size", what, "Add `range_size`, or write `execution_strategy: PerUpdate`")
 
 
 def _keys_fit(dag: Deploying, job: JobSpec, at: str) -> None:
     if job.update_strategy is UpdateStrategy.APPEND and not job.unique_key:
-        what, remedy = "appended rows are deduplicated by their key, and there is none", "Add `unique_key: [column, …]`"
+        what, remedy = "appended rows are deduplicated by their key, and `unique_key` is missing", "Add `unique_key: [column, …]`"
         dag.add(DagAppendWithoutUniqueKey, f"{at}.unique_key", what, remedy)
     if job.unique_key and job.update_strategy is UpdateStrategy.REPLACE:
         dag.add(DagUniqueKeyUnused, f"{at}.unique_key", "only an append uses a unique key", "Remove `unique_key`, or write `update_strategy: append`")
@@ -273,16 +273,16 @@ def _keys_fit(dag: Deploying, job: JobSpec, at: str) -> None:
         dag.add(DagFieldNotApplicable, f"{at}.null_keys", "only an append has a unique key", "Remove `null_keys`, or write `update_strategy: append`")
     first: set[str] = set()
     for index, column in enumerate(job.unique_key):
-        if column.casefold() in first:  # engines do not tell columns apart by their case
-            dag.add(DagUniqueKeyDuplicate, f"{at}.unique_key[{index}]", f"the column {quoted(column)} stands twice in the key", "Keep one of the two")
+        if column.casefold() in first:  # engines do not distinguish columns by case
+            dag.add(DagUniqueKeyDuplicate, f"{at}.unique_key[{index}]", f"the column {quoted(column)} occurs twice in the key", "Keep one of the two")
         first.add(column.casefold())
 
 
 def _pool_exists(dag: Deploying, job: JobSpec, at: str) -> None:
     pool = job.scaling.worker_pool
     if pool not in dag.pools:
-        remedy = Suggestion(pool, dag.pools, otherwise=f"There are the pools {one_of(sorted(dag.pools))}")
-        dag.add(DagPoolUnknown, f"{at}.scaling.worker_pool", f"there is no worker pool {quoted(pool)}", remedy)
+        remedy = Suggestion(pool, dag.pools, otherwise=f"The pools are {one_of(sorted(dag.pools))}")
+        dag.add(DagPoolUnknown, f"{at}.scaling.worker_pool", f"the worker pool {quoted(pool)} was not found", remedy)
 
 
 def _job_reads(job: JobSpec) -> list[JobOutput]:

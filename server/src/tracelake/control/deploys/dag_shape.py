@@ -85,7 +85,7 @@ def _is(node: Node, look: Look, kind: type, needed: str) -> bool:
     if node.value is Broken.BROKEN:
         return False
     if node.value is None:
-        look.findings.add(DagValueMissing, node.place, "nothing stands here", f"Write {needed} here")
+        look.findings.add(DagValueMissing, node.place, "the value is missing", f"Write {needed}")
         return False
     if isinstance(node.value, kind) and not (kind is int and isinstance(node.value, bool)):
         return True
@@ -121,7 +121,7 @@ class Name:
 
 def check_name(node: Node, name: str, look: Look, what: str) -> None:
     if not NAME.fullmatch(name):
-        remedy = "Begin with a small letter and go on with at most 127 small letters, digits and underscores"
+        remedy = "Use a lowercase letter, then at most 127 lowercase letters, digits and underscores"
         look.findings.add(DagNameInvalid, node.place, f"{quoted(name)} cannot be a {what}", remedy)
 
 
@@ -151,8 +151,8 @@ class Choice:
         if known is not None:
             look.findings.add(self.refused[known][0], node.place, *self.refused[known][1:])
         else:
-            remedy = Suggestion(word, self.words, otherwise=f"Known here: {one_of(self.words)}")
-            look.findings.add(DagValueUnknown, node.place, f"{quoted(word)} is not known here", remedy)
+            remedy = Suggestion(word, self.words, otherwise=f"Valid here: {one_of(self.words)}")
+            look.findings.add(DagValueUnknown, node.place, f"{quoted(word)} is not valid here", remedy)
 
 
 @dataclass(frozen=True)
@@ -206,8 +206,8 @@ class Keys:
                 known[key].check(child, look)
             else:
                 complete = False  # most likely the misspelling of what seems missing
-                remedy = Suggestion(key, [word for word in known if word not in node.value], otherwise=f"Known here: {one_of(known)}")
-                look.findings.add(DagKeyUnknown, child.place, f"there is no key {quoted(key)} here", remedy)
+                remedy = Suggestion(key, [word for word in known if word not in node.value], otherwise=f"Valid here: {one_of(known)}")
+                look.findings.add(DagKeyUnknown, child.place, f"the key {quoted(key)} is not valid here", remedy)
         for key in self.needed if complete else ():
             if key not in node.value:
                 look.findings.add(DagKeyMissing, node.place.key(key), f"the key `{key}` is missing", f"Add `{key}`")
@@ -310,7 +310,7 @@ class CursorPart:
 
     def check(self, node: Node, look: Look) -> None:
         if node.value is None:
-            look.findings.add(DagValueMissing, node.place, "nothing stands here", "Give it a value, or remove the key")
+            look.findings.add(DagValueMissing, node.place, "the value is missing", "Give it a value, or remove the key")
 
 
 @dataclass(frozen=True)
@@ -364,7 +364,7 @@ class Output:
 
 
 _NOT_YET = "this release runs no sources of this kind", "Write `source: {kind: manual}` and start runs with `tracelake run`"
-_BULK = DagBulkRefused, "there is no `Bulk`: every event makes its own task", "Write PerUpdate or PerPartition"
+_BULK = DagBulkRefused, "`Bulk` is not supported: every event makes its own task", "Write PerUpdate or PerPartition"
 _ATTEMPTS = {"max_attempts": Whole(1, 100), "timeout_seconds": Whole(1, 604_800)}
 _OWNED = {"domain": Text(), "owner": Text()}
 _INDEX = Whole(0, 99)

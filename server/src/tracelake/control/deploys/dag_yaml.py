@@ -78,8 +78,8 @@ def read_yaml(text: str, findings: Findings) -> Node:
         return _Reader(text, findings).document()
     except yaml.MarkedYAMLError as error:
         findings.add(
-            DagYamlInvalid, _place_of(error, text), f"this is not YAML ({error.problem or 'unreadable'})",
-            "Indent with spaces, close every bracket and quote, and quote text that holds `: ` or starts with a special character",
+            DagYamlInvalid, _place_of(error, text), f"this is not valid YAML ({error.problem or 'unreadable'})",
+            "Indent with spaces, close every bracket and quote, and quote text that contains `: ` or starts with a special character",
         )
         return Node(_TOP, Broken.BROKEN)
 
@@ -151,7 +151,7 @@ class _Reader:
         place = self._at(path, event) if key is None else Place(path, key.line, key.column)
         self._values += 1
         if self._values > MAX_VALUES:
-            self._findings.add(DagTooLarge, place, f"the file holds more than {MAX_VALUES:,} values", "Split it into several DAGs")
+            self._findings.add(DagTooLarge, place, f"the file contains more than {MAX_VALUES:,} values", "Split it into several DAGs")
             self._findings.raise_first()
         if depth > MAX_DEPTH:
             self._findings.add(DagTooDeep, place, f"this is nested more than {MAX_DEPTH} levels deep", "Flatten it")
@@ -192,7 +192,7 @@ class _Reader:
                 complete = False
             elif key in entries:
                 self._findings.add(
-                    DagKeyDuplicate, here, f"the key {quoted(key)} stands twice here, first in line {entries[key].place.line}", "Keep one of them",
+                    DagKeyDuplicate, here, f"the key {quoted(key)} occurs twice, first in line {entries[key].place.line}", "Keep one of them",
                 )
             else:
                 entries[key] = value
@@ -223,7 +223,7 @@ class _Reader:
         if meant := _meant_elsewhere(text):
             # Without the value itself: it may be a password that happens to look like a number.
             return self._refuse(
-                DagScalarAmbiguous, place, f"some YAML readers take this unquoted word for {meant}, others do not",
+                DagScalarAmbiguous, place, f"some YAML readers interpret this unquoted word as {meant}, others do not",
                 'Quote it ("…") if it is text; otherwise write true, false or a plain decimal number',
             )
         return self._text(text, place)
@@ -237,7 +237,7 @@ class _Reader:
 
     def _text(self, text: str, place: Place) -> "Value":
         if bad := _NOT_TEXT.search(text):
-            return self._refuse(DagTextInvalid, place, f"the text holds the character U+{ord(bad[0]):04X}", "Remove the character")
+            return self._refuse(DagTextInvalid, place, f"the text contains the character U+{ord(bad[0]):04X}", "Remove the character")
         return text
 
     def _refuse(self, kind: type[DagInvalid], place: Place, what: str, remedy: str) -> "Value":

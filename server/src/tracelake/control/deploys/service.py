@@ -80,7 +80,7 @@ def _authorize(tx: Transaction, caller: Caller, dag: Dag | None, name: str) -> N
         return
     if not rights.is_visible(tx, caller, dag.id):
         # Names are shared by the whole org, so that one is taken cannot be kept from whoever wants it.
-        raise Forbidden(f"There is a DAG {name!r} in this org on which you have no right; choose another name, or ask an admin.")
+        raise Forbidden(f"DAG {name!r} already exists in this org and you have no permission on it; choose another name, or ask an admin.")
     rights.require(tx, caller, dag.id, DagRight.DEPLOY)
 
 
@@ -89,7 +89,7 @@ def _names_are_free(deploying: Deploying, dag: Dag | None) -> None:
     taken |= set(registry.snapshot_names(deploying.tx, org=deploying.caller.org_id, names=list(deploying.spec.publish)))
     for name in deploying.spec.publish:
         if name in taken:
-            raise NameTaken(f"The name {name!r} is given to another dataset or snapshot of this org; publish under another name.")
+            raise NameTaken(f"The name {name!r} is already used by another dataset or snapshot of this org; publish under another name.")
 
 
 def _activate(deploying: Deploying, dag: Dag | None, *, dry_run: bool) -> tuple[Deployed, set[UUID]]:

@@ -31,16 +31,16 @@ def verdict(found: Checked, now: datetime) -> tuple[bool, str, str]:
     """The worst of what was found."""
     if found.missing:
         return False, f"{counted(len(found.missing), 'fact')} of the last day without a record: {_named(found.missing)}", (
-            "were records removed, or is TRACELAKE__RECORDS__URL another one now? What was emitted is not emitted again by itself"
+            "were records removed, or was TRACELAKE__RECORDS__URL changed? Emitted records are not emitted again"
         )
     if found.doubled:
-        return False, f"{counted(len(found.doubled), 'fact')} of the last day with more than one record: {_named(found.doubled)}", "report it: this must not be"
+        return False, f"{counted(len(found.doubled), 'fact')} of the last day with more than one record: {_named(found.doubled)}", "please report it: this is a bug"
     if found.refused:
         return False, f"{counted(found.refused, 'record')} of the platform itself {plural(found.refused, 'was', 'were')} refused", "the table `emission_refusal` says which and why"
     if found.behind and found.waiting_since is not None and now - found.waiting_since > _LONG:
         who = "1 run or decision waits to become a record" if found.behind == 1 else f"{found.behind} runs and decisions wait to become records"
         return False, f"{who}, the oldest for {int((now - found.waiting_since).total_seconds() // 60)} minutes", (
-            "a busy system catches up; else start control, or look into its log for why its repository takes nothing"
+            "a busy system catches up; else start control, or see in its log why its repository refuses records"
         )
     waiting = f"; {found.behind} on the way" if found.behind else ""
     return True, f"{_whole(found.facts)}{waiting}", ""

@@ -86,9 +86,9 @@ class Emission:
         except TracelakeError as error:
             if isinstance(error, NOT_NOW):
                 raise
-            # A wrong token or tenant: nothing is lost, and it goes on when that is mended.
-            _log.error("the repository does not let the platform in", code=error.code, detail=error.detail)
-            raise RepositoryUnavailable(f"The repository does not let the platform in: {error.detail}") from error
+            # A wrong token or tenant: nothing is lost, and emission continues when that is fixed.
+            _log.error("the repository refused the token of the platform", code=error.code, detail=error.detail)
+            raise RepositoryUnavailable(f"The repository refused the token of the platform: {error.detail}") from error
         self.watch("emission_store:after")
         refused = [
             (emitted.record.kind, emitted.fact, str((result.problem or {}).get("code", result.result)))
@@ -96,7 +96,7 @@ class Emission:
             if not result.accepted
         ]
         for kind, fact, code in refused:
-            _log.error("a record of the platform itself was not taken", kind=kind, fact=fact, code=code)
+            _log.error("a record of the platform itself was refused", kind=kind, fact=fact, code=code)
         return refused
 
 

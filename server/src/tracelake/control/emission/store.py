@@ -68,7 +68,7 @@ def behind(tx: Transaction, *, most: int) -> int:
 
 def emitted(tx: Transaction, stream: str) -> Offset:
     """How far; nobody is kept from going on."""
-    return tx.get(Offset, sql["emitted"], f"There is no stream {stream}.", stream=stream)
+    return tx.get(Offset, sql["emitted"], f"Stream {stream} was not found.", stream=stream)
 
 
 def run_before(tx: Transaction, until: Offset, *, places: int) -> Offset:

@@ -6,9 +6,9 @@ from typing import Literal
 from tracelake.control.emission.facts import Emitted
 from tracelake_sdk.records import StoreResult
 from tracelake_sdk.records.bus import EVENTS, Bus
+from tracelake_sdk.records.repository.bulk import store_each
 from tracelake_sdk.records.repository.contract import MetadataRepository
-from tracelake_sdk.records.repository.each import store_each
-from tracelake_sdk.records.subscribers import told
+from tracelake_sdk.records.subscribers import to_message
 
 RepositoryOf = Callable[[str], MetadataRepository]               # by tenant
 Storing = Callable[[Sequence[Emitted]], list[StoreResult]]       # one answer a record, in their order
@@ -33,7 +33,7 @@ def onto_bus(bus: Bus) -> Storing:
     """What the repository makes of them is its subscriber's to say."""
 
     def store(records: Sequence[Emitted]) -> list[StoreResult]:
-        bus.publish(EVENTS, [told(emitted.record, emitted.context) for emitted in records])
+        bus.publish(EVENTS, [to_message(emitted.record, emitted.context) for emitted in records])
         return [StoreResult(result=_TOLD) for _ in records]
 
     return store

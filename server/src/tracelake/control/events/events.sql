@@ -12,7 +12,7 @@ SELECT * FROM unnest(%(events)s::uuid[], %(generations)s::uuid[], %(outcomes)s::
 
 -- name: page
 SELECT event.id, event.dataset_id AS dataset_uuid, name.name AS dataset_name, dag.name || '/' || job_key.name AS job, event.kind, event.scope,
-       event.revision, event.producer_task_id, event.event_time, event.told_at, event.payload
+       event.revision, event.producer_task_id, event.event_time, event.told_at AS emitted_at, event.payload
 FROM dataset_event AS event
 JOIN dataset ON dataset.id = event.dataset_id
 JOIN job_key ON job_key.id = dataset.job_key_id
@@ -42,7 +42,7 @@ SELECT (
     SELECT count(*) FROM unaccounted_event AS found
     WHERE NOT EXISTS (SELECT 1 FROM event_ledger AS ledger WHERE ledger.event_id = found.event_id AND ledger.generation_id = found.generation_id)
 ) + (
-    -- Activation and telling both read the clock after their routing lock, so "was subscribed when it was told" is exact.
+    -- Activation and emission both read the clock after their routing lock, so "was subscribed when it was emitted" is exact.
     SELECT count(*)
     FROM dataset_event AS event
     JOIN job_input ON job_input.dataset_id = event.dataset_id AND job_input.trigger

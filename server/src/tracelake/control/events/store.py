@@ -8,14 +8,14 @@ from uuid import UUID
 from tracelake import wire_json
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Transaction
-from tracelake_sdk.tasks.events import EventKind, Told
+from tracelake_sdk.tasks.events import EventKind, LedgerOutcome
 
 sql = load(__name__, "events.sql")
 
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """An event that is told for the first time."""
+    """An event that is emitted for the first time."""
 
     id: UUID
     dataset_id: UUID
@@ -32,7 +32,7 @@ class NewEvent:
 class LedgerEntry:
     event_id: UUID
     generation_id: UUID
-    outcome: Told
+    outcome: LedgerOutcome
     task_id: UUID | None
 
 
@@ -47,7 +47,7 @@ class EventRow:
     revision: str
     producer_task_id: UUID
     event_time: datetime | None
-    told_at: datetime
+    emitted_at: datetime
     payload: dict[str, Any]
 
 

@@ -15,14 +15,14 @@ from tracelake_sdk.wording import counted, plural, scope_words
 _WAITS = {
     Waits.TURN.value: "wait for their turn: earlier tasks of the job come first",
     Waits.PAUSED.value: "are held because the job or its DAG is paused",
-    Waits.RETRY.value: "wait to be tried again",
+    Waits.RETRY.value: "wait to be retried",
     Waits.INPUT.value: "wait for the first version of an input",
     Waits.LINE.value: "wait for their line: it is stopped, full, or reserved for another task",
-    Waits.RIGHT.value: "wait for a right: whoever activated the DAG may not read an input, or not use a location, of the job",
+    Waits.RIGHT.value: "wait for a permission: the user who activated the DAG may not read an input or use a location of the job",
     None: "are queued for a worker",
 }
 _REMEDIES = {
-    Waits.RIGHT.value: "Let an admin give one of their roles the right, or deploy the DAG again as somebody who has it; the tasks then run by themselves. Their attempts name what is missing.",
+    Waits.RIGHT.value: "Ask an admin to grant the permission to one of their roles, or deploy the DAG again as a user who has it; the tasks then run by themselves. Their attempts name what is missing.",
 }
 
 
@@ -149,13 +149,13 @@ def _held_up(known: Known) -> Iterator[Reason]:
     for above in known.still:
         name = above.name or str(above.dataset_id)
         why = f"its job {above.dag}/{above.job} is paused" if above.paused else "its newest candidate was blocked"
-        yield Reason(code="waiting", sentence=f"Nothing new comes from {name}, which it is made from: {why}.", remedy=f"`tracelake explain {name}`")
+        yield Reason(code="waiting", sentence=f"Its input {name} has no new versions: {why}.", remedy=f"`tracelake explain {name}`")
 
 
 def _state(known: Known) -> Iterator[Reason]:
     dataset = known.dataset
     if not dataset.has_files:
-        yield Reason(code="fresh", sentence="It consists of events and ranges only; it has no rows and no versions.")
+        yield Reason(code="fresh", sentence="It has events and ranges only, no rows and no versions.")
     elif dataset.version is None:
         source = known.line is not None and known.line.activation == Activation.SOURCE.value
         remedy = f"`tracelake run {dataset.dag}/{dataset.job}`" if source else None

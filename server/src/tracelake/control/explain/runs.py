@@ -21,7 +21,7 @@ _LONGEST_ID = 100
 def run_detail(database: Database, caller: Caller, run_id: str) -> RunDetail:
     """Raises NotFound for a run that is not there or that the caller may not know of."""
     caller.require(Right.READ)
-    missing = f"There is no run {run_id[:_LONGEST_ID]!r} in this org; `tracelake log` lists them."
+    missing = f"Run {run_id[:_LONGEST_ID]!r} was not found in this org; `tracelake log` lists them."
     with database.transaction("get_run") as tx:
         row = store.find_run(tx, org=caller.org_id, run=run_id)
         if row is None:
@@ -29,15 +29,15 @@ def run_detail(database: Database, caller: Caller, run_id: str) -> RunDetail:
         _require_visible(tx, caller, row, missing)
         inputs = store.inputs_of_run(tx, task=row.task_id, attempt=row.attempt)
         seen = reading.visible(tx, caller, {input.dataset_id for input in inputs})
-        told = [PinnedVersion(index=input.index, dataset_uuid=input.dataset_id, name=input.name, version=input.version) for input in inputs if input.dataset_id in seen]
+        visible = [PinnedVersion(index=input.index, dataset_uuid=input.dataset_id, name=input.name, version=input.version) for input in inputs if input.dataset_id in seen]
         reads_rows = row.dataset_id is None or row.dataset_id in reading.readable(tx, caller, [row.dataset_id])
         return RunDetail.model_validate(
             asdict(row)
             | {
                 "generation": row.generation_id,
                 "scopes": [scope_of(scope) for scope in row.scopes],
-                "inputs": told,
-                "hidden_inputs": len(inputs) - len(told),
+                "inputs": visible,
+                "hidden_inputs": len(inputs) - len(visible),
                 "decision": decision_of(tx, caller, run=run_id),
                 # What an operator noted may come from rows.
                 "custom": row.custom if reads_rows else {},

@@ -218,7 +218,7 @@ def _versions(tx: Transaction, caller: Caller, dataset: UUID, rows: list[Version
 
 def _part(part: PartRow, inputs: list[PinnedVersion], seen: set[UUID], *, reads_rows: bool) -> VersionPart:
     """Without inputs that the caller may not know of; what an operator noted may come from rows, and is for those who read them."""
-    told = [pin for pin in inputs if pin.dataset_uuid in seen]
+    visible = [pin for pin in inputs if pin.dataset_uuid in seen]
     return VersionPart(
         run_id=part.run_id,
         task_id=part.task_id,
@@ -228,8 +228,8 @@ def _part(part: PartRow, inputs: list[PinnedVersion], seen: set[UUID], *, reads_
         scopes=[scope_of(scope) for scope in part.scopes],
         promotion_id=part.promotion_id,
         reason=part.reason,
-        inputs=told,
-        hidden_inputs=len(inputs) - len(told),
+        inputs=visible,
+        hidden_inputs=len(inputs) - len(visible),
         custom=part.custom if reads_rows else {},
     )
 

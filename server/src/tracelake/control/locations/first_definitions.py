@@ -32,7 +32,7 @@ def define_missing(tx: Transaction, org: UUID, wanted: Mapping[str, LocationSett
         if there is None:
             roles = access.role_ids(tx, org=org, names=sorted(set(given.roles)))
             if unknown := sorted(set(given.roles) - set(roles)):
-                raise SettingInvalid(f"TRACELAKE__LOCATIONS__{name.upper()}__ROLES: there is no role {unknown[0]!r} in the org; create it first, or remove it here")
+                raise SettingInvalid(f"TRACELAKE__LOCATIONS__{name.upper()}__ROLES: role {unknown[0]!r} was not found in the org; create it first, or remove it here")
             define(tx, org, name, url, roles, actor=_ACTOR)
             _log.info("a location was defined", location=name, url=url, roles=sorted(roles))
         elif there.url != url:

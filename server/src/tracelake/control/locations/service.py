@@ -129,7 +129,7 @@ def checked_url(url: str, private: PrivatePlaces) -> str:
 
 
 def _require_operator(caller: Caller) -> None:
-    """Before anything is said of a URL: what is refused tells where the installation keeps its own."""
+    """Before anything is said of a URL: a refusal would reveal the private folders of the installation."""
     caller.require(Right.ADMINISTER)
     if not caller.operates:
         raise Forbidden("Only operators (admins of the first org) can define where a location points; ask one to add it for your org.")
@@ -141,14 +141,14 @@ def _org_of(tx: Transaction, caller: Caller, org: str | None) -> Caller:
         return caller
     found = access.find_org(tx, org)
     if found is None:
-        raise NotFound(f"There is no org {org[:64]!r}; `tracelake admin org list` lists them.")
+        raise NotFound(f"Org {org[:64]!r} was not found; `tracelake admin org list` lists them.")
     return replace(caller, org_id=found.id, org=found.name, name=f"{caller.org}/{caller.name}")
 
 
 def _get(tx: Transaction, org: UUID, name: str) -> LocationRow:
     known = store.locations(tx, org)
     if name not in known:
-        raise NotFound(f"There is no location {name[:128]!r} in this org; {did_you_mean(name, known, '`tracelake admin location list` lists them.')}")
+        raise NotFound(f"Location {name[:128]!r} was not found in this org; {did_you_mean(name, known, '`tracelake admin location list` lists them.')}")
     return known[name]
 
 

@@ -1,6 +1,6 @@
 """The drainer: takes due errands, performs each with its sender, and marks it.
 
-A crash between performing and marking performs the errand again under the same id; the receiver tells them apart by it.
+A crash between performing and marking performs the errand again under the same id; the receiver recognizes it by that id.
 """
 
 from collections.abc import Callable
@@ -56,7 +56,7 @@ class Drainer:
             delay = timedelta(seconds=min(2.0**errand.tries, 3600))
             with self.database.transaction("outbox_mark_failed") as tx:
                 store.mark_failed(tx, errand.id, error=str(failure)[:500], delay=delay, give_up=give_up)
-            _log.warning("an errand was not taken", errand=str(errand.id), kind=errand.kind, tries=errand.tries, given_up=give_up)
+            _log.warning("a notification was not delivered", errand=str(errand.id), kind=errand.kind, tries=errand.tries, given_up=give_up)
         else:
             with self.database.transaction("outbox_mark") as tx:
                 store.mark_sent(tx, errand.id)

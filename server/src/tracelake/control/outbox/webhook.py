@@ -32,7 +32,7 @@ class Webhook:
             headers["Tracelake-Signature"] = "sha256=" + hmac.new(self.secret.encode(), body, hashlib.sha256).hexdigest()
         address = self._address()
         parts = urlsplit(self.url)
-        # Sent to the very address that was judged: a name that resolves anew could point elsewhere by now.
+        # Sent to the address that was checked: a name that is resolved again could point elsewhere by now.
         literal = f"[{address}]" if ":" in address else address
         url = parts._replace(netloc=f"{literal}:{parts.port}" if parts.port else literal).geturl()
         headers["Host"] = parts.netloc.rpartition("@")[2]

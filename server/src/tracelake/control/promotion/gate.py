@@ -80,7 +80,7 @@ class Candidate:
 
     dataset: JudgedDataset
     output_index: int
-    parents: tuple[Parent, ...]  # inputs that are tables; an input that only tells ranges carries no rows
+    parents: tuple[Parent, ...]  # inputs that are tables; an input that only emits ranges has no rows
     policies: tuple[JudgedPolicy, ...]
     rules: tuple[JudgedRule, ...]
     rows: int                    # that were written
@@ -175,7 +175,7 @@ def _unsuccessful(candidate: Candidate, implicit: tuple[QualityResult, ...]) -> 
 
 
 def _implicit_results(candidate: Candidate) -> tuple[QualityResult, ...]:
-    """Of the rules that nobody has to write; the one about keys is told only where it is broken, because every append has it."""
+    """Of the implicit rules; the one about keys is reported only if it is broken, because every append has it."""
     rows = candidate.rows
     scope = _implicit(SCOPE, candidate.outside_scope, rows, words.scope_sentence(candidate.outside_scope, rows))
     if not candidate.unique_key or not candidate.null_keys:

@@ -49,11 +49,11 @@ def _batch(name: str, task: UUID) -> str:
 
 def fact(sentence: str) -> str:
     """A sentence as a part of another one: short, in one line, without its full stop and its first capital."""
-    told = plain(" ".join(sentence.split())).rstrip(".")
-    if len(told) > _MOST_LETTERS:
-        told = told[: _MOST_LETTERS - 1] + "…"
+    text = plain(" ".join(sentence.split())).rstrip(".")
+    if len(text) > _MOST_LETTERS:
+        text = text[: _MOST_LETTERS - 1] + "…"
     # Any other first word may be the name of a column.
-    return told[0].lower() + told[1:] if told.startswith(_BEGINNINGS) else told
+    return text[0].lower() + text[1:] if text.startswith(_BEGINNINGS) else text
 
 
 def plain(text: str) -> str:
@@ -63,8 +63,8 @@ def plain(text: str) -> str:
 
 def scope_sentence(outside: int, rows: int) -> str:
     if outside == 0:
-        return "There are no rows outside the announced scope."
-    return _sentence(f"{_of(outside, rows)} {plural(outside, 'lies', 'lie')} outside the announced scope")
+        return "There are no rows outside the declared scope."
+    return _sentence(f"{_of(outside, rows)} {plural(outside, 'is', 'are')} outside the declared scope")
 
 
 def key_sentence(key: Sequence[str], nulls: int, rows: int) -> str:
@@ -128,7 +128,7 @@ def _break(tree: RuleTree, violations: int) -> str:
         case NotNull():
             return plural(violations, "has none", "have none")
         case Range():
-            return plural(violations, "lies outside", "lie outside")
+            return plural(violations, "is outside", "are outside")
         case Unique():
             return plural(violations, "repeats a key", "repeat a key")
         case Enumerated():
@@ -146,7 +146,7 @@ def _interval(tree: Range) -> str:
         case None, high:
             return f"be {'at most' if tree.high_inside else 'less than'} {_value(high)}"
         case low, high:
-            return f"lie in {'[' if tree.low_inside else '('}{_value(low)}, {_value(high)}{']' if tree.high_inside else ')'}"
+            return f"be in {'[' if tree.low_inside else '('}{_value(low)}, {_value(high)}{']' if tree.high_inside else ')'}"
 
 
 def _number_of_rows(tree: RowCount) -> str:

@@ -12,7 +12,7 @@ def parse_policy(policy_type: str, expression: str) -> tuple[PolicyType, str]:
     try:
         type = PolicyType(policy_type)
     except ValueError:
-        raise PolicyInvalid(f"There is no policy type {policy_type[:80]!r}; choose one of {', '.join(PolicyType)}.") from None
+        raise PolicyInvalid(f"{policy_type[:80]!r} is not a valid policy type; choose one of {', '.join(PolicyType)}.") from None
     if " ".join(expression.lower().split()) != _SAYS[type]:
-        raise PolicyInvalid(f"A {type.value} policy says `{_SAYS[type]}`; {expression[:80]!r} is not understood.")
+        raise PolicyInvalid(f"A {type.value} policy says `{_SAYS[type]}`; {expression[:80]!r} is not valid.")
     return type, _SAYS[type]

@@ -104,7 +104,7 @@ class _Words:
         return False
 
     def unexpected(self, wanted: str, token: _Token) -> RuleInvalid:
-        found = "it ends there" if token.kind == "end" else f"`{_shown(token.text)}` stands there"
+        found = "it ends there" if token.kind == "end" else f"`{_shown(token.text)}` is there"
         return self.wrong(f"at character {token.at} {wanted} is expected, and {found}")
 
     def wrong(self, what: str, remedy: str | None = None) -> RuleInvalid:
@@ -131,8 +131,8 @@ class _Words:
         if letter == '"':
             return self.wrong(f"the name that begins at character {start + 1} has no end or is empty", 'close it with "')
         if letter == ".":
-            return self.wrong(f"at character {start + 1} stands a `.`", "a column whose name has a dot is written in double quotes; fields inside a column have no rules")
-        return self.wrong(f"`{_shown(letter)}` at character {start + 1} means nothing here")
+            return self.wrong(f"a `.` is at character {start + 1}", "a column whose name has a dot is written in double quotes; fields inside a column have no rules")
+        return self.wrong(f"`{_shown(letter)}` at character {start + 1} is not valid here")
 
 
 def parse(rule_type: str, expression: str) -> RuleTree:
@@ -140,11 +140,11 @@ def parse(rule_type: str, expression: str) -> RuleTree:
     try:
         type = RuleType(rule_type)
     except ValueError:
-        raise RuleInvalid(f"There is no rule type {_shown(rule_type)!r}; choose one of {', '.join(RuleType)}.") from None
+        raise RuleInvalid(f"{_shown(rule_type)!r} is not a valid rule type; choose one of {', '.join(RuleType)}.") from None
     if len(expression) > MOST_LETTERS:
         raise RuleInvalid(f"A rule has at most {MOST_LETTERS:,} letters; this one has {len(expression):,}.")
     if "\0" in expression:
-        raise RuleInvalid(f"A {type.value} rule holds a zero character, which no table can; leave it out.")
+        raise RuleInvalid(f"A {type.value} rule contains a NUL character, which no table can store; remove it.")
     words = _Words(type, expression)
     if words.peek().kind == "end":
         raise RuleInvalid(f"The expression of a {type.value} rule is empty; write it like `{_WRITE[type]}`.")
@@ -171,19 +171,19 @@ def spell(tree: RuleTree) -> str:
 def _not_null(words: _Words) -> RuleTree:
     column = words.column()
     if words.peek().kind != "end":
-        raise words.wrong("there is more than the name of a column", "write the name of one column alone, in double quotes where it is not plain")
+        raise words.wrong("it has more than the name of a column", "write the name of one column alone, in double quotes where it is not plain")
     return NotNull(column=column)
 
 
 def _unique(words: _Words) -> RuleTree:
     if words.peek().text == "(":
-        raise words.wrong("the columns stand in brackets", "write them without, like `order_id, line`")
+        raise words.wrong("the columns are in brackets", "write them without, like `order_id, line`")
     columns = [words.column()]
     while words.peek().kind != "end":
         words.symbol(",")
         columns.append(words.column())
     if len(set(columns)) < len(columns):
-        raise words.wrong("a column stands there twice", "name each column once")
+        raise words.wrong("a column occurs twice", "name each column once")
     return Unique(columns=tuple(columns))
 
 
@@ -193,7 +193,7 @@ def _range(words: _Words) -> RuleTree:
         words.take()
         return _interval(words, column)
     if words.peek().text in ("=", "==", "!=", "<>"):
-        raise words.wrong(f"`{words.peek().text}` is no range", "for exact values write an ENUM rule, like `status in ('new', 'paid')`")
+        raise words.wrong(f"`{words.peek().text}` is not a range", "for exact values write an ENUM rule, like `status in ('new', 'paid')`")
     operator = words.symbol(">=", ">", "<=", "<")
     bound = _bound(words)
     inside = operator.endswith("=")
@@ -215,7 +215,7 @@ def _interval(words: _Words, column: str) -> RuleTree:
     if isinstance(low, str) != isinstance(high, str):
         raise words.wrong("one bound is a number and the other a text", "write both as numbers, or both in quotes")
     if not isinstance(low, str) and not isinstance(high, str) and (low > high or (low == high and not (low_inside and high_inside))):
-        raise words.wrong("nothing lies in this range", "write the smaller bound first; `[` and `]` include a bound, `(` and `)` leave it out")
+        raise words.wrong("this range is empty", "write the smaller bound first; `[` and `]` include a bound, `(` and `)` exclude it")
     return Range(column=column, low=low, high=high, low_inside=low_inside, high_inside=high_inside, null_passes=null_passes)
 
 
@@ -252,7 +252,7 @@ def _row_count(words: _Words) -> RuleTree:
 
 def _counted(words: _Words, least: int | None, most: int | None) -> RowCount:
     if (most is not None and most < 0) or (least is not None and most is not None and least > most):
-        raise words.wrong("no number of rows fits", "write the smaller number first; `[` and `]` include it, `(` and `)` leave it out")
+        raise words.wrong("this range is empty", "write the smaller number first; `[` and `]` include it, `(` and `)` exclude it")
     return RowCount(least=least, most=most)
 
 
@@ -262,7 +262,7 @@ def _whole(words: _Words) -> int:
         raise words.unexpected("a number of rows", token)
     number = _number(words, token)
     if isinstance(number, float) or number < 0:
-        raise words.wrong(f"`{token.text}` is no number of rows", "write a whole number, 0 or more")
+        raise words.wrong(f"`{token.text}` is not a number of rows", "write a whole number, 0 or more")
     return number
 
 
@@ -274,12 +274,12 @@ def _enum(words: _Words) -> RuleTree:
     while words.symbol(",", ")") == ",":
         values.append(_exact(words))
         if len(values) > MOST_VALUES:
-            raise words.wrong(f"there are more than {MOST_VALUES:,} values", "so many belong into a dataset, not into a rule")
+            raise words.wrong(f"there are more than {MOST_VALUES:,} values", "store so many values in a dataset, not in a rule")
     null_passes = words.null_passes()
     if len({type(value) for value in values}) > 1:
         raise words.wrong("the values are of several kinds", "write all as texts in quotes, all as whole numbers, or all as true and false")
     if len(set(values)) < len(values):
-        raise words.wrong("a value stands there twice", "write each value once")
+        raise words.wrong("a value occurs twice", "write each value once")
     return Enumerated(column=column, values=tuple(values), null_passes=null_passes)
 
 
@@ -290,12 +290,12 @@ def _exact(words: _Words) -> int | str | bool:
     if token.word in ("true", "false"):
         return token.word == "true"
     if token.word == "null":
-        raise words.wrong("null is no value", "leave it out: null passes unless `not null` stands at the end")
+        raise words.wrong("null is not a value", "remove it: null passes unless the rule ends with `not null`")
     if token.kind != "number":
         raise words.unexpected("a text in single quotes, a whole number, true or false", token)
     number = _number(words, token)
     if isinstance(number, float):
-        raise words.wrong(f"`{token.text}` is no exact value", "write whole numbers, or a RANGE rule")
+        raise words.wrong(f"`{token.text}` is not an exact value", "write whole numbers, or a RANGE rule")
     return number
 
 
@@ -310,8 +310,8 @@ def _regex(words: _Words) -> RuleTree:
     try:
         re2_subset(pattern)
     except PatternRefused as refused:
-        remedy = "write the subset of regular expressions that every engine reads alike; it matches the whole text"
-        raise words.wrong(f"the pattern is not understood ({refused})", remedy) from None
+        remedy = "write the subset of regular expressions that all engines support; it matches the whole text"
+        raise words.wrong(f"the pattern is not valid ({refused})", remedy) from None
     return Regex(column=column, pattern=pattern, null_passes=null_passes)
 
 

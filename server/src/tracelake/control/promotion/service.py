@@ -44,13 +44,13 @@ class Guard:
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> Rule:
-        """Defines a rule of a dataset, by its name or uuid; every run that is decided from now on is held to it. A dry run only judges."""
+        """Defines a rule of a dataset, by its name or uuid; it applies to every run that is decided from now on. A dry run only judges."""
         caller.require(Right.DEFINE)
         tree = parse(type, expression)
         with self.database.transaction("add_rule", role=Role.DEFINE) as tx:
             found = _dataset(tx, caller, dataset)
             if not found.has_files:
-                raise RuleInvalid(f"The dataset {dataset} is told of in events and has no rows of its own; a rule is about the rows of a table.")
+                raise RuleInvalid(f"The dataset {dataset} has events only and no rows; a rule needs the rows of a table.")
             store.lock_definition(tx, found.id)
             new = RuleLine(
                 new_id(), 1, found.id, found.name, found.layer, tree.type, expression.strip(), tree.model_dump(mode="json"), severity.value, scope.value,
@@ -60,7 +60,7 @@ class Guard:
                 return _rule(_get_rule(tx, caller, earlier))
             for other in store.rules(tx, org=caller.org_id, datasets=[found.id], inactive=False, after=None, limit=_EVERY):
                 if (other.tree, other.scope) == (new.tree, new.scope):
-                    raise RuleInvalid(f"This dataset has this very rule already, as {other.id}; revise that one.")
+                    raise RuleInvalid(f"This rule already exists for this dataset, as {other.id}; revise that one.")
             return _append_rule(tx, caller, new, "add_rule", dry_run=dry_run)
 
     def revise_rule(
@@ -117,7 +117,7 @@ class Guard:
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> Policy:
-        """Defines a policy for every dataset of a layer; every run that is decided from now on is held to it. A dry run only judges."""
+        """Defines a policy for every dataset of a layer; it applies to every run that is decided from now on. A dry run only judges."""
         caller.require(Right.DEFINE)
         policy_type, says = parse_policy(type, expression)
         with self.database.transaction("add_policy", role=Role.DEFINE) as tx:
@@ -127,7 +127,7 @@ class Guard:
                 return _policy(_get_policy(tx, caller, earlier))
             for other in store.policies(tx, org=caller.org_id, layer=layer, inactive=False, after=None, limit=_EVERY):
                 if (other.policy_type, other.policy_expression) == (new.policy_type, new.policy_expression):
-                    raise PolicyInvalid(f"The layer {layer.value} has this very policy already, as {other.id} with {other.enforcement}; revise that one.")
+                    raise PolicyInvalid(f"The layer {layer.value} already has this policy, as {other.id} with {other.enforcement}; revise that one.")
             return _append_policy(tx, caller, new, "add_policy", dry_run=dry_run)
 
     def revise_policy(
@@ -189,7 +189,7 @@ class Guard:
         with self.database.transaction("get_promotion") as tx:
             rows = store.promotions(tx, org=caller.org_id, id=id, run=None if id else which, datasets=reading.all_visible(tx, caller), limit=1)
             if not rows:
-                raise NotFound(f"There is no decision {which[:100]!r} in this org; `tracelake promotion list` lists them.")
+                raise NotFound(f"Decision {which[:100]!r} was not found in this org; `tracelake promotion list` lists them.")
             return _with_results(tx, caller, rows)[0]
 
 
@@ -216,21 +216,21 @@ def _dataset(tx: Transaction, caller: Caller, named: str) -> DatasetRow:
     id = reading.uuid_of(named)
     found = store.find_dataset(tx, org=caller.org_id, id=id, name=None if id else named)
     if found is None:
-        raise NotFound(f"There is no dataset {named[:128]!r} in this org; {reading.advice(tx, caller, named)}")
+        raise NotFound(f"Dataset {named[:128]!r} was not found in this org; {reading.advice(tx, caller, named)}")
     return found
 
 
 def _get_rule(tx: Transaction, caller: Caller, id: UUID) -> RuleLine:
     found = store.find_rule(tx, org=caller.org_id, id=id)
     if found is None:
-        raise NotFound(f"There is no rule {id} in this org; `tracelake rule list` lists them.")
+        raise NotFound(f"Rule {id} was not found in this org; `tracelake rule list` lists them.")
     return found
 
 
 def _get_policy(tx: Transaction, caller: Caller, id: UUID) -> PolicyRow:
     found = store.find_policy(tx, org=caller.org_id, id=id)
     if found is None:
-        raise NotFound(f"There is no policy {id} in this org; `tracelake policy list` lists them.")
+        raise NotFound(f"Policy {id} was not found in this org; `tracelake policy list` lists them.")
     return found
 
 
@@ -251,7 +251,7 @@ def _append_rule(tx: Transaction, caller: Caller, new: RuleLine, action: str, *,
 
 
 def _told(tx: Transaction, row: RuleLine) -> Rule:
-    """As whoever defines it is told of it: a column that is not there is a word too early, or a misspelt one that blocks every run."""
+    """A warning for the author of a rule: a missing column was named too early, or is misspelt and blocks every run."""
     there = store.columns_now(tx, row.dataset_id) if row.active else []
     named = [row.tree["column"]] if "column" in row.tree else row.tree.get("columns", [])
     return _rule(row).model_copy(update={"absent_columns": [column for column in named if there and column not in there]})

@@ -78,7 +78,7 @@ class Pins:
             if by is None:
                 at = store.run_at(tx, id)
                 if at is None:
-                    raise Unavailable("The query outlived its pins, so that what it read was not protected to the end; ask again.", retry_after=1)
+                    raise Unavailable("The query ran longer than its pins, so the files that it read were not protected; run it again.", retry_after=1)
                 return Released(id=id, at=at)
             sha256 = sql_sha256(request.run.sql)
             return Released(id=id, at=store.add_run(tx, request.run, id=id, by=by, sql_sha256=sha256))
@@ -88,17 +88,17 @@ class Pins:
         with self.database.transaction("drop_pins") as tx:
             dropped = store.drop_pins(tx, now=now)
         if any(dropped):
-            _log.warning("pins ran out: whoever held them is gone", number=sum(dropped))
+            _log.warning("pins expired: their holder has ended", number=sum(dropped))
         return len(dropped)
 
     def _pins_of(self, tx: Transaction, caller: Caller, names: Sequence[AskedName], replay_of: UUID) -> tuple[list[QueryPin], Expected]:
         """The pins that a query had, as far as the caller may read their datasets today."""
         run = resolving.get_run(tx, caller, replay_of)
         if not run.replayable:
-            raise NotReplayable(run.why_not or "It came to no result that could be compared.")
+            raise NotReplayable(run.why_not or "It has no result that could be compared.")
         had = {pin.name: pin for pin in (QueryPin.model_validate(pin) for pin in run.pins)}
         if {name.called for name in names} != set(had):
-            raise NotReplayable("The statement reads other datasets than the query that is to be replayed.")
+            raise NotReplayable("The statement reads other datasets than the query to replay.")
         resolving.require_readable(tx, caller, {pin.dataset_uuid: pin.name for pin in had.values()})
         expected = Expected(result_hash=run.result_hash, row_count=run.row_count or 0, row_limit=run.row_limit)
         return [had[name.called] for name in names], expected

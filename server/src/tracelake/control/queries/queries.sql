@@ -12,7 +12,7 @@ WHERE dataset_version_id = %(dataset_version)s AND added_version <= %(version)s 
 ORDER BY added_place, path
 
 -- name: need_not_survive_a_crash
--- Seen by everybody when it commits, and on disk a moment later. A pin that a crash of the database takes away is missed when it is given
+-- Seen by everybody when it commits, and on disk a moment later. A pin that a crash of the database removes is missed when it is given
 -- back, and its query has no result; so nobody waits for the disk before the first file is opened.
 SELECT set_config('synchronous_commit', 'off', true)
 

@@ -23,7 +23,7 @@ class Receipts:
         with self.database.transaction("query_run") as tx:
             rows = store.runs(tx, caller, everybody=caller.sees_all, id=id)
         if not rows:
-            raise NotFound(f"{caller.name} asked no query {id} in this org.")
+            raise NotFound(f"Query {id} of {caller.name} was not found in this org.")
         return _told(caller, rows[0])
 
     def list_runs(self, caller: Caller, *, before: UUID | None, limit: int) -> Page[QueryRun]:
@@ -42,11 +42,11 @@ class Receipts:
             run = resolving.get_run(tx, caller, id)
         mine = _is_author(caller, run)
         if not mine and (sql is None or sql_sha256(sql) != run.sql_sha256):
-            raise NotFound(f"{caller.name} asked no query {id} in this org; who has its receipt sends its statement along.")
+            raise NotFound(f"Query {id} of {caller.name} was not found in this org; to replay a query of another user, send its receipt with the statement.")
         if sql is not None and sql_sha256(sql) != run.sql_sha256:
             raise NotReplayable("The statement is not the one of this query.")
         if not run.replayable:
-            raise NotReplayable(run.why_not or "It came to no result that could be compared.")
+            raise NotReplayable(run.why_not or "It has no result that could be compared.")
         return run.sql
 
 

@@ -20,7 +20,7 @@ def resolve(tx: Transaction, caller: Caller, names: Sequence[AskedName]) -> list
     may = reading.readable(tx, caller, {row.dataset_id for row in found.values()})
     for asked in names:
         if asked.name not in found or found[asked.name].dataset_id not in may:
-            raise NotFound(f"There is no dataset {asked.name[:128]!r} that {caller.name} may read; {_advice(tx, caller, asked.name)}")
+            raise NotFound(f"No dataset {asked.name[:128]!r} that {caller.name} may read was found; {_advice(tx, caller, asked.name)}")
     numbered = {(found[asked.name].dataset_id, asked.version) for asked in names if asked.version is not None}
     recorded = store.tables(tx, sorted(numbered)) if numbered else {}
     pins: list[QueryPin] = []
@@ -39,20 +39,20 @@ def resolve(tx: Transaction, caller: Caller, names: Sequence[AskedName]) -> list
 def require_readable(tx: Transaction, caller: Caller, datasets: Mapping[UUID, str]) -> None:
     """Raises NotFound; the values are what the datasets were called."""
     for dataset in set(datasets) - reading.readable(tx, caller, datasets):
-        raise NotFound(f"There is no dataset {datasets[dataset]!r} that {caller.name} may read; {_advice(tx, caller, datasets[dataset])}")
+        raise NotFound(f"No dataset {datasets[dataset]!r} that {caller.name} may read was found; {_advice(tx, caller, datasets[dataset])}")
 
 
 def get_run(tx: Transaction, caller: Caller, id: UUID) -> RunRow:
     """A query of the org, whoever asked it; raises NotFound."""
     rows = store.runs(tx, caller, everybody=True, id=id)
     if not rows:
-        raise NotFound("There is no such query in this org.")
+        raise NotFound("The query was not found in this org.")
     return rows[0]
 
 
 def _current(row: Resolved) -> QueryPin:
     if not row.has_files:
-        raise QueryRefused(f"The dataset {row.name} is told in events and ranges, and has no rows that could be queried.")
+        raise QueryRefused(f"The dataset {row.name} has events and ranges only, and no rows to query.")
     if row.version is None or row.dataset_version_id is None:
         raise NotFound(f"The dataset {row.name} has no version yet; `tracelake explain {row.name}` says why.")
     return QueryPin(name=row.name, dataset_uuid=row.dataset_id, dataset_version=row.dataset_version_id, version=row.version)
@@ -61,5 +61,5 @@ def _current(row: Resolved) -> QueryPin:
 def _advice(tx: Transaction, caller: Caller, name: str) -> str:
     # Auditors know of every dataset and read none: to name one would send them into the same answer.
     if caller.sees_all and not caller.is_admin:
-        return "`tracelake dataset list` lists those there are."
+        return "`tracelake dataset list` lists them."
     return reading.advice(tx, caller, name)

@@ -26,7 +26,7 @@ class SavedQueries:
         with self.database.transaction("saved_query") as tx:
             found = store.saved(tx, caller, name=name)
         if not found:
-            raise NotFound(f"{caller.name} has saved no query {name[:128]!r}.")
+            raise NotFound(f"Saved query {name[:128]!r} of {caller.name} was not found.")
         return found[0]
 
     def list_saved(self, caller: Caller) -> list[SavedQuery]:
@@ -38,4 +38,4 @@ class SavedQueries:
         caller.require(Right.READ)
         with self.database.transaction("forget_query") as tx:
             if not store.forget(tx, caller, name=name):
-                raise NotFound(f"{caller.name} has saved no query {name[:128]!r}.")
+                raise NotFound(f"Saved query {name[:128]!r} of {caller.name} was not found.")

@@ -102,7 +102,7 @@ class RecordDesk:
         if tenant not in (None, caller.org):
             raise TenantMismatch
         if self.elsewhere is not None:
-            raise RecordsElsewhere(f"This system keeps its records at {self.elsewhere}; ask there.")
+            raise RecordsElsewhere(f"This system stores its records at {self.elsewhere}; use that repository.")
         return Tenant(caller.org_id, caller.org)
 
     def _seeing(self, caller: Caller) -> Seeing:
@@ -145,7 +145,7 @@ def _nobodys_own(record: MetadataRecord) -> None:
     """Raises RecordRefused: what the system says of itself, nobody else says in its name."""
     if record.producer_id.startswith(SYSTEM):
         raise RecordRefused(
-            f"A producer that begins with `{SYSTEM}` is the system itself; call yours otherwise. A system that keeps its records here needs a token with the scope"
+            f"A producer that begins with `{SYSTEM}` is the system itself; use another name. A system that stores its records here needs a token with the scope"
             f" `{Right.PUBLISH_RECORDS.value}`."
         )
 

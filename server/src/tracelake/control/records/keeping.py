@@ -46,5 +46,5 @@ class RecordKeeping:
         with self.records.database.transaction("org_of_records") as tx:
             org = store.org_called(tx, tenant)
         if org is None:
-            raise NotFound(f"There is no org {tenant!r}.")
+            raise NotFound(f"Org {tenant!r} was not found.")
         return RecordService(self.records, Tenant(org, tenant))

@@ -45,7 +45,7 @@ class Newest(NamedTuple):
 
 
 def retention_class(kind: Kind) -> str:
-    """The partitions that its records lie in."""
+    """The partitions that contain its records."""
     retention = kind.retention
     return "full" if retention.keep == "full" else f"{retention.then}_{retention.days}"
 
@@ -67,7 +67,7 @@ def subjects_of(record: MetadataRecord) -> list[UUID]:
 
 
 class Lines:
-    """Lines of COPY for records of one org that are told in one context at one moment."""
+    """Lines of COPY for records of one org that are stored in one context at one moment."""
 
     def __init__(self, org: UUID, context: MetadataContext, at: datetime) -> None:
         self._org: str = str(org)

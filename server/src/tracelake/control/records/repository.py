@@ -44,9 +44,9 @@ class RecordService:
     def bulk_store(self, records: Sequence[MetadataRecord], context: MetadataContext) -> list[StoreResult]:
         return self.records.bulk_store(self.tenant, records, context)
 
-    def store_each(self, told: Sequence[tuple[MetadataRecord, MetadataContext]]) -> list[StoreResult]:
+    def store_each(self, items: Sequence[tuple[MetadataRecord, MetadataContext]]) -> list[StoreResult]:
         """As `bulk_store`, of records that each have a context of their own."""
-        return self.records.store_each(self.tenant, told)
+        return self.records.store_each(self.tenant, items)
 
     def latest(self, target: MetadataTarget, kind: str, context: MetadataContext) -> StoredRecord | None:
         same_tenant(context, self.tenant.name)

@@ -114,12 +114,12 @@ class Records:
         results, good = self._judging.judge(tenant.org, self._catalog(tenant), records, context, refusing, at=self.now())
         return self._kept(tenant, results, good)
 
-    def store_each(self, tenant: Tenant, told: Sequence[tuple[MetadataRecord, MetadataContext]]) -> list[StoreResult]:
+    def store_each(self, tenant: Tenant, items: Sequence[tuple[MetadataRecord, MetadataContext]]) -> list[StoreResult]:
         """As `bulk_store`, of records that each have a context of their own."""
         catalog, at = self._catalog(tenant), self.now()
         results: list[StoreResult] = []
         good: list[Candidate] = []
-        for record, context in told:
+        for record, context in items:
             same_tenant(context, tenant.name)
             [result], mine = self._judging.judge(tenant.org, catalog, [record], context, refuses_nothing, at=at)
             good += [candidate._replace(place=len(results)) for candidate in mine]
@@ -136,11 +136,11 @@ class Records:
             self.told(tenant.org)
         return results
 
-    def _keep_one(self, told: Candidate, results: list[StoreResult]) -> int:
+    def _keep_one(self, candidate: Candidate, results: list[StoreResult]) -> int:
         with self.database.at_once("store_records") as tx:
-            stored = store.store_one(tx, sameness=told.sameness, line=told.line, target=told.record.target.model_dump_json())
-            kept = (told.sameness.content, told.sameness.id) if stored else store.identities(tx, [told.sameness.identity])[told.sameness.identity]
-        results[told.place] = _result(told, *kept)
+            stored = store.store_one(tx, sameness=candidate.sameness, line=candidate.line, target=candidate.record.target.model_dump_json())
+            kept = (candidate.sameness.content, candidate.sameness.id) if stored else store.identities(tx, [candidate.sameness.identity])[candidate.sameness.identity]
+        results[candidate.place] = _result(candidate, *kept)
         return int(stored)
 
     def _keep(self, tenant: Tenant, good: list[Candidate], results: list[StoreResult]) -> int:
@@ -153,7 +153,7 @@ class Records:
             new = [candidate for identity, candidate in first.items() if identity not in known]
             if new:
                 store.copy_records(tx, [candidate.line for candidate in new])
-                store.set_latest(tx, org=tenant.org, told=_newest(new))
+                store.set_latest(tx, org=tenant.org, newest=_newest(new))
         for candidate in good:
             kept = first[candidate.sameness.identity].sameness
             content, id = known.get(kept.identity, (kept.content, kept.id))
@@ -196,11 +196,11 @@ class Records:
     def targets(self, tenant: Tenant, kind: str | None = None, *, seeing: Seeing = sees_all) -> list[MetadataTarget]:
         with self.database.transaction("record_targets") as tx:
             sight = seeing(tx)
-            told = store.targets(tx, org=tenant.org, kind=kind, sight=sight)
-            # The newest record of a target tells of it, wherever it is; only those from whom it is hidden look further.
+            found_here = store.targets(tx, org=tenant.org, kind=kind, sight=sight)
+            # The newest record of a target describes it, wherever it is stored; only callers who may not see it look further.
             older = [] if sight.all else [row.record for row in self._cold(tx, tenant, RecordFilters(kinds=[kind] if kind else []), sight, START)]
         found = {target.key: target for target in (MetadataRecord.model_validate_json(record).target for record in reversed(older))}
-        found |= {target.key: target for target in map(MetadataTarget.model_validate_json, told)}
+        found |= {target.key: target for target in map(MetadataTarget.model_validate_json, found_here)}
         return [target for _, target in sorted(found.items())]
 
     def tail(
@@ -315,14 +315,14 @@ def _newest(new: list[Candidate]) -> list[Newest]:
         known = newest.setdefault(key, candidate)
         if (known.record.produced_at, known.sameness.id) < (candidate.record.produced_at, candidate.sameness.id):
             newest[key] = candidate
-    told = [
+    rows = [
         Newest(
             kind, target_key(target), one.record.produced_at, one.sameness.id, one.sameness.retention_class, one.record.target.model_dump_json(),
             one.dataset_ids,
         )
         for (kind, target), one in newest.items()
     ]  # fmt: skip
-    return sorted(told, key=lambda one: (one.kind, one.target_key))
+    return sorted(rows, key=lambda one: (one.kind, one.target_key))
 
 
 def _result(candidate: Candidate, content: bytes, id: UUID) -> StoreResult:

@@ -69,14 +69,14 @@ def ensure_partition(tx: Transaction, *, retention_class: str, moment: datetime)
     return tx.value(sql["ensure_partition"], **{"class": retention_class, "moment": moment})
 
 
-def take_identities(tx: Transaction, told: Sequence[Sameness]) -> list[bytes]:
+def take_identities(tx: Transaction, records: Sequence[Sameness]) -> list[bytes]:
     """Makes these identities known, given in ascending order; answers with those that somebody else has made known before."""
     return tx.values(
         sql["take_identities"],
-        identities=[one.identity for one in told],
-        contents=[one.content for one in told],
-        ids=[one.id for one in told],
-        classes=[one.retention_class for one in told],
+        identities=[one.identity for one in records],
+        contents=[one.content for one in records],
+        ids=[one.id for one in records],
+        classes=[one.retention_class for one in records],
     )
 
 
@@ -94,18 +94,18 @@ def copy_records(tx: Transaction, lines: Iterable[str]) -> None:
     tx.copy(sql["copy_records"], lines)
 
 
-def set_latest(tx: Transaction, *, org: UUID, told: Sequence[Newest]) -> None:
+def set_latest(tx: Transaction, *, org: UUID, newest: Sequence[Newest]) -> None:
     """One a kind and target, in ascending order."""
     tx.run(
         sql["set_latest"],
         org=org,
-        kinds=[one.kind for one in told],
-        target_keys=[one.target_key for one in told],
-        produced=[one.produced_at for one in told],
-        ids=[one.id for one in told],
-        classes=[one.retention_class for one in told],
-        targets=[one.target for one in told],
-        datasets=[one.dataset_ids for one in told],
+        kinds=[one.kind for one in newest],
+        target_keys=[one.target_key for one in newest],
+        produced=[one.produced_at for one in newest],
+        ids=[one.id for one in newest],
+        classes=[one.retention_class for one in newest],
+        targets=[one.target for one in newest],
+        datasets=[one.dataset_ids for one in newest],
     )
 
 

@@ -48,7 +48,7 @@ def find(tx: Transaction, caller: Caller, called: str) -> UUID:
     id = uuid_of(called)
     found = store.called(tx, org=caller.org_id, name=None if id else called, id=id)
     if found is None or found not in visible(tx, caller, [found]):
-        raise NotFound(f"There is no dataset {called[:_LONGEST_NAME]!r} in this org; {advice(tx, caller, called)}")
+        raise NotFound(f"Dataset {called[:_LONGEST_NAME]!r} was not found in this org; {advice(tx, caller, called)}")
     return found
 
 

@@ -24,19 +24,19 @@ class Snapshots:
             store.lock_org(tx, caller.org_id)
             id = find(tx, caller, dataset)
             if id not in readable(tx, caller, [id]):
-                raise Forbidden(f"Who pins a version of {dataset} must be allowed to read its rows; ask an admin of org {caller.org}.")
+                raise Forbidden(f"To pin a version of {dataset} you need permission to read its rows; ask an admin of org {caller.org}.")
             if store.facts(tx, [id])[id].name is None:
-                raise Invalid(f"The dataset {dataset} is not published, so none of its versions can have a name; give its output `publish` in the DAG file.")
+                raise Invalid(f"The dataset {dataset} is not published, so its versions cannot be pinned; add it to `publish` in the DAG file.")
             number = version or store.current_version(tx, id)
             if number is None:
-                raise Invalid(f"The dataset {dataset} has no version yet that could be pinned.")
+                raise Invalid(f"The dataset {dataset} has no version yet to pin.")
             if not store.has_version(tx, dataset=id, version=number):
                 raise NotFound(f"The dataset {dataset} has no version {number}; `tracelake dataset show {dataset}` lists them.")
             there = store.snapshots(tx, org=caller.org_id, name=name)
             if there and (there[0].dataset_id, there[0].version) == (id, number):
                 return _told(there[0])
             if there or store.called(tx, org=caller.org_id, name=name, id=None) is not None:
-                raise NameTaken(f"The name {name!r} is given to something else in this org; choose another name.")
+                raise NameTaken(f"The name {name!r} is already used in this org; choose another name.")
             if dry_run:
                 return Snapshot(name=name, dataset_uuid=id, dataset=store.facts(tx, [id])[id].name, version=number, actor=caller.name, at=None)
             store.add_snapshot(
@@ -55,10 +55,10 @@ class Snapshots:
                 known = store.snapshots(tx, org=caller.org_id)
                 seen = visible(tx, caller, {row.dataset_id for row in known})
                 advice = did_you_mean(name, [row.name for row in known if row.dataset_id in seen], "`tracelake dataset snapshots` lists them.")
-                raise NotFound(f"There is no snapshot {name[:128]!r} in this org; {advice}")
+                raise NotFound(f"Snapshot {name[:128]!r} was not found in this org; {advice}")
             mine = (caller.user_id, caller.token_id) == (found[0].user_id, found[0].token_id)
             if not (mine or caller.is_admin):
-                raise Forbidden(f"{found[0].actor} gave this name; that user or an admin of org {caller.org} may take it away.")
+                raise Forbidden(f"{found[0].actor} created this snapshot; only that user or an admin of org {caller.org} may remove it.")
             if not dry_run:
                 store.drop_snapshot(tx, org=caller.org_id, name=name)
                 _audit(tx, caller, "unpin_version", name, {"dataset": str(found[0].dataset_id), "version": found[0].version})

@@ -48,7 +48,7 @@ class Cancels:
                 case TaskState.COMPLETED | TaskState.FAILED:
                     raise AlreadyFinal(f"Task {task_id} is {task.state} and cannot be canceled.")
                 case TaskState.COMMITTING:
-                    raise AlreadyDecided(f"Task {task_id} is decided and being committed; nothing can stop it any more.")
+                    raise AlreadyDecided(f"Task {task_id} is decided and being committed; it can no longer be stopped.")
                 case TaskState.RUNNING:
                     store.ask_cancel(tx, task_id)
                     access.append_audit(tx, org=caller.org_id, actor=caller.name, action="cancel_task", object=str(task_id))

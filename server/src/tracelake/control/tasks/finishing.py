@@ -78,7 +78,7 @@ def next_turns(tx: Transaction, generations: set[UUID], jobs: dict[UUID, Job]) -
 def _pause_broken_lines(tx: Transaction, final: list[EndedAttempt], routing: Routing) -> set[UUID]:
     broken = {e.task.generation_id: e for e in final if e.ending.state is TaskState.FAILED and routing.jobs[e.task.generation_id].ordered}
     for generation, ended in broken.items():
-        dags.pause_jobs(tx, [generation], reason=f"Task {ended.task.id} failed ({ended.ending.error_class}); the tasks behind it wait.")
+        dags.pause_jobs(tx, [generation], reason=f"Task {ended.task.id} failed ({ended.ending.error_class}); the tasks after it wait.")
     return set(broken)
 
 

@@ -134,7 +134,7 @@ def judge(task: LockedTask | None, attempt: AttemptRow | None, report: Completio
     if attempt.ended_at is not None:
         return Verdict(refusal(id, CompletionResult.STALE, AttemptFinal()))
     if report.outcome is Outcome.CANCELED and task.cancel_asked_at is None:
-        return Verdict(refusal(id, CompletionResult.REFUSED, IllegalTransition("Nobody canceled this task; report what became of it.")))
+        return Verdict(refusal(id, CompletionResult.REFUSED, IllegalTransition("This task was not canceled; report its real outcome.")))
     ending = _ending(task, attempt, report, state, max_attempts, backoff)
     result = CompletionResult.CANCELED if ending.state is TaskState.CANCELED else CompletionResult.DONE
     return Verdict(_taken(id, result, ending.state), ending)
@@ -177,7 +177,7 @@ def stopped(state: TaskState, failures: int) -> Ending:
     return Ending(after(state, Move.STOPPED), AttemptOutcome.CANCELED, RunStatus.FAILED, failures, "canceled", "Canceled on request.")
 
 
-def superseded(task: LockedTask, what: str = "The operator state it built on had moved.") -> Ending:
+def superseded(task: LockedTask, what: str = "The operator state that it started from has changed.") -> Ending:
     """What the attempt built on had moved: nothing of it is taken, and it is not the task's failure."""
     return Ending(
         after(TaskState(task.state), Move.RETRY), AttemptOutcome.SUPERSEDED, RunStatus.FAILED, task.failures, "superseded", what, retry_in=timedelta(0)

@@ -134,7 +134,7 @@ def get_task(tx: Transaction, *, org: UUID, task: UUID) -> TaskRow:
 
 
 def no_task(task: UUID) -> str:
-    return f"There is no task {task} in this org."
+    return f"Task {task} was not found in this org."
 
 
 def page(

@@ -14,4 +14,4 @@ def judge(state_url: str) -> tuple[bool, str, str]:
         return True, "no worker reports a failing loop", ""
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     named = ", ".join(f"loop {one.loop} of {one.worker} ({one.code})" for one in found[:_NAMED])
-    return False, f"{named}{more}", "look into the log of the worker; the loop goes on by itself when its reason has passed"
+    return False, f"{named}{more}", "see the log of the worker; the loop recovers by itself once the cause is fixed"

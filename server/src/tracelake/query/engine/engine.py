@@ -125,7 +125,7 @@ class Engine:
         left_out = computed_floats(columns, computed)
         why_not = judged.why_not
         if why_not is None and collected.more and not judged.in_order:
-            why_not = f"The answer was cut after {collected.table.num_rows:,} rows, and ORDER BY leaves open which those are."
+            why_not = f"The answer was cut after {collected.table.num_rows:,} rows, and ORDER BY does not determine which."
         ran = Ran(
             columns=columns,
             row_count=collected.table.num_rows,

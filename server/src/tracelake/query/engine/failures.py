@@ -19,20 +19,20 @@ def failure_of(error: BaseException, *, max_seconds: float, memory_mib: int, spi
     found = _KIND.match(text)
     kind = found[1] if found else ""
     if kind == "INTERRUPT":
-        return QueryOverLimit(f"The query took longer than {max_seconds:g} seconds; ask for less, or in parts.", limit="time"), False
+        return QueryOverLimit(f"The query took longer than {max_seconds:g} seconds; select less, or split the query.", limit="time"), False
     if kind == "Out of Memory" and ("max_temp_directory_size" in text or "offload" in text):
-        return QueryOverLimit(f"The query needs more than {spill_mib} MiB of space beside its memory; ask for less, or in parts.", limit="spill"), True
+        return QueryOverLimit(f"The query needs more than {spill_mib} MiB of space beside its memory; select less, or split the query.", limit="spill"), True
     if kind == "Out of Memory" or "bad_alloc" in text:
         return _too_much_memory(memory_mib), True
     if "total string size" in text:
-        return QueryOverLimit("The result holds texts that are too large for one answer; ask for less, or in parts.", limit="bytes"), False
+        return QueryOverLimit("The result holds texts that are too large for one answer; select less, or split the query.", limit="bytes"), False
     if kind == "Permission":
-        return QueryRefused("The statement reaches for something outside of the datasets that it names."), False
+        return QueryRefused("The statement accesses something outside of the datasets that it names."), False
     return QueryInvalid(_sentence(text)), kind in _FATAL
 
 
 def _too_much_memory(memory_mib: int) -> TracelakeError:
-    return QueryOverLimit(f"The query needs more than {memory_mib} MiB of memory; ask for less, or in parts.", limit="memory")
+    return QueryOverLimit(f"The query needs more than {memory_mib} MiB of memory; select less, or split the query.", limit="memory")
 
 
 def _sentence(text: str) -> str:

@@ -31,7 +31,7 @@ _WRITES = re.compile(r"(INSERT|UPDATE|DELETE|MERGE|COPY)_QUERY_NODE")
 # Catalogs that the engine knows without a schema; a common table of such a name could hide one.
 _CATALOGS = ("sqlite_", "duckdb_", "pg_", "pragma_", "information_schema")
 
-HOW_TO_ASK = 'A version is asked for as FROM "orders@3" or FROM orders AT (VERSION => 3).'
+HOW_TO_ASK = 'Select a version with FROM "orders@3" or FROM orders AT (VERSION => 3).'
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def judge(parsed: Tree) -> Statement:
         raise _not_understood(parsed)
     statements = cast("list[Tree]", parsed["statements"])
     if len(statements) != 1:
-        raise QueryRefused(f"A query is exactly one statement; this text holds {len(statements)}.")
+        raise QueryRefused(f"A query is exactly one statement; this text has {len(statements)}.")
     if statements[0].get("named_param_map"):
         raise QueryRefused("A query has no parameters; write the values into it.")
     try:
@@ -56,18 +56,18 @@ def judge(parsed: Tree) -> Statement:
     except RecursionError:
         raise QueryRefused("The statement is nested too deeply; write it flatter.") from None
     if len(names) > MOST_NAMES:
-        raise QueryRefused(f"The statement reads {len(names)} datasets; {MOST_NAMES} is the most.")
+        raise QueryRefused(f"The statement reads {len(names)} datasets; {MOST_NAMES} is the limit.")
     return Statement(statements[0]["node"], tuple(AskedName(name=name, version=version) for name, version in names))
 
 
 def _not_understood(parsed: Tree) -> Exception:
     sentence = str(parsed.get("error_message", "")).rstrip(".")
     if parsed.get("error_type") == "not implemented":
-        return QueryRefused("A query is one SELECT, or WITH and a SELECT; nothing else runs here.")
+        return QueryRefused("A query must be one SELECT, or WITH and a SELECT.")
     if "depth" in sentence:
         return QueryRefused("The statement is nested too deeply; write it flatter.")
     where = f" (at character {int(parsed['position']) + 1})" if str(parsed.get("position", "")).isdigit() else ""
-    return QueryInvalid(f"The statement is not understood: {sentence}{where}.")
+    return QueryInvalid(f"The statement is not valid: {sentence}{where}.")
 
 
 def _names(part: Any, common: frozenset[str]) -> Iterator[tuple[str, int | None]]:
@@ -108,10 +108,10 @@ def _check_kind(node: dict[str, Any]) -> None:
     if kind == "PARAMETER":
         raise QueryRefused("A query has no parameters; write the values into it.")
     if kind == "SHOW_REF":
-        raise QueryRefused("DESCRIBE, SHOW and SUMMARIZE do not run here; `tracelake dataset show NAME` tells a dataset's columns.")
+        raise QueryRefused("DESCRIBE, SHOW and SUMMARIZE are not supported; `tracelake dataset show NAME` lists the columns of a dataset.")
     if _WRITES.fullmatch(kind):
-        raise QueryRefused("A query only reads; nothing that writes runs here.")
-    raise QueryRefused(f"A part of the statement ({kind.lower().replace('_', ' ')}) is none that runs here.")
+        raise QueryRefused("A query only reads; statements that write are not supported.")
+    raise QueryRefused(f"A part of the statement ({kind.lower().replace('_', ' ')}) is not supported.")
 
 
 def _check_function(node: dict[str, Any], allowed: frozenset[str]) -> None:
@@ -123,8 +123,8 @@ def _check_function(node: dict[str, Any], allowed: frozenset[str]) -> None:
     if name == "@":
         raise QueryRefused(HOW_TO_ASK)
     if allowed is TABLE_FUNCTIONS:
-        raise QueryRefused(f"{name}() does not run here: queries read published datasets by their names and nothing else.")
-    raise QueryRefused(f"The function {name}() is not among those that run here.")
+        raise QueryRefused(f"{name}() is not supported: queries only read published datasets by name.")
+    raise QueryRefused(f"The function {name}() is not supported.")
 
 
 def _common_name(key: str) -> str:
@@ -144,7 +144,7 @@ def _table(node: dict[str, Any], common: frozenset[str]) -> Iterator[tuple[str, 
         return
     found = _DATASET.fullmatch(name)
     if found is None and _LOOKS_LIKE_FILE.search(name):
-        raise QueryRefused("Queries read published datasets by their names, and no files.")
+        raise QueryRefused("Queries read published datasets by name, and no files.")
     if found is None:
         raise QueryRefused(f"A dataset's name is lower-case letters, digits and underscores. {HOW_TO_ASK}")
     yield found[1], int(found[2]) if found[2] else None

@@ -29,7 +29,7 @@ def main(limits: str, folder: str) -> None:
     _give_up_rights(bounds)
     sys.setrecursionlimit(_DEEP)
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is not part of the answer
     engine = Engine(bounds, Path(folder))
     engine.renew()
     gc.freeze()  # what is there now stays: a collection in the middle of a query need not look at it

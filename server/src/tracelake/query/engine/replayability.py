@@ -13,7 +13,7 @@ Node = Mapping[str, Any]
 Keys = Mapping[str, Sequence[str]]  # the unique key of each table that is read, by the name it is read under
 
 _LIMITED = (
-    "LIMIT takes any rows where ORDER BY does not give a total order: order by every column of the result,"
+    "LIMIT returns arbitrary rows if ORDER BY is not a total order: order by every column of the result,"
     " or by the unique key of the only dataset if no row has a null in it."
 )
 
@@ -22,7 +22,7 @@ _LIMITED = (
 class Replayability:
     why_not: str | None              # None: it must give the same rows
     in_order: bool                   # its rows come in one order, so that the first of them are the same each time
-    computed: frozenset[int] | None  # places in the result that are computed and not columns of a dataset; None: cannot be told, take all for computed
+    computed: frozenset[int] | None  # places in the result that are computed and not columns of a dataset; None: unknown, treat all as computed
 
 
 def judge_replay(tree: Node, keys: Keys) -> Replayability:
@@ -32,13 +32,13 @@ def judge_replay(tree: Node, keys: Keys) -> Replayability:
 def _doubts(tree: Node, keys: Keys) -> Iterator[str]:
     for node in _every(tree):
         if node.get("class") == "COLUMN_REF" and len(node["column_names"]) == 1 and node["column_names"][0].lower() in VOLATILE_NAMES:
-            yield f"{node['column_names'][0].lower()} is another value each time."
+            yield f"{node['column_names'][0].lower()} returns another value each time."
         if "function_name" in node:
             yield from _of_function(node)
         if node.get("sample"):
-            yield "A sample takes other rows each time."
+            yield "A sample returns other rows each time."
         if node.get("ref_type") == "POSITIONAL":
-            yield "A positional join goes by the order in which rows come."
+            yield "A positional join depends on the order of rows."
         if "modifiers" in node:
             yield from _of_modifiers(node, keys)
 
@@ -46,15 +46,15 @@ def _doubts(tree: Node, keys: Keys) -> Iterator[str]:
 def _of_function(node: Node) -> Iterator[str]:
     name = node["function_name"].lower()
     if name in VOLATILE:
-        yield f"{name}() is another value each time."
+        yield f"{name}() returns another value each time."
     if name == "age" and len(node.get("arguments", ())) == 1:
         yield "age() of one time counts from today."
     if node.get("class") == "WINDOW":
         by_order = name in WINDOWS_BY_ORDER or name in BY_ORDER or str(node.get("start", "")).endswith("_ROWS") or str(node.get("end", "")).endswith("_ROWS")
         if by_order and not node.get("orders"):
-            yield f"{name}() goes by an order of rows that OVER does not give."
+            yield f"{name}() depends on an order of rows that OVER does not define."
     elif name in BY_ORDER and not cast("Node", node.get("order_bys") or {}).get("orders"):
-        yield f"{name}() goes by the order in which rows come; give it one: {name}(… ORDER BY …)."
+        yield f"{name}() depends on the order of rows; define it: {name}(… ORDER BY …)."
 
 
 def _of_modifiers(node: Node, keys: Keys) -> Iterator[str]:
@@ -63,7 +63,7 @@ def _of_modifiers(node: Node, keys: Keys) -> Iterator[str]:
         if limited and not _ordered(node, keys) and not _is_one_row(node):
             yield _LIMITED
         if modifier.get("type") == "DISTINCT_MODIFIER" and modifier.get("distinct_on_targets") and not _ordered(node, keys):
-            yield "DISTINCT ON keeps any row of each group where ORDER BY leaves their order open."
+            yield "DISTINCT ON keeps any row of each group if ORDER BY does not determine their order."
 
 
 def _ordered(node: Node, keys: Keys) -> bool:

@@ -71,7 +71,7 @@ def _alias_end(following: Sequence[tuple[int, int, bytes, str]]) -> int | None:
 
 
 def _tokens(text: bytes, begun: Sequence[tuple[int, str]]) -> list[tuple[int, int, bytes, str]]:
-    """Start, end, spelling and kind of every token that is no comment."""
+    """Start, end, text and kind of every token that is not a comment."""
     found: list[tuple[int, int, bytes, str]] = []
     for (start, kind), following in zip(begun, [*(start for start, _ in begun[1:]), len(text)], strict=True):
         spelt = text[start:following].rstrip()

@@ -213,7 +213,7 @@ class DispatcherWorker:
                 _log.info("not taken", task_id=str(answer.task_id), attempt=report.fence.attempt, result=answer.result.value, code=answer.code)
         for report, answer in self._complete(refused, None, broken_for=0) if refused else ():
             if answer.status != 200:
-                _log.error("a failure was not taken", task_id=str(answer.task_id), attempt=report.fence.attempt, result=answer.result.value, code=answer.code)
+                _log.error("the report of a failure was refused", task_id=str(answer.task_id), attempt=report.fence.attempt, result=answer.result.value, code=answer.code)
 
     def _as_it_stands(self, report: Completion) -> Completion:
         """A cancel that came while the operator ran replaces what it found out. What is lost is reported all the same: a slow worker is welcome."""
@@ -245,7 +245,7 @@ class DispatcherWorker:
 
     def _give_up(self, report: Completion, error: TracelakeError) -> list[tuple[Completion, CompletionAnswer]]:
         """The one report that spoils a call becomes a failure; where control itself broke over it, one that another attempt may mend."""
-        _log.error("control cannot take a report", task_id=str(report.fence.task_id), code=error.code, detail=error.detail, error_id=error.id)
+        _log.error("control cannot accept a report", task_id=str(report.fence.task_id), code=error.code, detail=error.detail, error_id=error.id)
         failure = _as_failure(report, error.code, error.detail, retry=is_broken(error))
         if failure:
             return self._complete(failure, None, broken_for=0)

@@ -53,7 +53,7 @@ def read_footer(file: Path) -> Footer:
         parquet = pq.ParquetFile(file)
         return Footer(parquet.metadata.num_rows, parquet.schema_arrow, parquet.metadata)
     except (pa.ArrowException, OSError, ValueError):
-        raise Refused("not_parquet", "A file of the output is not Parquet, or not whole.") from None
+        raise Refused("not_parquet", "A file of the output is not valid Parquet.") from None
 
 
 def facts_of(footer: Footer, columns: Mapping[str, Column]) -> dict[str, ColumnFacts]:

@@ -42,7 +42,7 @@ def answer(line: bytes, watch: Watch) -> MeasureResult:
     try:
         order = MeasureOrder.model_validate_json(line)
     except ValidationError:
-        return MeasureResult(id="", refusal=Refusal(error_class="unmeasurable", message="The order is not understood."))
+        return MeasureResult(id="", refusal=Refusal(error_class="unmeasurable", message="The order is not valid."))
     try:
         result = measure(order, watch)
     except Exception:

@@ -29,7 +29,7 @@ def scope_of(output: OutputToMeasure, folder: str, first_key: str | None) -> Sco
         return told[folder]
     found = _read_folder(folder, first_key) if output.staged.partition_by else FullScope()  # a table that is not cut has one scope, told or not
     if found is None or folder_of(found) != folder or (output.scopes is not None and not output.adopted):
-        raise Refused("scope_unknown", "A file of the output lies in a folder that is none of its scopes.")
+        raise Refused("scope_unknown", "A file of the output is in a folder that does not belong to its scopes.")
     return found
 
 

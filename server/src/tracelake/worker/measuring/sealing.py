@@ -11,7 +11,7 @@ def seal(storage: Storage, paths: Sequence[str]) -> dict[str, str]:
     sealed = storage.seal(paths)
     missing = [path for path in paths if path not in sealed]
     if missing:
-        raise Refused("file_missing", f"{len(missing)} of {len(paths)} files of the output are not there, such as {missing[0]}.")
+        raise Refused("file_missing", f"{len(missing)} of {len(paths)} files of the output do not exist, such as {missing[0]}.")
     return sealed
 
 
@@ -22,4 +22,4 @@ def still_sealed(storage: Storage, sealed: Mapping[str, str]) -> bool:
 
 def check_seals(storage: Storage, sealed: Mapping[str, str]) -> None:
     if not still_sealed(storage, sealed):
-        raise Refused("seal_broken", "A file of the output was changed or taken away after it was sealed; nothing of it is believed.")
+        raise Refused("seal_broken", "A file of the output was changed or removed after it was sealed; the output is refused.")

@@ -51,7 +51,7 @@ class Workplace:
     def _copy(self, path: str) -> Path:
         body = None if self.storage.local_path(self.stored(path)) else self.storage.read(self.stored(path))
         if body is None:
-            raise Refused("file_missing", f"A file of the table is not there: {path}.")
+            raise Refused("file_missing", f"A file of the table does not exist: {path}.")
         copy = self._copy_name()
         copy.write_bytes(body)
         self._copies[path] = copy

@@ -135,7 +135,7 @@ class AttemptRun:
         except _Stopped as stopped:
             if stopped.why in (Ended.CANCELED, Ended.LOST):
                 return self._stopped(stopped.why)
-        away = OperatorError(error_class=StorageUnavailable.code, message="The store did not answer or took no file while the task ran; no failure is counted.", retry=True)
+        away = OperatorError(error_class=StorageUnavailable.code, message="The store did not answer or refused a file while the task ran; no failure is counted.", retry=True)
         return Completion(fence=self._fence, outcome=Outcome.GIVEN_BACK, error=away, posted=self._posted())
 
     def _store_answers(self) -> bool:
@@ -238,7 +238,7 @@ class AttemptRun:
         """Measures whatever is not measured yet."""
         self._may_go_on(sparing_lease=True)
         if self._measurement is None:
-            raise OperatorFailed("unmeasurable", "There is nothing to measure.", retry=False)
+            raise OperatorFailed("unmeasurable", "Nothing to measure.", retry=False)
         if self._measurement.complete:
             return self._measurement
         guard, task = self._equipment.guard, self._fence.task_id
@@ -270,7 +270,7 @@ class AttemptRun:
         except REFUSED:
             raise
         except TracelakeError as error:
-            self._log.error("control cannot take a report", code=error.code, detail=error.detail, error_id=error.id)
+            self._log.error("control cannot accept a report", code=error.code, detail=error.detail, error_id=error.id)
             return self._instead(report, error.code, error.detail, retry=is_broken(error))
         if answered is None:
             self._log.warning("stopped without an answer to the last report")
@@ -298,7 +298,7 @@ class AttemptRun:
     def _measured_again(self, report: Completion, answer: CompletionAnswer) -> Completion:
         """The report against what changed meanwhile, or with the rules that came meanwhile."""
         if self._measurement is None:
-            raise OperatorFailed("unmeasurable", "There is nothing to measure again.", retry=True)
+            raise OperatorFailed("unmeasurable", "Nothing to measure again.", retry=True)
         self._log.info("measuring again", why=answer.result.value, base=answer.base)
         self._measurement = self._measurement.moved(answer.moved)
         self._measurement = self._measure().missing(answer.measure)
@@ -327,7 +327,7 @@ class AttemptRun:
                 broken_off = OperatorError(error_class=Outcome.GIVEN_BACK.value, message="The worker stopped before it finished.", retry=True)
                 return Completion(fence=self._fence, outcome=Outcome.GIVEN_BACK, error=broken_off if self._started else None, posted=self._posted())
             case Ended.LEASE:
-                return self._failed("lease_ended", "The worker could not reach control in time and ended the operator before its lease did.", retry=True)
+                return self._failed("lease_ended", "The worker could not reach control in time and stopped the operator before its lease ended.", retry=True)
             case Ended.TIMED_OUT:
                 seconds = self._task.payload.job.timeout_seconds
                 return self._failed("timed_out", f"The attempt took longer than the {seconds} seconds that its job allows (`timeout_seconds`).", retry=True)

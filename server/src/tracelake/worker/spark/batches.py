@@ -86,7 +86,7 @@ class BatchPoster:
         if ready is None or ready.name != name or ready.output not in self._staged:
             raise OperatorFailed("batch_invalid", "The operator's batch is not named like its file, or is of an output that the order does not have.", retry=False)
         if ready.name in self._task.payload.posted:
-            raise OperatorFailed("batch_invalid", "The operator posted a batch that an earlier attempt has posted already.", retry=False)
+            raise OperatorFailed("batch_invalid", "The operator posted a batch that an earlier attempt already posted.", retry=False)
         check_files(ready.files, "batch")
         if not ready.files or set(self.files) & {(ready.output, file) for file in ready.files}:
             raise OperatorFailed("batch_invalid", "The operator's batch has no file, or one of a batch before it.", retry=False)
@@ -105,7 +105,7 @@ class BatchPoster:
         except UnsafePath:
             sealed = {}
         if len(sealed) != len(paths):
-            raise OperatorFailed("batch_invalid", "The operator's batch names a file that is not there.", retry=False)
+            raise OperatorFailed("batch_invalid", "The operator's batch names a file that does not exist.", retry=False)
 
     def _post(self, batches: list[Batch]) -> None:
         answer = self._control.post(PostRequest(batches=batches))

@@ -161,7 +161,7 @@ class _Host:
                 while line := stream.readline(_LONGEST_LINE):
                     self._heard(line)
         except Exception as error:
-            log_failure("a host is not understood any more and is ended", error, pid=self.pid)
+            log_failure("a host sent invalid output and is stopped", error, pid=self.pid)
         self.usable = False
         killed, exit_code = self._killed, None
         try:
@@ -209,7 +209,7 @@ class _Host:
             case {"started": str()}:
                 pass
             case _:
-                _log.warning("a host said something that is not understood", pid=self.pid, bytes=len(line))
+                _log.warning("a host sent a line that is not valid", pid=self.pid, bytes=len(line))
 
 
 class _HostRun:

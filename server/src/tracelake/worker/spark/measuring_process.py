@@ -88,7 +88,7 @@ class MeasuringProcess:
             result = None
         if result is None or result.id != order.id:
             self._end(process)
-            raise OperatorFailed("measuring_died", "The process that measures gave an answer that is not understood; see its log.", retry=True)
+            raise OperatorFailed("measuring_died", "The process that measures returned an invalid answer; see its log.", retry=True)
         return result
 
     def _running(self) -> ChildProcess:
@@ -128,6 +128,6 @@ def _end_when(process: ChildProcess, over: threading.Event, give_up: Callable[[]
         while not over.wait(0.1) and not give_up():
             pass
     except Exception as error:
-        log_failure("whether a measurement is still wanted cannot be told, and it is ended", error, pid=process.pid)
+        log_failure("it is unknown whether a measurement is still wanted, so it is stopped", error, pid=process.pid)
     if not over.is_set():
         process.end()

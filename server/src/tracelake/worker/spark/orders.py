@@ -100,7 +100,7 @@ def read_told(path: Path, model: type[_Model], *, what: str) -> _Model | None:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in model.model_fields) or "its top"
-        raise _invalid(what, f"is not understood at {place} ({first['type']})") from None
+        raise _invalid(what, f"is not valid at {place} ({first['type']})") from None
 
 
 def _bytes_of(path: Path, what: str) -> bytes | None:
@@ -110,11 +110,11 @@ def _bytes_of(path: Path, what: str) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError:
-        raise _invalid(what, "is no plain file") from None
+        raise _invalid(what, "is not a regular file") from None
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode):
         os.close(handle)
-        raise _invalid(what, "is no plain file")
+        raise _invalid(what, "is not a regular file")
     with os.fdopen(handle, "rb") as file:
         told = file.read(_LONGEST_FILE + 1)
     if len(told) > _LONGEST_FILE:

@@ -1,4 +1,4 @@
-"""The kinds that every tenant has, one JSON file each: what ingestion, reconciliation and catalogs tell, and what the platform tells of itself."""
+"""The kinds that every tenant has, one JSON file each: those of ingestion, reconciliation and catalogs, and those of the platform itself."""
 
 from functools import cache
 from importlib.resources import files

@@ -68,7 +68,7 @@ class Dropped:
 
 
 class ColdFiles:
-    """Raises ColdUnreadable where a body lies in a file that cannot be read here."""
+    """Raises ColdUnreadable if a record is in a file that cannot be read here."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder: Folder = folder
@@ -121,12 +121,12 @@ class _Opened:
     def __init__(self, folder: Folder, path: str) -> None:
         body = folder.read(path)
         if body is None:
-            raise ColdUnreadable(f"`{path}`, a file of older records, is gone from the repository; restore it.")
+            raise ColdUnreadable(f"`{path}`, a file of older records, is missing from the repository; restore it.")
         try:
             import pyarrow as pa  # noqa: PLC0415  # an extra; folders without cold records do without
             import pyarrow.parquet as pq  # noqa: PLC0415
         except ModuleNotFoundError:
-            raise ColdUnreadable("Older records of this repository lie in Parquet files, which need the package pyarrow; install `tracelake-sdk[cold]`.") from None
+            raise ColdUnreadable("Older records of this repository are stored in Parquet files, which need the package pyarrow; install `tracelake-sdk[cold]`.") from None
         self._path: str = path
         try:
             # Read by the caller alone: a thread of Arrow's that still holds a Python object when Python exits ends the process by SIGABRT.
@@ -189,8 +189,8 @@ def log_entry_path(version: int) -> str:
 
 def added_files(entry: bytes) -> list[AddedFile]:
     adds = [action["add"] for action in map(json.loads, entry.splitlines()) if "add" in action]
-    told = [(add["path"], json.loads(add["stats"])) for add in adds]
-    return [AddedFile(f"{COLD}/{path}", UUID(stats["minValues"]["id"]).hex, UUID(stats["maxValues"]["id"]).hex, stats["numRecords"]) for path, stats in told]
+    files = [(add["path"], json.loads(add["stats"])) for add in adds]
+    return [AddedFile(f"{COLD}/{path}", UUID(stats["minValues"]["id"]).hex, UUID(stats["maxValues"]["id"]).hex, stats["numRecords"]) for path, stats in files]
 
 
 def _unreadable(path: str) -> ColdUnreadable:

@@ -32,7 +32,7 @@ _TYPES = {"string": "string", "timestamp": "timestamp"}
 class Compacted:
     """What a compaction has done."""
 
-    archived: int  # records that lie in Parquet files now
+    archived: int  # records that are in Parquet files now
     dropped: int   # records that are gone for good
 
 
@@ -73,20 +73,20 @@ class FolderCompaction:
         self._watch("compact:begun")
         archived = 0
         self._cold.poll()
-        known = self._cold.version  # before anything is read: whoever commits from here on makes this run stop, and not archive a record twice
+        known = self._cold.version  # before anything is read: a commit from here on makes this run stop instead of archiving a record twice
         with tempfile.TemporaryDirectory(prefix="tracelake-compaction-") as scratch:
             source = Path(scratch) / "rows.jsonl"
-            told, leaving = self._write_down(old, source)
-            if told.rows:
+            written, leaving = self._write_down(old, source)
+            if written.rows:
                 order = CompactionOrder(source=str(source), target=f"{scratch}/files", columns=COLUMNS, sort=SORT)
-                self._commit(self._compacting(order, Path(scratch)), told, version=known + 1)
-                archived = told.rows
+                self._commit(self._compacting(order, Path(scratch)), written, version=known + 1)
+                archived = written.rows
         self._clear_away(leaving)
         return archived
 
     def _write_down(self, old: Sequence[Listed], source: Path) -> tuple[RowSum, list[Listed]]:
         """The rows of those that are not in the table yet, and all whose files are still there."""
-        told, there = RowSum(), list[Listed]()
+        written, there = RowSum(), list[Listed]()
         with source.open("w") as lines:
             for first in range(0, len(old), _AT_ONCE):
                 some = old[first : first + _AT_ONCE]
@@ -97,12 +97,12 @@ class FolderCompaction:
                 for found, body in hot:
                     if found.id not in known:
                         row = _row(found, body)
-                        told.add(row.values())
+                        written.add(row.values())
                         lines.write(json.dumps(row, separators=(",", ":")) + "\n")
-        return told, there
+        return written, there
 
-    def _commit(self, paths: list[Path], told: RowSum, *, version: int) -> None:
-        """Only if nobody else has committed since the run began: this entry of the log is put only where it is absent."""
+    def _commit(self, paths: list[Path], written: RowSum, *, version: int) -> None:
+        """Only if there was no other commit since the run began: the log entry is written only if it is absent."""
         self._watch("compact:compacted")
         put: list[tuple[str, bytes]] = []
         for path in paths:
@@ -112,19 +112,19 @@ class FolderCompaction:
         self._watch("compact:files_put")
         ids = {name: [row["id"] for row in self._cold.rows([f"{COLD}/{name}"])] for name, _ in put}
         put = [(name, body) for name, body in put if ids[name]]
-        self._compare(told, [f"{COLD}/{name}" for name, _ in put])
+        self._compare(written, [f"{COLD}/{name}" for name, _ in put])
         entry = _entry(version, [(name, len(body), ids[name]) for name, body in put], self._now)
         if not self._folder.put_new(log_entry_path(version), entry):
-            raise CompactionFailed("Another process compacts this repository; nothing was deleted. Run it again when that one is done.")
+            raise CompactionFailed("Another process is compacting this repository; nothing was deleted. Run it again when that process is done.")
         self._watch("compact:entry_put")
-        self._compare(told, [added.path for added in added_files(self._folder.read(log_entry_path(version)) or b"")])
+        self._compare(written, [added.path for added in added_files(self._folder.read(log_entry_path(version)) or b"")])
 
-    def _compare(self, told: RowSum, paths: list[str]) -> None:
+    def _compare(self, written: RowSum, paths: list[str]) -> None:
         there = RowSum()
         for row in self._cold.rows(paths):
             there.add(row[name] for name in COLUMNS)
-        if (there.rows, there.hash) != (told.rows, told.hash):
-            raise CompactionFailed("The table does not hold what was written; no record's file was deleted.")
+        if (there.rows, there.hash) != (written.rows, written.hash):
+            raise CompactionFailed("The table does not contain what was written; no file of a record was deleted.")
 
     def _clear_away(self, leaving: list[Listed]) -> None:
         """The files of those that are in the table; one that is not stays."""
@@ -136,7 +136,7 @@ class FolderCompaction:
             self._watch("compact:some_deleted")
 
     def _drop(self, retentions: dict[str, Retention]) -> int:
-        """Told before it is done: what is not shown any more may as well be there for a while."""
+        """Recorded before the files are deleted: files that are no longer shown may exist for a while."""
         known = Dropped.read(self._folder)
         below, before = dict(known.below), dict(known.before)
         leaving: list[Listed] = []
@@ -181,11 +181,11 @@ def _archived_after(retention: Retention, older_than: timedelta | None) -> timed
 
 
 def _row(found: Listed, body: bytes) -> dict[str, Any]:
-    told = json.loads(body)["record"]
-    target = told["target"]
+    record = json.loads(body)["record"]
+    target = record["target"]
     produced = datetime.strptime(found.produced, "%Y%m%dT%H%M%S%fZ").replace(tzinfo=UTC)
     row = {
-        "kind": told["kind"], "source_id": target["source_id"], "schema_name": target["schema"], "table_name": target["table"],
+        "kind": record["kind"], "source_id": target["source_id"], "schema_name": target["schema"], "table_name": target["table"],
         "produced_at": (produced - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1), "id": str(UUID(found.id)), "path": found.path, "body": body.decode(),
     }  # fmt: skip
     return {name: row[name] for name in COLUMNS}

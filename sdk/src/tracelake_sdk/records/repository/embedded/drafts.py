@@ -56,7 +56,7 @@ class Draft:
 def read_stored(body: bytes | None, id: str) -> StoredRecord:
     """A file as a record."""
     if body is None:
-        raise RepositoryDamaged(f"The file of record {UUID(id)} is gone.")
+        raise RepositoryDamaged(f"The file of record {UUID(id)} is missing.")
     try:
         filed = FiledRecord.model_validate_json(body)
     except ValueError:

@@ -12,7 +12,7 @@ from typing import Protocol
 from tracelake_sdk.errors.records import RepositoryUnavailable
 from tracelake_sdk.records.repository.embedded.layout import STAGED, TURN, second_path, staged_path
 
-Watch = Callable[[str], None]  # told each named moment; tests end the process there
+Watch = Callable[[str], None]  # called at each named moment; tests end the process there
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Folder(Protocol):
     def read_many(self, paths: Sequence[str]) -> list[bytes | None]: ...
 
     def put_new(self, path: str, body: bytes) -> bool:
-        """Whole or absent, and never over another; False where it is there already."""
+        """Whole or absent, and never over another; False if it already exists."""
         ...
 
     def replace(self, path: str, body: bytes) -> None:

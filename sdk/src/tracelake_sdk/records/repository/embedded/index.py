@@ -141,7 +141,7 @@ class Catalog:
 
 
 class Follower:
-    """Reads the log on, and tells all views; one look serves all of them."""
+    """Reads new log entries and updates all views in one pass."""
 
     def __init__(self, log: RecordLog) -> None:
         self._log: RecordLog = log

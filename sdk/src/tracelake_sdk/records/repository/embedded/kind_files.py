@@ -33,7 +33,7 @@ class KindFiles:
         if name in self._looked or not _NAME.fullmatch(name):
             return self._read.get(name, [])
         versions = self._read.get(name) or [kind for kind in builtin_kinds() if kind.name == name]
-        # A built-in kind is nobody's to change.
+        # A built-in kind cannot be changed.
         while not (versions and versions[-1].built_in) and (body := self._folder.read(kind_path(name, len(versions) + 1))) is not None:
             versions = [*versions, Kind.model_validate_json(body)]
         self._looked.add(name)

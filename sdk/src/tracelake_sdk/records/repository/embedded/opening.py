@@ -19,10 +19,10 @@ def open_folder(where: str | Path, *, fsync: bool, options: Mapping[str, str], s
         if url.scheme == "file" and url.netloc in ("", "localhost") and url.path:
             where = unquote(url.path)
         elif not where or "://" in where:
-            raise SettingInvalid("The folder of a repository is a path, `file:///folder` or `s3://bucket/prefix`.")
+            raise SettingInvalid("The folder of a repository must be a path, `file:///folder` or `s3://bucket/prefix`.")
     root = Path(where).expanduser().absolute()
     if root.is_file():
-        raise SettingInvalid("The folder of a repository is a file here; name a folder, or one that is not there yet.")
+        raise SettingInvalid("The folder of a repository is a file; name a folder, or a path that does not exist yet.")
     folder = LocalFolder(root, fsync=fsync, watch=watch)
     return folder, FileLog(folder, segment_bytes=segment_bytes)
 

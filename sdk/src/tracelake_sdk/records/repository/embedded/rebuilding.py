@@ -1,4 +1,4 @@
-"""Makes the index of a folder again, from the log and the record files, and mends what a crash left behind."""
+"""Rebuilds the index of a folder from the log and the record files, and repairs what a crash left behind."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -20,12 +20,12 @@ class Rebuilt:
     as_indexed: bool  # the index that was there said the same
     removed: int      # files of records that were never logged or acknowledged
     logged: int       # files that no line named, which have one now
-    mended: int       # lines that could not be read
+    repaired: int     # lines that could not be read
 
 
 def rebuild(folder: Folder, log: RecordLog, tenant: str) -> Rebuilt:
     """In the writer's turn."""
-    mended = log.mend()
+    repaired = log.repair()
     before = _as_indexed(folder, log)
     follower, newest, identities, catalog = Follower(log), Newest(), Identities(), Catalog()
     for view in (newest, identities, catalog):
@@ -36,10 +36,10 @@ def rebuild(folder: Folder, log: RecordLog, tenant: str) -> Rebuilt:
     removed = _clear_away(folder, [path for path in there if is_staged(path)], named)
     paths = {*named.values(), *removed}
     unnamed = [path for path in there if path.startswith(f"{RECORDS}/") and path.endswith(".json") and path not in paths]
-    cold = _cold_entries(folder, named) if mended or not named else []  # a log that was never damaged names them
+    cold = _cold_entries(folder, named) if repaired or not named else []  # a log that was never damaged names them
     logged, spare = _log_files(folder, log, tenant, follower, identities, unnamed, cold)
     snapshots.write(folder, log, newest, identities, follower.place)
-    return Rebuilt(len(identities), as_indexed, len(removed) + spare, logged, mended)
+    return Rebuilt(len(identities), as_indexed, len(removed) + spare, logged, repaired)
 
 
 def _as_indexed(folder: Folder, log: RecordLog) -> tuple[object, bytes]:

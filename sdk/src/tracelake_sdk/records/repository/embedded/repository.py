@@ -159,10 +159,10 @@ class EmbeddedRepository:
             newest = self._loaded_newest()
             self._follower.poll()
             dropped = Dropped.read(self._folder)
-            told = sorted(
+            known = sorted(
                 (target, latest) for (of_kind, target), latest in newest.pairs.items() if kind in (None, of_kind) and self._is_left(of_kind, target, latest, dropped)
             )
-        extras = {target: latest.target_extras for target, latest in told}  # as the newest record describes it
+        extras = {target: latest.target_extras for target, latest in known}  # as the newest record describes it
         return [MetadataTarget(source_id=target[0], schema=target[1], table=target[2], extras=found) for target, found in extras.items()]
 
     def tail(self, context: MetadataContext, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000) -> TailPage:
@@ -185,7 +185,7 @@ class EmbeddedRepository:
             return TailPage(items=items, offset=spell_offset(self._log_id(), place))  # asked again: it may have begun meanwhile
 
     def rebuild(self) -> Rebuilt:
-        """Makes the index again from the log and the record files, whatever the snapshots say, and mends what a crash left."""
+        """Makes the index again from the log and the record files, whatever the snapshots say, and repairs what a crash left."""
         with self._at_work(), self._log.turn():
             rebuilt = rebuild(self._folder, self._log, self.tenant)
             self._start_over()
@@ -220,7 +220,7 @@ class EmbeddedRepository:
                 same_tenant(context, self.tenant)
             name = self._log.name()
             if name is not None and name.tenant != self.tenant:
-                raise TenantMismatch("The folder belongs to another tenant; a folder is one tenant's.")
+                raise TenantMismatch("The folder belongs to another tenant; use one folder for each tenant.")
             self._kinds.look_again()
             yield
 

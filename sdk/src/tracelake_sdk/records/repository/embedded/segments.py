@@ -56,7 +56,7 @@ class RecordLog(Protocol):
         ...
 
     def turn(self) -> AbstractContextManager[None]:
-        """A context in which no other writer appends, or one in which `append` tells that somebody did."""
+        """A context in which no other writer appends, or one in which `append` reports that another writer did."""
         ...
 
     def append(self, place: Place, lines: Sequence[bytes], tenant: str) -> Place | None:
@@ -67,7 +67,7 @@ class RecordLog(Protocol):
         """Makes durable what was appended up to a place, before a snapshot speaks of it."""
         ...
 
-    def mend(self) -> int:
+    def repair(self) -> int:
         """Blanks out lines that cannot be read, so that all other places stay as they are; how many."""
         ...
 
@@ -82,12 +82,12 @@ def lines_of(data: bytes, segment: int, start: int) -> Chunk:
     """All whole lines of some bytes; the rest belongs to a writer that is not done, or died."""
     whole = data[: data.rfind(b"\n") + 1]
     texts = [text + b"\n" for text in whole.split(b"\n")[:-1]]
-    told = [text for text in texts if not text.isspace()]
+    lines = [text for text in texts if not text.isspace()]
     try:
-        said: list[Any] = json.loads(b"[" + b",".join(told) + b"]")
+        said: list[Any] = json.loads(b"[" + b",".join(lines) + b"]")
     except ValueError:
         said = []
-    if len(said) != len(told):
+    if len(said) != len(lines):
         raise RepositoryDamaged(f"A line of the log in `{segment_path(segment)}` cannot be read.")
     found: list[Line] = []
     place, following = start, iter(said)
@@ -128,7 +128,7 @@ def _name(header: bytes | None) -> LogName | None:
         says = json.loads(header[: header.index(b"\n")])
         return LogName(says["log"], says["tenant"])
     except (ValueError, KeyError, TypeError):
-        raise RepositoryDamaged(f"`{segment_path(1)}` does not begin as a log does.") from None
+        raise RepositoryDamaged(f"`{segment_path(1)}` does not begin like a log.") from None
 
 
 class FileLog:
@@ -183,7 +183,7 @@ class FileLog:
         with reached():
             os.fsync(self._to_write(place.segment))
 
-    def mend(self) -> int:
+    def repair(self) -> int:
         found = 0
         for path in self._folder.paths(LOG):
             if segment_number(path) is None:
@@ -215,7 +215,7 @@ class FileLog:
     def _rotate(self, place: Place) -> Place:
         name = self.name()
         if name is None:
-            raise RepositoryDamaged(f"`{segment_path(1)}` is gone.")
+            raise RepositoryDamaged(f"`{segment_path(1)}` is missing.")
         self._folder.watch("rotate:before")
         following = self._begin(place.segment + 1, name.log, name.tenant)
         self._folder.watch("rotate:made")
@@ -293,7 +293,7 @@ class ObjectLog:
 
     @contextmanager
     def turn(self) -> Generator[None]:
-        """Nobody waits: `append` tells."""
+        """No lock: `append` reports a conflict."""
         yield
 
     def append(self, place: Place, lines: Sequence[bytes], tenant: str) -> Place | None:
@@ -304,7 +304,7 @@ class ObjectLog:
     def secure(self, place: Place) -> None:
         """What is put is durable."""
 
-    def mend(self) -> int:
+    def repair(self) -> int:
         found = 0
         for path in self._folder.paths(LOG):
             body = bytearray(self._folder.read(path) or b"")

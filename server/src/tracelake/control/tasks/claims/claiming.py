@@ -30,7 +30,7 @@ from tracelake_sdk.errors import NotFound
 from tracelake_sdk.tasks import MAX_BATCH, ClaimRequest
 from tracelake_sdk.tasks.runs import RunStatus
 
-TIMED_OUT = "The lease ran out and no report came."
+TIMED_OUT = "The lease expired without a report."
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Claims:
                 with self.database.transaction("find_pool") as tx:
                     id = pools.find(tx, org=caller.org_id, runtime=request.runtime, name=name)
                 if id is None:
-                    raise NotFound(f"There is no pool {name!r} for runtime {request.runtime!r} in this org.")
+                    raise NotFound(f"Pool {name!r} for runtime {request.runtime!r} was not found in this org.")
                 self.known_pools[key] = id
             if room > 0:
                 found[self.known_pools[key]] = min(room, MAX_BATCH)

@@ -15,7 +15,7 @@ from tracelake.control.tasks.task_state import Move, after
 from tracelake_sdk.tasks import AttemptOutcome, TaskState
 from tracelake_sdk.tasks.runs import RunStatus
 
-UNCHANGED = "Unchanged: the same config, scope and input versions made what is there."
+UNCHANGED = "Unchanged: the current rows were made from the same config, scope and input versions."
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tracelake.control.tasks.routing import Routing
 from tracelake_sdk.dags import WhereSpec, passes
 from tracelake_sdk.errors import EventConflict, EventInvalid
 from tracelake_sdk.tasks import TriggerKind
-from tracelake_sdk.tasks.events import EventDraft, EventKind, Told
+from tracelake_sdk.tasks.events import EventDraft, EventKind, LedgerOutcome
 
 EVENT = "event"  # the kind under which sameness of events is remembered
 
@@ -44,7 +44,7 @@ def events_of_drafts(producer_task_id: UUID, outputs: list[Output], drafts: Sequ
         if output is None:
             raise EventInvalid(f"The job has no output {draft.output}; it has {len(outputs)}, counted from 0.")
         if (draft.kind is EventKind.REWRITTEN) != bool(draft.revision):
-            raise EventInvalid("A rewritten event names the request or event behind it as its revision, and no other event has one.")
+            raise EventInvalid("A rewritten event must name its request or event as its revision, and no other event may have one.")
         key = event_key(producer_task_id, output.dataset_id, draft.scope, draft.revision)
         event = EmittedEvent(new_id(), producer_task_id, output, draft, key, event_body(draft))
         earlier = found.setdefault(key, event)
@@ -108,9 +108,9 @@ def _subscribe(tx: Transaction, org: UUID, new: list[EmittedEvent], routing: Rou
             if edge.filter is None or passes(WhereSpec.model_validate(edge.filter), event.draft.scope):
                 want = WantedTask(new_id(), edge, TriggerKind.EVENT, event.id, scope)
                 wanted.append(want)
-                ledger.append(LedgerEntry(event.id, edge.generation_id, Told.TASK, want.id))
+                ledger.append(LedgerEntry(event.id, edge.generation_id, LedgerOutcome.TASK, want.id))
             else:
-                ledger.append(LedgerEntry(event.id, edge.generation_id, Told.FILTERED, None))
+                ledger.append(LedgerEntry(event.id, edge.generation_id, LedgerOutcome.FILTERED, None))
     pools = make_tasks(tx, org, wanted)
     if ledger:
         events.account(tx, ledger)

@@ -81,7 +81,7 @@ class Joining:
         finally:
             for call in joined[1:]:
                 if call.answers is None and call.error is None:
-                    call.error = Unavailable("The process that took the report stops; send it again.", retry_after=1)
+                    call.error = Unavailable("The process that received the report is stopping; send it again.", retry_after=1)
                 call.turned.set()
             with self._lock:
                 following = queue.waiting.popleft() if queue.waiting else None

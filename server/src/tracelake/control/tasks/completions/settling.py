@@ -149,7 +149,7 @@ def _settle_decided(success: Success, decided: DecidedOutputs) -> Settled:
         case Blocked(reason=reason):
             return success.end(result.BLOCKED, blocked(task, reason), decided, code="blocked", detail=reason)
         case Superseded():
-            what = "What it had computed was out of date: another task had written there meanwhile."
+            what = "The result was out of date: another task had written to the same scope meanwhile."
             return success.end(result.SUPERSEDED, superseded(task, what), decided)
         case Moved(base=base, moved=moved):
             return success.go_on(result.BASE_MOVED, decided, base=base, moved=moved)

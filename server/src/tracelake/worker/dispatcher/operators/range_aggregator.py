@@ -29,7 +29,7 @@ def range_aggregator(payload: TaskPayload) -> OperatorResult:
     grid = _Grid(read(RangeAggregatorConfig, payload.job.config, what="config"))
     scope = payload.trigger.scope
     if not isinstance(scope, CursorScope):
-        raise OperatorFailed("scope_not_a_cursor", "The aggregator takes single cursors; give it an input whose events tell them.", retry=False)
+        raise OperatorFailed("scope_not_a_cursor", "The aggregator needs single cursors; give it an input that emits them.", retry=False)
     cursor = scope.value
     check_kind(cursor, grid.config.cursor)
     if payload.state is None or payload.state.value is None:
@@ -44,7 +44,7 @@ def range_aggregator(payload: TaskPayload) -> OperatorResult:
         return OperatorResult()
     raise OperatorFailed(
         "out_of_order",
-        f"Cursor {spell_cursor(cursor)} came after {spell_cursor(state.last)}, and no completed task had it; tell cursors in ascending order, then resume the job.",
+        f"Cursor {spell_cursor(cursor)} arrived after {spell_cursor(state.last)}, and no completed task had it; emit cursors in ascending order, then resume the job.",
         retry=False,
     )
 
@@ -74,7 +74,7 @@ def _advance(grid: _Grid, state: AggregatorState, cursor: Cursor, most: int) -> 
     if end - begin > most:
         raise OperatorFailed(
             "jump_too_large",
-            f"The cursor jumps over {end - begin} ranges, and one task tells at most {most}; resume the job and tell cursors in between, "
+            f"The cursor jumps over {end - begin} ranges, and one task emits at most {most}; resume the job and emit cursors in between, "
             "or use a larger range_size.",
             retry=False,
         )

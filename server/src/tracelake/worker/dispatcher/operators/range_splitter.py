@@ -15,13 +15,13 @@ def range_splitter(payload: TaskPayload) -> OperatorResult:
     config = read(RangeSplitterConfig, payload.job.config, what="config")
     scope = payload.trigger.scope
     if not isinstance(scope, RangeScope):
-        raise OperatorFailed("scope_not_a_range", "The splitter takes ranges; give it an input whose events tell them.", retry=False)
+        raise OperatorFailed("scope_not_a_range", "The splitter needs ranges; give it an input that emits them.", retry=False)
     check_kind(scope.start, config.cursor)
     start, end, size = number_of(scope.start), number_of(scope.end), number_of_size(config.chunk_size)
     number, most = -((start - end) // size), payload.limits.max_events
     if number > most:
         raise OperatorFailed(
-            "too_many_chunks", f"The range has {number} chunks, and one task tells at most {most}; use a larger chunk_size or smaller ranges.", retry=False
+            "too_many_chunks", f"The range has {number} chunks, and one task emits at most {most}; use a larger chunk_size or smaller ranges.", retry=False
         )
     kind, revision = rewriting(payload)
     bounds = [cursor_of(bound, config.cursor) for bound in range(start, end, size)] + [scope.end]

@@ -13,7 +13,7 @@ def cursor_of(number: int, kind: CursorType) -> int | datetime:
     found = find_cursor(number, kind)
     if found is None:
         raise OperatorFailed(
-            "cursor_out_of_bounds", "The range begins before the first cursor there can be; choose an origin from which no range does.", retry=False
+            "cursor_out_of_bounds", "The range begins before the first possible cursor; choose another origin.", retry=False
         )
     return found
 
@@ -22,7 +22,7 @@ def check_kind(cursor: int | datetime, kind: CursorType) -> None:
     if not kind.fits(cursor):
         given = CursorType.INTEGER if isinstance(cursor, int) else CursorType.TIMESTAMP
         raise OperatorFailed(
-            "cursor_type", f"The job is declared with cursor {kind.value} and was told of one that is {given.value}; correct the job or its source.", retry=False
+            "cursor_type", f"The job is declared with cursor {kind.value} and received a cursor of type {given.value}; correct the job or its source.", retry=False
         )
 
 

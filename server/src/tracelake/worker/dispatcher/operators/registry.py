@@ -27,5 +27,5 @@ def operator_for(payload: TaskPayload, operators: Mapping[tuple[str, str], Opera
     try:
         return operators[job.runtime, job.operator]
     except KeyError:
-        message = f"This worker knows no operator {job.operator!r} of runtime {job.runtime!r}; run workers of the same release as control."
+        message = f"This worker has no operator {job.operator!r} of runtime {job.runtime!r}; run workers of the same release as control."
         raise OperatorFailed("operator_unknown", message, retry=False) from None

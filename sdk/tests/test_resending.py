@@ -10,7 +10,7 @@ import pytest
 from tracelake_sdk.errors.records import RepositoryUnavailable
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, StoreResult
 from tracelake_sdk.records.builders import RecordBuilder, in_run
-from tracelake_sdk.records.emitter import Emitter, flush_folder, send_again, set_aside
+from tracelake_sdk.records.emitter import Emitter, flush_folder, resend, set_aside
 from tracelake_sdk.records.emitter.delivery import Delivered
 from tracelake_sdk.records.emitter.segments import Segment, framed
 from tracelake_sdk.records.kinds import Kind
@@ -58,17 +58,17 @@ def test_what_was_refused_is_taken_once_its_kind_is_registered(tmp_path: Path) -
         spool = tmp_path / "spool"
         _refused(repository, spool, 1, 2, -3, 4)
         _refused(repository, spool, 5)
-        assert send_again(spool, repository).delivered == Delivered(entries=5, refused=5)
+        assert resend(spool, repository).delivered == Delivered(entries=5, refused=5)
         assert _aside(spool) == [(number, "kind_unknown") for number in (1, 2, -3, 4, 5)]
         repository.register(SHIPMENT)
         assert repository.store(_shipment(2), CONTEXT).result == "stored"  # somebody told it meanwhile
-        report = send_again(spool, repository)
+        report = resend(spool, repository)
         assert (report.delivered, report.problem) == (Delivered(entries=5, stored=3, same=1, refused=1), None)
         assert sorted(_numbers(repository)) == [1, 2, 4, 5]
         assert _aside(spool) == [(-3, "record_refused")]  # with the reason of today
         assert len(list((spool / "refused").iterdir())) == 1
         assert len(next((spool / "refused").iterdir()).read_bytes().splitlines()) == 1
-        assert send_again(spool, repository).delivered == Delivered(entries=1, refused=1)
+        assert resend(spool, repository).delivered == Delivered(entries=1, refused=1)
         assert _aside(spool) == [(-3, "record_refused")]
         assert flush_folder(spool, repository).delivered == Delivered()
 
@@ -111,11 +111,11 @@ def test_a_kill_at_any_point_loses_nothing_and_stores_nothing_twice(tmp_path: Pa
                         patched.setattr(os, name, calls.counts(getattr(os, name)))
                     for name in ("unlink", "replace"):
                         patched.setattr(Path, name, calls.counts(getattr(Path, name)))
-                    send_again(spool, repository)
+                    resend(spool, repository)
             except Killed:
                 kills, ended = kills + 1, False
             assert {number for number, _ in _aside(spool)} | set(_numbers(repository)) == {1, -2, 3, 4, 5}
-            assert send_again(spool, repository).problem is None
+            assert resend(spool, repository).problem is None
             assert _numbers(repository) == [1, 3, 4, 5]
             assert _aside(spool) == [(-2, "record_refused")]
             assert [path.suffix for path in (spool / "refused").iterdir()] == [".jsonl"]
@@ -130,13 +130,13 @@ def test_what_a_running_process_had_refused_is_sent_too_and_it_goes_on_setting_a
         emitter.emit(_shipment(1), CONTEXT)
         assert emitter.flush(LONG)
         repository.register(SHIPMENT)
-        assert send_again(tmp_path, repository).delivered == Delivered(entries=1, stored=1)
+        assert resend(tmp_path, repository).delivered == Delivered(entries=1, stored=1)
         assert _aside(tmp_path) == []
         emitter.emit(_shipment(-1), CONTEXT)
         assert emitter.flush(LONG)
         assert _aside(tmp_path) == [(-1, "record_refused")]
-        assert send_again(tmp_path, repository).delivered == Delivered(entries=1, refused=1)
-    assert send_again(tmp_path, repository).delivered == Delivered(entries=1, refused=1)
+        assert resend(tmp_path, repository).delivered == Delivered(entries=1, refused=1)
+    assert resend(tmp_path, repository).delivered == Delivered(entries=1, refused=1)
     assert _numbers(repository) == [1]
 
 
@@ -150,7 +150,7 @@ def test_a_repository_that_takes_nothing_now_changes_nothing(tmp_path: Path, mon
     before = set_aside(tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(repository, "bulk_store", down)
-        report = send_again(tmp_path, repository)
+        report = resend(tmp_path, repository)
     assert report.delivered == Delivered()
     assert report.problem is not None and report.problem["detail"] == "It sleeps."
     assert set_aside(tmp_path) == before
@@ -168,11 +168,11 @@ def test_a_record_that_the_repository_still_breaks_over_is_not_in_the_way_of_the
         return stores(records, context)
 
     monkeypatch.setattr(repository, "bulk_store", breaks)
-    assert send_again(tmp_path, repository).delivered == Delivered(entries=10, stored=9, refused=1)
+    assert resend(tmp_path, repository).delivered == Delivered(entries=10, stored=9, refused=1)
     assert _aside(tmp_path) == [(3, "internal")]
 
 
-def test_an_entry_that_is_no_record_stays(tmp_path: Path) -> None:
+def test_an_entry_that_is_not_a_record_stays(tmp_path: Path) -> None:
     segment = Segment.create(tmp_path / "1.00000001.spool", fsync=False)
     for frame in (framed(b"[]", b"{}"), framed(CONTEXT.model_dump_json().encode(), b"\xff no JSON")):
         segment.append(frame, fsync=False)
@@ -180,7 +180,7 @@ def test_an_entry_that_is_no_record_stays(tmp_path: Path) -> None:
     repository = MemoryRepository()
     assert flush_folder(tmp_path, repository).delivered == Delivered(entries=2, refused=2)
     before = set_aside(tmp_path)
-    assert send_again(tmp_path, repository).delivered == Delivered(entries=2, refused=2)
+    assert resend(tmp_path, repository).delivered == Delivered(entries=2, refused=2)
     assert set_aside(tmp_path) == before
 
 
@@ -188,6 +188,6 @@ def test_many_are_sent_in_batches_and_come_in_their_order(tmp_path: Path) -> Non
     repository = MemoryRepository()
     _refused(repository, tmp_path, *range(1200))
     repository.register(SHIPMENT)
-    assert send_again(tmp_path, repository).delivered.stored == 1200
+    assert resend(tmp_path, repository).delivered.stored == 1200
     assert _numbers(repository) == list(range(1200))
     assert not list((tmp_path / "refused").iterdir())

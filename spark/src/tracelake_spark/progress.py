@@ -1,4 +1,4 @@
-"""How an operator speaks while it runs, and the moments at which a test may have its process die."""
+"""How an operator reports its progress, and the named moments at which a test may kill its process."""
 
 import os
 import re
@@ -12,32 +12,32 @@ KILL_AT = "TRACELAKE__CHAOS__KILL_AT"  # for tests alone, as in every process: `
 _KILL_AT = re.compile(r"([a-z0-9_:.-]+)(?:\*([1-9][0-9]{0,8}))?")
 
 
-def _nobody(*_said: object) -> None:
+def _ignore(*_said: object) -> None:
     pass
 
 
 @dataclass(frozen=True)
-class Tell:
-    """By itself it speaks to nobody: what a plain PySpark test gives an operator.
+class Progress:
+    """By itself it reports nothing: a plain PySpark test passes it to an operator.
 
-    In a host both calls raise `Canceled` once the task was told to stop.
+    In a host both calls raise `Canceled` once the task was asked to stop.
     """
 
-    progress: Callable[[float | None, str], None] = _nobody  # how far it is, 0 to 1 where that is known, and what it does; never data
-    moment: Callable[[str], None] = _nobody                  # a named moment of its walk was reached
+    report: Callable[[float | None, str], None] = _ignore    # how far it is, 0 to 1 where that is known, and what it does; never data
+    moment: Callable[[str], None] = _ignore                # a named moment was reached
 
 
-QUIET = Tell()
+QUIET = Progress()
 
 
 class Canceled(Exception):
-    """The task was told to stop."""
+    """The task was asked to stop."""
 
 
 def watch_for(kill_at: str | None) -> Callable[[str], None]:
     """What a process calls at each named moment; at the one of `kill_at` it dies by SIGKILL."""
     if not kill_at:
-        return _nobody
+        return _ignore
     found = _KILL_AT.fullmatch(kill_at)
     if found is None:
         raise ValueError(f"{KILL_AT}: write the name of a moment, or `name*3` for the third time it is reached")

@@ -1,4 +1,4 @@
-"""How the demo speaks: numbered headings, sentences, pictures and small tables, and commands that stand on lines of their own."""
+"""Prints the demo: numbered headings, sentences, trees and small tables, and commands on their own lines."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from tracelake_sdk.cli.printing import console
 _INDENT = 3
 
 
-class Teller:
+class Printer:
     """Sentences are wrapped on a terminal and left whole elsewhere; commands are never broken."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The words of `tracelake query` and `tracelake replay`. What they do they import when they run."""
+"""The commands `tracelake query` and `tracelake replay`. They import what they need when they run."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -19,28 +19,28 @@ class ResultOutput(StrEnum):
 def query(
     sql: Annotated[str | None, typer.Argument(metavar="SQL", help="One SELECT; - reads it from standard input.")] = None,
     file: Annotated[str | None, typer.Option("--file", "-f", metavar="FILE", help="Read the statement from a file.")] = None,
-    saved: Annotated[str | None, typer.Option("--saved", metavar="NAME", help="The statement that is kept under this name.")] = None,
-    save: Annotated[str | None, typer.Option("--save", metavar="NAME", help="Keep the statement under this name when it was answered, in the place of an earlier one.")] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="How many rows at most; of the log, how many lines.")] = None,
+    saved: Annotated[str | None, typer.Option("--saved", metavar="NAME", help="The saved statement with this name.")] = None,
+    save: Annotated[str | None, typer.Option("--save", metavar="NAME", help="Save the statement under this name after it succeeded; overwrites an earlier one.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Maximum number of rows; with --log, of lines.")] = None,
     receipt: Annotated[str | None, typer.Option("--receipt", metavar="FILE", help="Write the receipt and the statement into a file, for `replay`.")] = None,
-    log: Annotated[bool, typer.Option("--log", help="Ask nothing; list what was asked before.")] = False,
-    show: Annotated[UUID | None, typer.Option("--show", metavar="ID", help="Ask nothing; show one line of the log.")] = None,
-    list_saved: Annotated[bool, typer.Option("--list-saved", help="Ask nothing; list the statements that you keep.")] = False,
-    forget: Annotated[str | None, typer.Option("--forget", metavar="NAME", help="Ask nothing; keep the statement of this name no longer.")] = None,
+    log: Annotated[bool, typer.Option("--log", help="Run no query; list earlier queries.")] = False,
+    show: Annotated[UUID | None, typer.Option("--show", metavar="ID", help="Run no query; show one line of the log.")] = None,
+    list_saved: Annotated[bool, typer.Option("--list-saved", help="Run no query; list your saved statements.")] = False,
+    forget: Annotated[str | None, typer.Option("--forget", metavar="NAME", help="Run no query; remove the saved statement with this name.")] = None,
     token: Token = None,
     dry_run: DryRun = False,
-    output: Annotated[ResultOutput, typer.Option("--output", "-o", help="For people, or as JSON, CSV or an Arrow stream.")] = ResultOutput.TABLE,
+    output: Annotated[ResultOutput, typer.Option("--output", "-o", help="Table, JSON, CSV or an Arrow stream.")] = ResultOutput.TABLE,
 ) -> None:
-    """Ask published datasets, all of them as of one moment. A version is asked for as FROM "orders@3"."""
+    """Query published datasets, all as of one moment. Select a version with FROM "orders@3"."""
     from tracelake_sdk.cli import queries, query_log
     from tracelake_sdk.queries import ResultFormat
 
     instead = [log, show is not None, list_saved, forget is not None]
     if any(instead):
         if sum(instead) > 1 or any(given is not None for given in (sql, file, saved, save, receipt)):
-            raise typer.BadParameter("--log, --show, --list-saved and --forget stand alone", param_hint="--log")
+            raise typer.BadParameter("--log, --show, --list-saved and --forget cannot be combined with other options", param_hint="--log")
         if output not in (ResultOutput.TABLE, ResultOutput.JSON):
-            raise typer.BadParameter("this is shown as a table or as JSON", param_hint="--output")
+            raise typer.BadParameter("only the formats table and JSON are supported here", param_hint="--output")
         as_json = output is ResultOutput.JSON
         if log:
             query_log.list_runs(limit=limit or 50, token=token, as_json=as_json)
@@ -60,7 +60,7 @@ def query(
 def replay(
     what: Annotated[str, typer.Argument(metavar="RECEIPT|ID", help="The id of a query, or the file of its receipt.")], output: Output = Shown
 ) -> None:
-    """Ask a query again on the versions it read, and say whether the same rows come out. Other rows are exit code 1."""
+    """Run a query again on the versions that it read, and compare the rows. Exit code 1 if they differ."""
     from tracelake_sdk.cli import queries
 
     queries.replay(what, as_json=output is OutputFormat.JSON)

@@ -1,4 +1,4 @@
-"""Delivers what was refused once more, after its cause was mended: a kind that is registered now, a clock that is set.
+"""Delivers what was refused once more, after its cause was fixed: a kind that is registered now, a clock that is set.
 
 What is taken is marked so after the repository has answered: a kill in between sends it again, and the repository says `same`.
 """
@@ -10,8 +10,8 @@ from typing import Any
 from tracelake_sdk.records.emitter.delivery import Delivered, Delivery, Waits
 from tracelake_sdk.records.emitter.draining import FlushReport
 from tracelake_sdk.records.emitter.owners import claim
+from tracelake_sdk.records.emitter.refusals import RefusedFile, SetAside, refused_owners
 from tracelake_sdk.records.emitter.segments import MOST_READ, Frame
-from tracelake_sdk.records.emitter.setting_aside import RefusedFile, SetAside, refused_owners
 from tracelake_sdk.records.repository.contract import MetadataRepository
 
 
@@ -49,7 +49,7 @@ class _Again:
         self._done = to
 
 
-def send_again(folder: Path, repository: MetadataRepository) -> FlushReport:
+def resend(folder: Path, repository: MetadataRepository) -> FlushReport:
     """Everything that was set aside, oldest first, also of processes that run; stops when the repository does not take anything now."""
     delivered = Delivered()
     for name in refused_owners(folder):
@@ -76,6 +76,6 @@ def _tidy(folder: Path, name: str, file: RefusedFile) -> None:
         owner.release()
 
 
-def _bytes(told: Any) -> bytes:
-    """As it was told; what was no JSON is none now either."""
-    return told.encode() if isinstance(told, str) else json.dumps(told, ensure_ascii=False).encode()
+def _bytes(value: Any) -> bytes:
+    """The bytes as they were emitted, also if they are not valid JSON."""
+    return value.encode() if isinstance(value, str) else json.dumps(value, ensure_ascii=False).encode()

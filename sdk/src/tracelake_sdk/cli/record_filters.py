@@ -1,4 +1,4 @@
-"""What `tracelake record query` was asked for: as filters, and in the words that ask for the next page."""
+"""The options of `tracelake record query` as filters, and as the arguments of the next page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class Asked:
 
     def filters(self) -> RecordFilters:
         if self.target and (self.source or self.schema or self.table):
-            raise typer.BadParameter("it names source, schema and table already; leave --source, --schema and --table out", param_hint="--target")
+            raise typer.BadParameter("it already names source, schema and table; omit --source, --schema and --table", param_hint="--target")
         source, schema, table = target_of(self.target).key if self.target else (self.source, self.schema, self.table)
         try:
             return RecordFilters.model_validate({

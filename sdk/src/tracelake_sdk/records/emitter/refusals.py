@@ -1,4 +1,4 @@
-"""What a repository refused: kept beside the spool with its problem, until somebody has mended the cause and sends it again.
+"""What a repository refused: kept beside the spool with its problem, until the cause is fixed and it is sent again.
 
 A file is a log of one owner's entries: the last line of an entry counts, and a line of what was taken later names those that are done with.
 So nothing is ever changed in place, and who sends again needs not wait for the process that sets aside.
@@ -55,7 +55,7 @@ class RefusedFile:
             self._append({"taken": list(entries)})
 
     def tidy(self) -> None:
-        """Only what is not taken stays, whole or as it was; for who holds the owner's lock, so that nobody sets aside meanwhile."""
+        """Only what is not taken stays, whole or as it was; for who holds the owner's lock, so that no entry is set aside meanwhile."""
         new = self.path.with_suffix(".new")
         if not (lines := self.lines()):
             self.path.unlink(missing_ok=True)
@@ -69,7 +69,7 @@ class RefusedFile:
         new.replace(self.path)
 
     def add_damaged(self, segment: Path, offset: int, data: bytes) -> None:
-        """Bytes that are no frame although all of one is there; nobody can tell what they were."""
+        """Bytes that are not a valid frame although they are complete; their content is unknown."""
         self.path.parent.mkdir(mode=0o700, exist_ok=True)
         self.path.with_name(f"{segment.name}.{offset}.damaged").write_bytes(data)
 
@@ -87,7 +87,7 @@ class RefusedFile:
 
 
 def set_aside(folder: Path) -> list[SetAside]:
-    """All that was refused and lies in a spool folder, in the order of their owners."""
+    """All refused entries of a spool folder, ordered by owner."""
     return [line for owner in refused_owners(folder) for line in RefusedFile(folder, owner).lines()]
 
 
@@ -97,7 +97,7 @@ def refused_owners(folder: Path) -> list[str]:
 
 
 def damaged_parts(folder: Path) -> list[Path]:
-    """Files with bytes of a spool that are no entry."""
+    """Files with bytes of a spool that are not a valid entry."""
     return sorted((folder / REFUSED).glob("*.damaged"))
 
 
@@ -109,14 +109,14 @@ def _lines(path: Path) -> dict[str, SetAside]:
     found: dict[str, SetAside] = {}
     for line in data.split(b"\n"):
         try:
-            told = json.loads(line)
+            parsed = json.loads(line)
         except ValueError:
             continue  # empty, or its process did not finish it and wrote it again
-        if "taken" in told:
-            for entry in told["taken"]:
+        if "taken" in parsed:
+            for entry in parsed["taken"]:
                 found.pop(entry, None)
         else:
-            found[told["entry"]] = SetAside(**told)
+            found[parsed["entry"]] = SetAside(**parsed)
     return found
 
 

@@ -1,8 +1,8 @@
-"""The chapter about records: what the platform itself says about the run behind the newest gold."""
+"""The chapter about records: those of the run that made the newest gold version."""
 
 import time
 
-from tracelake_sdk.cli.demo.telling import Teller
+from tracelake_sdk.cli.demo.printer import Printer
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.repositories import opened
 from tracelake_sdk.client import Client
@@ -15,23 +15,23 @@ _PATIENCE = 60.0
 _ORDER = ("task_run", "gate_result", "promotion_decision")
 
 
-def tell_records(teller: Teller, client: Client, dataset: str, *, newest: int) -> None:
+def show_records(printer: Printer, client: Client, dataset: str, *, newest: int) -> None:
     """Of this version of the dataset."""
-    teller.chapter("All of it is on record")
+    printer.chapter("Everything is recorded")
     run = client.datasets.version(dataset, newest).parts[-1].run_id
-    said = "Every run, every result of the gate and every decision is also a metadata record, which any program can read, here or in another system."
+    said = "Every run, every gate result and every decision is also a metadata record that any program can read, here or in another system."
     try:
-        with teller.busy("records arrive …"):
+        with printer.busy("waiting for the records …"):
             records = _records_of(run)
     except RecordsElsewhere as error:
-        teller.say(said, error.detail)
+        printer.say(said, error.detail)
         return
-    teller.say(
+    printer.say(
         said,
         f"{counted(len(records), 'record')} of the run that made {dataset} version {newest}:",
     )
-    teller.facts([(stored.record.kind, _words(stored)) for stored in records])
-    teller.command(again("record", "query", "--run", run), again("record", "history", dataset, "task_run"), again("log", run))
+    printer.facts([(stored.record.kind, _words(stored)) for stored in records])
+    printer.command(again("record", "query", "--run", run), again("record", "history", dataset, "task_run"), again("log", run))
 
 
 def _records_of(run: str) -> list[StoredRecord]:
@@ -43,7 +43,7 @@ def _records_of(run: str) -> list[StoredRecord]:
             if {stored.record.kind for stored in found} >= set(_ORDER):
                 return sorted(found, key=_place)
             time.sleep(0.1)
-    raise Unavailable(f"The records of run {run} did not come in {_PATIENCE:.0f} seconds; look with `tracelake record query --run {run}`.")
+    raise Unavailable(f"The records of run {run} did not arrive in {_PATIENCE:.0f} seconds; see `tracelake record query --run {run}`.")
 
 
 def _place(stored: StoredRecord) -> tuple[int, str, int]:
