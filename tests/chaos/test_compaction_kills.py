@@ -126,8 +126,9 @@ def kill_spark(*words: str, environment: Mapping[str, str]) -> None:
     """Its Java machine dies while it compacts: compaction fails by name, and lets go of nothing."""
     with subprocess.Popen(command(*words), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as compacting:
         try:
-            wait_until(lambda: bool(java(compacting.pid)), "Spark has started", longest=_SPARK_SECONDS)
-            os.kill(java(compacting.pid)[0], signal.SIGKILL)
+            wait_until(lambda: bool(java(compacting.pid)) or compacting.poll() is not None, "Spark has started", longest=_SPARK_SECONDS)
+            for pid in java(compacting.pid):
+                os.kill(pid, signal.SIGKILL)
             said, _ = compacting.communicate(timeout=_SPARK_SECONDS)
         finally:
             compacting.kill()

@@ -29,7 +29,8 @@ def main(what: str, *words: str) -> None:
     url, folder, *moment = words
     watch = watch_for(moment[0] if moment else None)
     if what == "settings":
-        storage, compacting = open_storage(read_settings(), watch), compact_by_spark(Path(folder) / "spark.log", LocalSpark(cores=1, memory="600m"))
+        storage = open_storage(read_settings(), watch)
+        compacting = compact_by_spark(Path(folder) / "spark.log", LocalSpark(cores=1, memory="600m"), Path(folder))
     else:
         storage, compacting = LocalStorage(Path(folder) / "lake", watch), by_arrow
     with Database(url, size=2, watch=watch) as database:
