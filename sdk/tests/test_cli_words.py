@@ -126,7 +126,7 @@ def test_a_paused_job_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     assert said.startswith("d  version 2  paused\n")
     assert "3 (paused)" in said
     assert "paused: Task 7 failed." in said
-    assert "only the newest are counted" in said
+    assert "only the newest tasks are counted" in said
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -55,7 +55,7 @@ def test_a_dry_run_names_the_files_and_makes_none(tmp_path: Path, capsys: pytest
 def test_one_file_that_is_there_already_refuses_the_whole_project(tmp_path: Path) -> None:
     (tmp_path / "dag.yaml").write_text("mine")
     for dry_run in (True, False):
-        with pytest.raises(ProjectRefused, match=r"has dag.yaml already, and files are never overwritten"):
+        with pytest.raises(ProjectRefused, match=r"already has dag.yaml, and files are never overwritten"):
             init(str(tmp_path), dry_run=dry_run, as_json=False)
     assert made(tmp_path) == ["dag.yaml"]
     assert (tmp_path / "dag.yaml").read_text() == "mine"

@@ -262,7 +262,7 @@ def test_what_is_mistyped_is_said_in_words_and_not_in_patterns(cli: Cli, words: 
     ('"word"', "not a record: a JSON object is expected"),
     ("[" * 100_000, "not JSON"),
     (json.dumps([RECORD, RECORD | {"producer_id": "ingest"}]), "number 2 of 2 is not a record, and none was emitted: producer_id: write a name"),
-    (json.dumps(RECORD | {"produced_at": "2026-03-02T00:10:00"}), "produced_at: a time says its zone"),
+    (json.dumps(RECORD | {"produced_at": "2026-03-02T00:10:00"}), "produced_at: a time needs its zone"),
     (json.dumps(RECORD | {"produced": 1}), "produced: unknown field"),
 ])
 def test_what_cannot_be_emitted_is_said_with_its_place(cli: Cli, text: str, said: str) -> None:

@@ -17,7 +17,7 @@ from tracelake_sdk.errors import Invalid, JobNotRunnable
     ],
 )
 def test_what_a_request_may_not_say_is_told_with_what_it_may(operator: tuple[str, str], request_: dict[str, Any], sentence: str):
-    with pytest.raises(Invalid, match="The request for shop/orders is wrong at") as refused:
+    with pytest.raises(Invalid, match="The request for shop/orders is not valid at") as refused:
         check_request("shop/orders", OPERATORS[operator], request_, is_source=True)
     assert refused.value.detail.endswith(sentence)
 

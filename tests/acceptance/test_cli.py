@@ -17,7 +17,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from support.controls import EMIT, RANGES, Desk, failed, succeeded
+from support.controls import EMIT, RANGES, ControlPlane, failed, succeeded
 from support.lakes import BRONZE, Lake
 from support.wire import Asked, Said, serving
 
@@ -72,15 +72,15 @@ class Shell:
 
 
 @pytest.fixture
-def shell(desk: Desk, api_url: str) -> Shell:
-    return Shell(desk.control.settings.home, api_url)
+def shell(control_plane: ControlPlane, api_url: str) -> Shell:
+    return Shell(control_plane.control.settings.home, api_url)
 
 
-def claimed_one(desk: Desk) -> ClaimedTask:
+def claimed_one(control_plane: ControlPlane) -> ClaimedTask:
     """The next task, as soon as there is one."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        if claimed := desk.claim(1, wait_s=1):
+        if claimed := control_plane.claim(1, wait_s=1):
             return claimed[0]
     raise AssertionError("no task came")
 
@@ -89,7 +89,7 @@ def told(claimed: ClaimedTask, *cursors: int) -> Any:
     return succeeded(claimed, events=[EventDraft(output=0, scope=CursorScope(value=cursor)) for cursor in cursors])
 
 
-def test_a_file_is_deployed_once_and_a_dry_run_only_judges(desk: Desk, shell: Shell, tmp_path: Path) -> None:
+def test_a_file_is_deployed_once_and_a_dry_run_only_judges(control_plane: ControlPlane, shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "dag.yaml"
     file.write_text(DEFINITION)
     assert "would activate DAG sample as version 1 with 2 jobs: start, end. Nothing was changed." in shell("deploy", str(file), "--dry-run")
@@ -98,7 +98,7 @@ def test_a_file_is_deployed_once_and_a_dry_run_only_judges(desk: Desk, shell: Sh
     assert deployed == {"dry_run": False, "dag": "sample", "version": 1, "created": True, "jobs": ["start", "end"], "published": {}}
     assert "nothing was changed" in shell("deploy", str(file))
     assert shell.json("deploy", "-", "--dry-run", stdin=DEFINITION)["created"] is False
-    assert desk.one("SELECT count(*) FROM dag_version") == 1
+    assert control_plane.one("SELECT count(*) FROM dag_version") == 1
 
 
 def test_a_refused_file_names_the_place_and_a_missing_one_is_wrong_usage(shell: Shell, tmp_path: Path) -> None:
@@ -111,15 +111,15 @@ def test_a_refused_file_names_the_place_and_a_missing_one_is_wrong_usage(shell: 
     assert "UTF-8" in shell("deploy", str(tmp_path / "latin.yaml"), code=2)
 
 
-def test_a_run_is_followed_until_everything_that_it_caused_is_final(desk: Desk, shell: Shell) -> None:
-    desk.deploy(EMIT)
+def test_a_run_is_followed_until_everything_that_it_caused_is_final(control_plane: ControlPlane, shell: Shell) -> None:
+    control_plane.deploy(EMIT)
     with shell.begun("run", "sample/start", "--cursors", "1..3", "--wait") as process:
-        claimed = claimed_one(desk)
+        claimed = claimed_one(control_plane)
         assert claimed.payload.trigger.payload == {"cursors": [1, 2, 3], "rewrite": False}
-        desk.complete(told(claimed, 1, 2, 3))
+        control_plane.complete(told(claimed, 1, 2, 3))
         for _ in range(3):
             assert process.poll() is None
-            desk.complete(succeeded(claimed_one(desk)))
+            control_plane.complete(succeeded(claimed_one(control_plane)))
         out, _ = process.communicate(timeout=180)
     assert process.returncode == 0
     assert f"Task {claimed.fence.task_id} of sample/start is completed.\nFinished in 1 attempt; emitted 3 events.\n" in out
@@ -127,28 +127,28 @@ def test_a_run_is_followed_until_everything_that_it_caused_is_final(desk: Desk, 
     assert out.splitlines()[-1].endswith(f" task show {claimed.fence.task_id}")
 
 
-def test_only_the_task_is_followed_where_that_is_asked_for(desk: Desk, shell: Shell) -> None:
-    desk.deploy(EMIT)
+def test_only_the_task_is_followed_where_that_is_asked_for(control_plane: ControlPlane, shell: Shell) -> None:
+    control_plane.deploy(EMIT)
     with shell.begun("run", "sample/start", "--cursor", "1", "--wait", "--only") as process:
-        desk.complete(told(claimed_one(desk), 1))
+        control_plane.complete(told(claimed_one(control_plane), 1))
         out, _ = process.communicate(timeout=180)
     assert (process.returncode, "It caused" in out) == (0, False)
     assert "requires --wait" in shell("run", "sample/start", "--cursor", "1", "--only", code=2)
     assert "requires --wait" in shell("run", "sample/start", "--cursor", "1", "--timeout", "5", code=2)
 
 
-def test_what_is_not_over_in_time_goes_on_and_is_exit_code_3(desk: Desk, shell: Shell) -> None:
-    desk.deploy(EMIT)
+def test_what_is_not_over_in_time_goes_on_and_is_exit_code_3(control_plane: ControlPlane, shell: Shell) -> None:
+    control_plane.deploy(EMIT)
     with shell.begun("run", "sample/start", "--cursor", "1", "--wait", "--timeout", "0.5") as process:
-        desk.complete(told(claimed_one(desk), 1))
+        control_plane.complete(told(claimed_one(control_plane), 1))
         out, _ = process.communicate(timeout=180)
     assert process.returncode == 3
     assert "Timed out:\n" in out
     assert "queued" in out
 
 
-def test_a_run_without_rows_says_that_there_is_no_version(desk: Desk, shell: Shell) -> None:
-    lake = Lake(desk.control, desk.database)
+def test_a_run_without_rows_says_that_there_is_no_version(control_plane: ControlPlane, shell: Shell) -> None:
+    lake = Lake(control_plane.control, control_plane.database)
     lake.deploy(BRONZE)
     with shell.begun("run", "sample/load", "--wait") as process:
         taken = eventually_taken(lake)
@@ -166,8 +166,8 @@ def eventually_taken(lake: Lake) -> ClaimedTask:
     return taken[0]
 
 
-def test_what_a_pause_holds_at_the_timeout_is_named_with_how_it_continues(desk: Desk, shell: Shell) -> None:
-    desk.deploy(EMIT)
+def test_what_a_pause_holds_at_the_timeout_is_named_with_how_it_continues(control_plane: ControlPlane, shell: Shell) -> None:
+    control_plane.deploy(EMIT)
     shell("pause", "sample/start")
     for only in ([], ["--only"]):
         with shell.begun("run", "sample/start", "--cursor", "1", "--wait", "--timeout", "0", *only) as process:
@@ -177,18 +177,18 @@ def test_what_a_pause_holds_at_the_timeout_is_named_with_how_it_continues(desk: 
         assert "resume sample/start`.\n" in out
 
 
-def test_a_run_that_a_pause_holds_says_so_and_how_it_goes_on(desk: Desk, shell: Shell) -> None:
-    desk.deploy(EMIT)
+def test_a_run_that_a_pause_holds_says_so_and_how_it_goes_on(control_plane: ControlPlane, shell: Shell) -> None:
+    control_plane.deploy(EMIT)
     shell("pause", "sample/end")
     with shell.begun("run", "sample/start", "--cursor", "1", "--wait") as process:
-        desk.complete(told(claimed_one(desk), 1))
+        control_plane.complete(told(claimed_one(control_plane), 1))
         assert process.stderr is not None
         said = process.stderr.readline()
         assert said == "A task of sample/end waits because sample/end is paused (Paused by admin.). To continue:\n"
         resume = process.stderr.readline().strip()
         assert resume.endswith(" resume sample/end")
         subprocess.run(resume, shell=True, check=True, env=shell.environment, capture_output=True)
-        desk.complete(succeeded(claimed_one(desk)))
+        control_plane.complete(succeeded(claimed_one(control_plane)))
         process.communicate(timeout=180)
     assert process.returncode == 0
 
@@ -217,40 +217,40 @@ def test_a_run_that_nobody_follows_any_more_is_said_to_go_on(tmp_path: Path) -> 
     assert err.endswith(f" task show {task['id']}\n")
 
 
-def test_a_run_of_which_something_fails_is_exit_code_1(desk: Desk, shell: Shell) -> None:
-    desk.deploy(EMIT, max_attempts=1)
+def test_a_run_of_which_something_fails_is_exit_code_1(control_plane: ControlPlane, shell: Shell) -> None:
+    control_plane.deploy(EMIT, max_attempts=1)
     with shell.begun("run", "sample/start", "--cursor", "1", "--wait", "-o", "json") as process:
-        claimed = claimed_one(desk)
-        desk.complete(failed(claimed))
+        claimed = claimed_one(control_plane)
+        control_plane.complete(failed(claimed))
         out, _ = process.communicate(timeout=180)
     assert process.returncode == 1
     task = json.loads(out)
     assert (task["state"], task["attempts"][0]["error_class"]) == ("failed", "broken")
     shell("resume", "sample/start")  # which a failure has paused, because it keeps an order
     with shell.begun("run", "sample/start", "--cursor", "2", "--wait") as process:
-        desk.complete(told(claimed_one(desk), 2))
-        desk.complete(failed(claimed_one(desk)))
+        control_plane.complete(told(claimed_one(control_plane), 2))
+        control_plane.complete(failed(claimed_one(control_plane)))
         out, _ = process.communicate(timeout=180)
     assert process.returncode == 1
     assert "It caused 1 more task; not all completed:\nsample/start   completed\n└─ sample/end  failed\nsample/end broken: It broke.\n" in out
 
 
-def test_a_run_with_a_known_key_is_the_same_task_and_a_dry_run_is_none(desk: Desk, shell: Shell) -> None:
-    desk.deploy(EMIT)
+def test_a_run_with_a_known_key_is_the_same_task_and_a_dry_run_is_none(control_plane: ControlPlane, shell: Shell) -> None:
+    control_plane.deploy(EMIT)
     assert "one task of sample/start that emits 2 cursors. Nothing was changed." in shell("run", "sample/start", "--cursors", "5,6", "--dry-run")
     assert shell.json("run", "sample/start", "--cursor", "5", "--dry-run")["dry_run"] is True
-    assert desk.one("SELECT count(*) FROM task") == 0
+    assert control_plane.one("SELECT count(*) FROM task") == 0
     words = ("run", "sample/start", "--idempotency-key", "k", "--request", '{"cursors": [5]}')
     assert shell.json(*words)["id"] == shell.json(*words)["id"]
     assert "idempotency_conflict" in shell("run", "sample/start", "--idempotency-key", "k", "--cursor", "6", code=1)
-    assert desk.one("SELECT count(*) FROM task") == 1
+    assert control_plane.one("SELECT count(*) FROM task") == 1
 
 
 WRONG: list[tuple[list[str], int, str]] = [
     (["run", "sample/end"], 1, "error [job_not_runnable]: Job sample/end"),
     (["run", "sample/end", "--dry-run"], 1, "error [job_not_runnable]: Job sample/end"),
-    (["run", "sample/start"], 1, "error [invalid]: The request for sample/start is wrong at cursors"),
-    (["run", "sample/start", "--dry-run"], 1, "error [invalid]: The request for sample/start is wrong at cursors"),
+    (["run", "sample/start"], 1, "error [invalid]: The request for sample/start is not valid at cursors"),
+    (["run", "sample/start", "--dry-run"], 1, "error [invalid]: The request for sample/start is not valid at cursors"),
     (["run", "sample/start", "--cursor", "2024-01-01T00:00:00Z"], 1, "error [invalid]: The cursors of sample/start are of type integer"),
     (["run", "sample/none", "--dry-run"], 1, "error [not_found]: Job sample/none was not found"),
     (["run", "sample", "--cursor", "1"], 2, "is a DAG; name one of its jobs"),
@@ -271,17 +271,17 @@ WRONG: list[tuple[list[str], int, str]] = [
 ]
 
 
-def test_what_is_wrong_is_said_in_one_sentence_with_the_right_exit_code(desk: Desk, shell: Shell) -> None:
-    desk.deploy(EMIT)
+def test_what_is_wrong_is_said_in_one_sentence_with_the_right_exit_code(control_plane: ControlPlane, shell: Shell) -> None:
+    control_plane.deploy(EMIT)
     for words, code, said in WRONG:
         assert said in shell(*words, code=code)
-    assert desk.one("SELECT count(*) FROM task") == 0
+    assert control_plane.one("SELECT count(*) FROM task") == 0
 
 
-def test_status_shows_what_waits_and_why(desk: Desk, shell: Shell) -> None:
-    desk.deploy(RANGES, name="joined")
-    desk.ask("joined")
-    desk.complete(told(claimed_one(desk), 1, 2, 3))
+def test_status_shows_what_waits_and_why(control_plane: ControlPlane, shell: Shell) -> None:
+    control_plane.deploy(RANGES, name="joined")
+    control_plane.run_source("joined")
+    control_plane.complete(told(claimed_one(control_plane), 1, 2, 3))
     status = shell.json("status", "joined")
     jobs = {job["name"]: job for job in status["jobs"]}
     assert jobs["join"]["inputs"] == ["start"]
@@ -294,29 +294,29 @@ def test_status_shows_what_waits_and_why(desk: Desk, shell: Shell) -> None:
     assert "\x1b" not in drawn
 
 
-def test_pause_and_resume_change_what_they_say_and_a_dry_run_nothing(desk: Desk, shell: Shell) -> None:
-    desk.deploy()
-    desk.ask()
+def test_pause_and_resume_change_what_they_say_and_a_dry_run_nothing(control_plane: ControlPlane, shell: Shell) -> None:
+    control_plane.deploy()
+    control_plane.run_source()
     assert "would hold 1 task" in shell("pause", "sample", "--dry-run")
     assert shell.json("resume", "sample/start", "--dry-run")["changes"] is False
     paused = {job["name"]: job for job in shell.json("pause", "sample/start")["jobs"]}
     assert (paused["start"]["paused"], paused["start"]["tasks"]["waiting"], paused["end"]["paused"]) == (True, {"paused": 1}, False)
-    assert desk.claim(10) == []
+    assert control_plane.claim(10) == []
     assert "paused: Paused by admin." in shell("status", "sample")
     assert "is already paused" in shell("pause", "sample/start", "--dry-run")
     assert "would let 1 task that waits for it continue." in shell("resume", "sample/start", "--dry-run")
     assert "one task of sample/start, which would wait: sample/start is paused." in shell("run", "sample/start", "--dry-run")
     assert "sample is paused" in shell("pause", "sample")
     assert "its DAG is paused, so its tasks still wait" in shell("resume", "sample/start")
-    assert desk.claim(10) == []
+    assert control_plane.claim(10) == []
     assert "sample is resumed." in shell("resume", "sample")
-    assert len(desk.claim(10)) == 1
+    assert len(control_plane.claim(10)) == 1
 
 
-def test_a_task_is_listed_shown_and_canceled(desk: Desk, shell: Shell) -> None:
-    desk.deploy(max_attempts=2)
-    first, second = desk.ask(), desk.ask()
-    desk.complete(failed(claimed_one(desk)))
+def test_a_task_is_listed_shown_and_canceled(control_plane: ControlPlane, shell: Shell) -> None:
+    control_plane.deploy(max_attempts=2)
+    first, second = control_plane.run_source(), control_plane.run_source()
+    control_plane.complete(failed(claimed_one(control_plane)))
     assert [UUID(task["id"]) for task in shell.json("task", "list")["items"]] == [second, first]
     assert [UUID(task["id"]) for task in shell.json("task", "list", "sample/start", "--state", "running")["items"]] == []
     shown = shell("task", "show", str(first))
@@ -329,27 +329,27 @@ def test_a_task_is_listed_shown_and_canceled(desk: Desk, shell: Shell) -> None:
     assert "is canceled" in shell("task", "cancel", str(second))
     assert shell.json("task", "cancel", str(second))["state"] == "canceled"
     assert shell.json("task", "cancel", str(second), "--dry-run")["changes"] is False
-    running = desk.ask()
-    claimed = next(task for task in desk.claim(10) if task.fence.task_id == running)
-    assert "would ask the running task" in shell("task", "cancel", str(running), "--dry-run")
-    assert "was asked to stop" in shell("task", "cancel", str(running))
+    running = control_plane.run_source()
+    claimed = next(task for task in control_plane.claim(10) if task.fence.task_id == running)
+    assert "would request a stop of the running task" in shell("task", "cancel", str(running), "--dry-run")
+    assert "a stop was requested" in shell("task", "cancel", str(running))
     assert claimed.fence.task_id == running
 
 
-def test_a_final_task_cannot_be_canceled_not_even_dry(desk: Desk, shell: Shell) -> None:
-    desk.deploy()
-    task = desk.ask()
-    desk.complete(told(claimed_one(desk)))
+def test_a_final_task_cannot_be_canceled_not_even_dry(control_plane: ControlPlane, shell: Shell) -> None:
+    control_plane.deploy()
+    task = control_plane.run_source()
+    control_plane.complete(told(claimed_one(control_plane)))
     for extra in ([], ["--dry-run"]):
         assert shell("task", "cancel", str(task), *extra, code=1) == f"error [already_final]: Task {task} is completed and cannot be canceled.\n"
 
 
-def test_events_are_listed_with_their_ledger_and_the_log_with_how_it_ended(desk: Desk, shell: Shell) -> None:
-    desk.deploy(max_attempts=1)
-    producer = desk.ask()
-    desk.complete(told(claimed_one(desk), 1, 2))
-    broken = claimed_one(desk)
-    desk.complete(failed(broken))
+def test_events_are_listed_with_their_ledger_and_the_log_with_how_it_ended(control_plane: ControlPlane, shell: Shell) -> None:
+    control_plane.deploy(max_attempts=1)
+    producer = control_plane.run_source()
+    control_plane.complete(told(claimed_one(control_plane), 1, 2))
+    broken = claimed_one(control_plane)
+    control_plane.complete(failed(broken))
     events = shell.json("events", "sample/start")["items"]
     assert [event["scope"]["value"] for event in events] == [2, 1]
     assert [[(line["job"], line["outcome"]) for line in event["ledger"]] for event in events] == [[("sample/end", "task")]] * 2
@@ -366,9 +366,9 @@ def test_events_are_listed_with_their_ledger_and_the_log_with_how_it_ended(desk:
     assert shell("log", "--status", "BLOCKED") == "No runs match.\n"
 
 
-def test_the_printed_command_shows_the_next_page(desk: Desk, shell: Shell) -> None:
-    desk.deploy()
-    tasks = [str(desk.ask()) for _ in range(5)]
+def test_the_printed_command_shows_the_next_page(control_plane: ControlPlane, shell: Shell) -> None:
+    control_plane.deploy()
+    tasks = [str(control_plane.run_source()) for _ in range(5)]
     seen: list[str] = []
     page = shell("task", "list", "sample/start", "--state", "queued", "--limit", "2")
     while True:
@@ -380,7 +380,7 @@ def test_the_printed_command_shows_the_next_page(desk: Desk, shell: Shell) -> No
     assert seen == tasks[::-1]
 
 
-def test_the_doctor_looks_at_the_machine_the_way_and_the_token(desk: Desk, shell: Shell, tmp_path: Path) -> None:
+def test_the_doctor_looks_at_the_machine_the_way_and_the_token(control_plane: ControlPlane, shell: Shell, tmp_path: Path) -> None:
     checks = {check["name"]: check for check in shell.json("doctor")}
     assert {"python", "home", "api", "token"} <= set(checks)
     assert checks["api"]["ok"] is checks["token"]["ok"] is True
@@ -409,10 +409,10 @@ def test_versions_are_printed(tmp_path: Path) -> None:
     assert shell.json("version")["tracelake-sdk"] in shell("version")
 
 
-def test_a_reader_who_leaves_early_is_not_an_error(desk: Desk, shell: Shell) -> None:
-    desk.deploy()
+def test_a_reader_who_leaves_early_is_not_an_error(control_plane: ControlPlane, shell: Shell) -> None:
+    control_plane.deploy()
     for _ in range(40):
-        desk.ask()
+        control_plane.run_source()
     for words in ("task list", "task list -o json"):
         answer = subprocess.run(f"{PROGRAM} {words} | head -n 1", shell=True, capture_output=True, text=True, check=True, env=shell.environment)
         assert answer.stderr == ""
@@ -432,15 +432,15 @@ def test_without_the_server_package_the_error_names_it(tmp_path: Path) -> None:
         assert "install the package `tracelake`" in answer.stderr
 
 
-def test_the_client_does_what_the_command_line_does(desk: Desk, api_url: str) -> None:
-    home = desk.control.settings.home
+def test_the_client_does_what_the_command_line_does(control_plane: ControlPlane, api_url: str) -> None:
+    home = control_plane.control.settings.home
     token = json.loads((home / "credentials.json").read_text())["admin_token"]
     with Client(api_url, token) as client:
         assert client.me().roles == ["admin"]
         assert client.dags.deploy(DEFINITION).created
         assert [dag.name for dag in client.dags.list()] == ["sample"]
         task = client.dags.run("sample", "start", {"cursors": [1, 2]})
-        desk.complete(told(claimed_one(desk), 1, 2))
+        control_plane.complete(told(claimed_one(control_plane), 1, 2))
         assert [seen.state.value for seen in client.tasks.follow(task.id)][-1] == "completed"
         assert len(list(client.events.iterate(dag="sample"))) == 2
         assert len(list(client.tasks.iterate(dag="sample", job="end"))) == 2

@@ -1,4 +1,4 @@
-"""The words and the wire of Tracelake: what a notebook, a service or the command line needs, and nothing heavier.
+"""The SDK of Tracelake: models, client and command line for notebooks and services, with few dependencies.
 
 `from tracelake_sdk import Client` is all that most people need; each name is imported when it is first used.
 """

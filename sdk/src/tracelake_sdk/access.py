@@ -11,8 +11,8 @@ from tracelake_sdk.deferred import Deferred
 
 
 class TokenKind(StrEnum):
-    USER = "user"        # acts with its user's roles
-    SERVICE = "service"  # does what its scopes say, on what its roles reach
+    USER = "user"        # has the roles of its user
+    SERVICE = "service"  # its scopes limit the actions, its roles limit the objects
     WORKER = "worker"    # claims and completes tasks
 
 
@@ -39,7 +39,7 @@ class NewOrg(Org):
 class User(Deferred):
     id: UUID
     name: str
-    issuer: str  # with subject: who this is in a JWT
+    issuer: str  # with subject: identifies the user in a JWT
     subject: str
     roles: list[str]
     created_at: datetime
@@ -55,7 +55,7 @@ class Role(Deferred):
 
 
 class Token(Deferred):
-    """What is known of a token; the token itself is nowhere."""
+    """The attributes of a token; the token itself is not stored."""
 
     id: UUID
     kind: TokenKind

@@ -1,6 +1,6 @@
-"""A bounded cache: what was used last, up to a total weight and an age.
+"""A bounded LRU cache with a maximum total weight and a maximum age.
 
-`functools.lru_cache` knows neither, nor how to forget one entry; cachetools knows both, but would be one more dependency of the SDK.
+`functools.lru_cache` supports neither, and cannot drop one entry; cachetools supports both, but would be one more dependency of the SDK.
 """
 
 import threading
@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 class BoundedCache(Generic[Key, Value]):
-    """For any number of threads. The newest entry is kept whatever it weighs; one that is not weighed weighs 1."""
+    """Thread-safe. The newest entry is kept even if it is heavier than the limit; the default weight is 1."""
 
     def __init__(
         self, most: float, *, weigh: Callable[[Value], float] = lambda value: 1, seconds: float = float("inf"), clock: Callable[[], float] = time.monotonic
@@ -24,11 +24,11 @@ class BoundedCache(Generic[Key, Value]):
         self._seconds: float = seconds
         self._clock: Callable[[], float] = clock
         self._lock: threading.Lock = threading.Lock()
-        self._entries: OrderedDict[Key, tuple[Value, float]] = OrderedDict()  # with the moment at which each gets too old
+        self._entries: OrderedDict[Key, tuple[Value, float]] = OrderedDict()  # with the time at which each expires
         self._weight: float = 0
 
     def find(self, key: Key) -> Value | None:
-        """None where it is not kept, or is too old."""
+        """None if the key is not cached, or its entry has expired."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None or entry[1] <= self._clock():
@@ -54,7 +54,7 @@ class BoundedCache(Generic[Key, Value]):
             self._weight = 0
 
     def find_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
-        """Two threads may make the same; what is made last is kept."""
+        """Two threads may compute the same value; the last one is kept."""
         found = self.find(key)
         if found is None:
             found = make()

@@ -1,4 +1,4 @@
-"""Models that are built when they are first used, so that importing the SDK costs little more than what it stands on."""
+"""Models that are built when they are first used, so that importing the SDK costs little more than importing its dependencies."""
 
 from pydantic import BaseModel, ConfigDict
 

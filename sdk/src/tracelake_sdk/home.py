@@ -1,4 +1,4 @@
-"""The home of an embedded system: where it lives, and how a client finds its address and its token there."""
+"""The home folder of an embedded system, in which a client finds its address and its token."""
 
 import fcntl
 import json
@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_STOPPING = "stopping"    # the word behind the pid in the lock file of a system that stops
+_STOPPING = "stopping"    # follows the pid in the lock file while the system stops
 _LOCK_TRIES = 20
 _LOCK_PAUSE_SECONDS = 0.01
 
@@ -20,7 +20,7 @@ def default_home() -> Path:
 
 @dataclass(frozen=True)
 class HomeFiles:
-    """The files of one home that more than one program knows."""
+    """The files of a home that several programs use."""
 
     home: Path
 
@@ -31,33 +31,33 @@ class HomeFiles:
 
     @property
     def credentials(self) -> Path:
-        """The tokens of the first admin, the worker and the query process: `{"admin_token": …, …}`, readable by its owner alone."""
+        """The tokens of the first admin, the worker and the query process: `{"admin_token": …, …}`, readable only by its owner."""
         return self.home / "credentials.json"
 
     @property
     def lock(self) -> Path:
-        """Held by `tracelaked up` for as long as it lives, also while it starts and stops."""
+        """Held by `tracelaked up` while it runs, including startup and shutdown."""
         return self.home / "lock"
 
     def hold(self) -> int | None:
-        """Mark the home as starting: the descriptor that holds its lock. None where that is not possible; whoever starts the system finds out why."""
+        """Mark the home as starting: the descriptor that holds its lock. None if that is not possible; starting the system then reports why."""
         try:
             held = take_lock(self.lock)
         except OSError:
             return None
         with suppress(OSError):
-            self.running.unlink(missing_ok=True)  # of a system that was killed: its address would mislead
+            self.running.unlink(missing_ok=True)  # left by a killed system: its address is stale
         return held
 
     def is_starting(self) -> bool:
-        """Whether a system starts or runs here."""
+        """Whether a system is starting or running here."""
         return (words := self._held_by()) is not None and _STOPPING not in words
 
     def is_stopping(self) -> bool:
         return (words := self._held_by()) is not None and _STOPPING in words
 
     def _held_by(self) -> list[str] | None:
-        """The words in the lock file; None where nobody holds it."""
+        """The words in the lock file; None if no process holds the lock."""
         try:
             descriptor = os.open(self.lock, os.O_RDONLY)
         except OSError:
@@ -84,9 +84,9 @@ class HomeFiles:
 
 
 def take_lock(file: Path) -> int:
-    """A descriptor that holds the lock of this file, in a folder that is made if need be. The kernel releases it when the last process that has it open ends.
+    """A descriptor that holds the lock of this file, whose folder is created if it is missing. The kernel releases it when the last process that has it open ends.
 
-    Raises BlockingIOError where another process holds it, and another OSError where the file cannot be made.
+    Raises BlockingIOError if another process holds it, and another OSError if the file cannot be created.
     """
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
@@ -100,7 +100,7 @@ def take_lock(file: Path) -> int:
 
 
 def _lock(descriptor: int) -> None:
-    """Tried for a moment: a command that looks whether the lock is held has it for an instant."""
+    """Retries briefly, because a command that checks the lock holds it for an instant."""
     for _ in range(_LOCK_TRIES - 1):
         with suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -114,9 +114,9 @@ def lock_words(descriptor: int) -> list[str]:
 
 
 def write_lock_words(descriptor: int, *, stopping: bool = False) -> None:
-    """Name this process, and whether it stops. In place: a rename would leave the lock on a file that nobody sees."""
+    """Writes the pid of this process, and whether it is stopping. In place: a rename would leave the lock on an unlinked file."""
     words = f"{os.getpid()} {_STOPPING}" if stopping else str(os.getpid())
-    with suppress(OSError):  # on a full disk the lock holds without its holder's pid
+    with suppress(OSError):  # on a full disk the lock still holds, without a pid
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{words}\n".encode(), 0)
 

@@ -1,4 +1,4 @@
-"""JSON that people, producers and operators hand in: what every store can carry, and text of errors that every reader can show."""
+"""JSON input of people, producers and operators: values that every repository can store, and error text that every client can show."""
 
 import math
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator
 from pydantic_core import PydanticCustomError
 
-MOST_DEPTH = 64  # what is written must be readable, also inside a page of answers, and readers of JSON have their limits
+MOST_DEPTH = 64  # JSON parsers limit the depth, and a record is nested in a page of answers
 _UNSHOWN = "\N{REPLACEMENT CHARACTER}"
 _CUT = " …"
 
@@ -14,9 +14,9 @@ _PLAIN = frozenset({int, bool, type(None)})
 
 
 def storable(value: Any, room: int = MOST_DEPTH) -> Any:
-    """Refuses what not every repository can carry: NUL, halves of surrogate pairs, numbers that JSON has no word for, and what is nested too deep.
+    """Refuses values that some repository cannot store: NUL, halves of surrogate pairs, numbers that JSON does not have, and values nested too deep.
 
-    Each of these errors has a type of its own: it says what is wrong where the text of an error may not be shown.
+    Each error has its own type, which names the problem where the text of an error may not be shown.
     """
     kind = type(value)
     if kind is dict:
@@ -57,7 +57,7 @@ def _entries(entries: dict[Any, Any], room: int) -> None:
     for key, item in entries.items():
         of = type(item)
         if type(key) is str and key.isascii() and "\0" not in key and (of in _PLAIN or (of is str and item.isascii() and "\0" not in item)):
-            continue  # nearly all there is
+            continue  # the common case
         if not isinstance(key, str):
             raise PydanticCustomError("not_json", "names in JSON must be text")
         storable(key)
@@ -69,11 +69,11 @@ StorableText = Annotated[str, AfterValidator(storable)]
 
 
 def shown(text: str, longest: int) -> str:
-    """For people: NUL and halves of surrogate pairs have a visible replacement, and what is too long is cut."""
+    """Text for people: NUL and halves of surrogate pairs are replaced visibly, and long text is cut."""
     cut = text if len(text) <= longest else text[: longest - len(_CUT)] + _CUT
     return "".join(_UNSHOWN if letter == "\0" or "\ud800" <= letter <= "\udfff" else letter for letter in cut)
 
 
 def shown_text(longest: int) -> BeforeValidator:
-    """Of a field whose text comes from a program: whatever it says is taken, as far as it can be shown."""
+    """For a field whose text comes from a program: any text is accepted and made displayable."""
     return BeforeValidator(lambda value: shown(value, longest) if isinstance(value, str) else value)

@@ -1,4 +1,4 @@
-"""Pages: a list too long for one answer, with the token that fetches what follows."""
+"""Pages of a long list, with the token of the next page."""
 
 from typing import Generic, TypeVar
 
@@ -9,4 +9,4 @@ Item = TypeVar("Item")
 
 class Page(Deferred, Generic[Item]):
     items: list[Item]
-    next: str | None = None  # ask again with `token=` this; None: that was all
+    next: str | None = None  # pass it as `token=` for the next page; None: this is the last page

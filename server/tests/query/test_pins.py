@@ -14,16 +14,16 @@ from support.lakes import BRONZE, Lake
 
 from tracelake_sdk.errors import NotFound, QueryRefused, Unavailable
 from tracelake_sdk.home import HomeFiles
-from tracelake_sdk.queries import AskedName, Pinned, QueryStatus, ReleaseRequest, RunFacts
+from tracelake_sdk.queries import Pinned, QueryStatus, ReleaseRequest, RequestedName, RunFacts
 
 QUIET = {"housekeeping_seconds": 60}
 
 
 @pytest.fixture
 def lake(database: StateDatabase, tmp_path: Path) -> Iterator[Lake]:
-    with running_control(settings_for(database, tmp_path / "home", tasks=QUIET), database) as desk:
-        desk.control.movers.stop()
-        lake = Lake(desk.control, database)
+    with running_control(settings_for(database, tmp_path / "home", tasks=QUIET), database) as control_plane:
+        control_plane.control.movers.stop()
+        lake = Lake(control_plane.control, database)
         lake.deploy(BRONZE, name="sample")
         yield lake
 
@@ -34,7 +34,7 @@ def commit(lake: Lake, *keys: int) -> None:
     lake.move()
 
 
-def take(lake: Lake, *names: AskedName) -> Pinned:
+def take(lake: Lake, *names: RequestedName) -> Pinned:
     return Pinned.model_validate_json(orjson.dumps(lake.services.pins.take(lake.admin, names)))
 
 
@@ -46,9 +46,9 @@ def done(**facts: object) -> RunFacts:
 @pytest.mark.proves("T6.2")
 def test_a_pin_is_the_version_and_its_files_and_does_not_move(lake: Lake):
     commit(lake, 1)
-    first = take(lake, AskedName(name="sample_raw"))
+    first = take(lake, RequestedName(name="sample_raw"))
     commit(lake, 2)
-    second = take(lake, AskedName(name="sample_raw"), AskedName(name="sample_raw", version=1))
+    second = take(lake, RequestedName(name="sample_raw"), RequestedName(name="sample_raw", version=1))
     assert [(table.pin.name, table.pin.version, len(table.table.files)) for table in first.tables] == [("sample_raw", 1, 1)]
     assert [(table.pin.name, table.pin.version, len(table.table.files)) for table in second.tables] == [("sample_raw", 2, 2), ("sample_raw@1", 1, 1)]
     assert second.tables[1].table == first.tables[0].table
@@ -58,12 +58,12 @@ def test_a_pin_is_the_version_and_its_files_and_does_not_move(lake: Lake):
 
 def test_what_is_not_there_is_said_with_the_nearest_name(lake: Lake):
     with pytest.raises(NotFound, match="has no version yet"):
-        take(lake, AskedName(name="sample_raw"))
+        take(lake, RequestedName(name="sample_raw"))
     commit(lake, 1)
     with pytest.raises(NotFound, match="did you mean sample_raw"):
-        take(lake, AskedName(name="sample_rw"))
+        take(lake, RequestedName(name="sample_rw"))
     with pytest.raises(NotFound, match="has no version 2; its newest is 1"):
-        take(lake, AskedName(name="sample_raw", version=2))
+        take(lake, RequestedName(name="sample_raw", version=2))
     assert lake.one("SELECT count(*) FROM pin") == 0
 
 
@@ -75,13 +75,13 @@ def test_a_dataset_of_events_has_no_rows_to_ask_for(lake: Lake):
         name="telling",
     )
     with pytest.raises(QueryRefused, match="events and ranges"):
-        take(lake, AskedName(name="told"))
+        take(lake, RequestedName(name="told"))
 
 
 @pytest.mark.proves("T6.2", "T6.7")
 def test_giving_back_writes_the_line_once(lake: Lake):
     commit(lake, 1)
-    pinned = take(lake, AskedName(name="sample_raw"))
+    pinned = take(lake, RequestedName(name="sample_raw"))
     request = ReleaseRequest(pin=pinned.id, run=done(sql="SELECT 'my words'"))
     first = lake.services.pins.release(request, None)
     assert lake.services.pins.release(request, None) == first
@@ -94,7 +94,7 @@ def test_giving_back_writes_the_line_once(lake: Lake):
 @pytest.mark.proves("T6.2")
 def test_a_pin_whose_holder_died_expires_and_is_dropped(lake: Lake):
     commit(lake, 1)
-    held, lost = take(lake, AskedName(name="sample_raw")), take(lake, AskedName(name="sample_raw"))
+    held, lost = take(lake, RequestedName(name="sample_raw")), take(lake, RequestedName(name="sample_raw"))
     lease = timedelta(seconds=held.lease_seconds)
     later = datetime.now(UTC) + lease - timedelta(seconds=10)
     assert lake.services.pins.renew([held.id], now=later).lost == []
@@ -109,7 +109,7 @@ def test_a_pin_whose_holder_died_expires_and_is_dropped(lake: Lake):
 
 def test_a_query_that_ran_beyond_its_lease_is_not_believed(lake: Lake):
     commit(lake, 1)
-    pinned = take(lake, AskedName(name="sample_raw"))
+    pinned = take(lake, RequestedName(name="sample_raw"))
     after = datetime.now(UTC) + timedelta(seconds=pinned.lease_seconds + 1)
     with pytest.raises(Unavailable, match="ran longer than its pins"):
         lake.services.pins.release(ReleaseRequest(pin=pinned.id, run=done()), None, now=after)

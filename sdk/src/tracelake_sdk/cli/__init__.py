@@ -1,1 +1,1 @@
-"""`tracelake …`: the command line, thin over the client. Its typer and rich come with the extra `tracelake-sdk[cli]`."""
+"""`tracelake …`: the command line, thin over the client. The extra `tracelake-sdk[cli]` installs typer and rich for it."""

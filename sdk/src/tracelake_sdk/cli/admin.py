@@ -19,7 +19,7 @@ from tracelake_sdk.pages import Page
 from tracelake_sdk.wording import plural
 
 Item = TypeVar("Item")
-_SEEING = {"admin", "auditor"}  # know of every dataset
+_SEEING = {"admin", "auditor"}  # see every dataset
 
 
 @dataclass(frozen=True)
@@ -211,16 +211,16 @@ def revoke_token(id: UUID, *, dry_run: bool, as_json: bool) -> None:
 def grant(dag: str, right: str, role: str, *, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         grants = client.admin.grant(dag, DagRight(right), role, dry_run=dry_run)
-    said = f"Role {role} {'would hold' if dry_run else 'holds'} the permission {right} on DAG {dag}."
-    _print_grants(grants, said, dry_run=dry_run, as_json=as_json)
+    sentence = f"Role {role} {'would hold' if dry_run else 'holds'} the permission {right} on DAG {dag}."
+    _print_grants(grants, sentence, dry_run=dry_run, as_json=as_json)
 
 
 def revoke_grant(dag: str, right: str, *, role: str | None, user: str | None, service: str | None, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         grants = client.admin.revoke_grant(dag, DagRight(right), role=role, user=user, service=service, dry_run=dry_run)
     holder = f"Role {role}" if role else f"User {user}" if user else f"Service {service}"
-    said = f"{holder} {'would no longer hold' if dry_run else 'no longer holds'} the permission {right} on DAG {dag}."
-    _print_grants(grants, said, dry_run=dry_run, as_json=as_json)
+    sentence = f"{holder} {'would no longer hold' if dry_run else 'no longer holds'} the permission {right} on DAG {dag}."
+    _print_grants(grants, sentence, dry_run=dry_run, as_json=as_json)
 
 
 def list_grants(dag: str | None, *, as_json: bool) -> None:
@@ -232,11 +232,11 @@ def list_grants(dag: str | None, *, as_json: bool) -> None:
         _print_table_of(grants)
 
 
-def _print_grants(grants: list[Grant], said: str, *, dry_run: bool, as_json: bool) -> None:
+def _print_grants(grants: list[Grant], sentence: str, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
         print_json({"dry_run": dry_run, "grants": grants})
         return
-    say(said + (" Nothing was changed." if dry_run else ""))
+    say(sentence + (" Nothing was changed." if dry_run else ""))
     if not dry_run:
         _print_table_of(grants)
 
@@ -250,7 +250,7 @@ def _holder(grant: Grant) -> str:
     return f"role {grant.role}" if grant.role else f"user {grant.user} (creator)" if grant.user else f"service {grant.service} (creator)"
 
 
-# Readers
+# Read roles
 def show_read_roles(dataset: str, *, as_json: bool) -> None:
     with Client() as client:
         found = client.admin.read_roles(dataset)
@@ -316,7 +316,7 @@ def _users(location: Location) -> str:
     return f"usable by the admins and {_named(location.roles)}" if location.roles else "usable by the admins alone"
 
 
-# What was done
+# Audit log
 def list_audit(*, limit: int, token: str | None, as_json: bool) -> None:
     columns = [Column("at"), Column("who"), Column("did"), Column("to what"), Column("detail", folds=True)]
     with Client() as client:

@@ -15,7 +15,7 @@ from tracelake_sdk.wording import counted
 
 
 def compact(*, older_than_days: float | None, url: str | None, tenant: str | None, dry_run: bool, as_json: bool) -> None:
-    """Of a repository of files; a service does it by itself."""
+    """Only for a repository of files; a service compacts by itself."""
     with opened(url, tenant) as (repository, _):
         if not isinstance(repository, EmbeddedRepository):
             raise SettingInvalid("A service compacts its records by itself, once a day; `record compact` is for a folder or a prefix: --repository file:///FOLDER.")
@@ -34,5 +34,5 @@ def _by_spark(order: CompactionOrder, folder: Path) -> list[Path]:
     with tempfile.NamedTemporaryFile(prefix="compaction-", suffix=".log", dir=logs, delete=False) as log:
         pass
     files = compact_by_spark(order, folder, Path(log.name))
-    Path(log.name).unlink()  # only a failure is worth reading
+    Path(log.name).unlink()  # the log is kept only after a failure
     return files

@@ -64,8 +64,8 @@ def status(dag: str | None, *, as_json: bool) -> None:
     if not found:
         say("No DAGs found, or you have no permission on any. Run the demo to see a small one:")
         say(f"  {again('demo')}")
-    for place, one in enumerate(found):
-        if place:
+    for index, one in enumerate(found):
+        if index:
             say()
         print_dag(one)
 

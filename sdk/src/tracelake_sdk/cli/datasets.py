@@ -14,19 +14,19 @@ from tracelake_sdk.wording import counted, plural, scope_words
 _STYLES = {"fresh": "green", "working": "cyan", "waiting": "yellow", "behind": "yellow", "retrying": "yellow", "canceled": "yellow", "paused": "magenta", "empty": "yellow"}
 
 
-def list_datasets(asked: dict[str, str | None], *, limit: int, token: str | None, as_json: bool) -> None:
-    """`asked`: the filters, by their options' names."""
+def list_datasets(filters: dict[str, str | None], *, limit: int, token: str | None, as_json: bool) -> None:
+    """`filters` are keyed by the names of their options."""
     with Client() as client:
-        layer = Layer(asked["layer"]) if asked["layer"] else None
+        layer = Layer(filters["layer"]) if filters["layer"] else None
         page = client.datasets.list(
-            search=asked["search"], layer=layer, domain=asked["domain"], owner=asked["owner"], dag=asked["dag"], limit=limit, token=token
+            search=filters["search"], layer=layer, domain=filters["domain"], owner=filters["owner"], dag=filters["dag"], limit=limit, token=token
         )
         me = client.me() if not page.items and not as_json else None
     if as_json:
         print_json(page)
         return
     if me is not None:
-        _say_none(asked, me)
+        _say_none(filters, me)
         return
     columns = [
         Column("dataset"), Column("layer"), Column("version", right=True), Column("rows", right=True), Column("promoted"), Column("job"),
@@ -34,13 +34,13 @@ def list_datasets(asked: dict[str, str | None], *, limit: int, token: str | None
     ]  # fmt: skip
     print_table(columns, [_row(dataset) for dataset in page.items])
     if page.next:
-        words = [word for name, value in asked.items() if value is not None for word in (f"--{name}", value)]
+        words = [word for name, value in filters.items() if value is not None for word in (f"--{name}", value)]
         _say_more("dataset", "list", *words, "--limit", str(limit), "--token", page.next)
 
 
-def _say_none(asked: dict[str, str | None], me: WhoAmI) -> None:
+def _say_none(filters: dict[str, str | None], me: WhoAmI) -> None:
     """Why nothing is listed, and what to do about it."""
-    if any(value is not None for value in asked.values()):
+    if any(value is not None for value in filters.values()):
         say("No datasets match, or you have no permission to read them.")
     elif {"admin", "auditor"} & set(me.roles):
         say(f"Org {me.org} has no datasets yet; deploy a DAG with `tracelake deploy FILE`.")
@@ -108,8 +108,8 @@ def unpin(name: str, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
         print_json({"dry_run": dry_run, **snapshot.model_dump(mode="json")})
     else:
-        said = f"{'would be' if dry_run else 'is'} removed; it was version {snapshot.version} of {snapshot.dataset or snapshot.dataset_uuid}"
-        say(f"{snapshot.name} {said}.{' Nothing was changed.' if dry_run else ''}")
+        removal = f"{'would be' if dry_run else 'is'} removed; it was version {snapshot.version} of {snapshot.dataset or snapshot.dataset_uuid}"
+        say(f"{snapshot.name} {removal}.{' Nothing was changed.' if dry_run else ''}")
 
 
 def list_snapshots(*, as_json: bool) -> None:

@@ -25,11 +25,11 @@ from tracelake_sdk.records.repository.admission import Admission, same_tenant, s
 from tracelake_sdk.records.repository.opening import open_repository
 from tracelake_sdk.wording import counted
 
-_CUT_OFF = 130  # of whom Ctrl-C ends
+_CUT_OFF = 130  # exit code after Ctrl-C
 
 
 class _Entry(BaseModel):
-    """A record, or a record with a context of its own."""
+    """A record, with or without its own context."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -38,7 +38,7 @@ class _Entry(BaseModel):
 
 
 class _Later:
-    """Opens the repository when something is delivered, so that records are accepted also while it is down."""
+    """Opens the repository at the first delivery, so that records are accepted also while it is down."""
 
     def __init__(self, url: str | None) -> None:
         self._url = url
@@ -52,7 +52,7 @@ class _Later:
 
 
 def emit(file: str, *, url: str | None, context: dict[str, str | None], spool: Path | None, wait: float, dry_run: bool, as_json: bool) -> None:
-    """What cannot be delivered now waits in the spool; what is refused is exit code 1."""
+    """Records that cannot be delivered now wait in the spool; refused records mean exit code 1."""
     entries = _entries(read_text(file), url, context)
     if dry_run:
         _judge(entries, url, as_json=as_json)
@@ -60,7 +60,7 @@ def emit(file: str, *, url: str | None, context: dict[str, str | None], spool: P
     _look_at(url)
     folder = spool or spool_of(url)
     before = {line.entry for line in set_aside(folder)}
-    logging.getLogger("tracelake_sdk").addHandler(logging.NullHandler())  # what the emitter logs of refused records is printed below
+    logging.getLogger("tracelake_sdk").addHandler(logging.NullHandler())  # refused records are printed below instead
     emitter = Emitter(_Later(url), folder)  # pyright: ignore[reportArgumentType]  # of a repository it needs this one method
     for entry in entries:
         emitter.emit(entry.record, entry.context)
@@ -96,7 +96,7 @@ def _waited(emitter: Emitter, seconds: float) -> bool:
     return False
 
 
-def _entries(text: str, url: str | None, given: dict[str, str | None]) -> list[_Entry]:
+def _entries(text: str, url: str | None, options: dict[str, str | None]) -> list[_Entry]:
     items = _items(text)
     context: MetadataContext | None = None
     entries: list[_Entry] = []
@@ -106,7 +106,7 @@ def _entries(text: str, url: str | None, given: dict[str, str | None]) -> list[_
                 entries.append(_Entry.model_validate(item))
                 continue
             record = MetadataRecord.model_validate(item)
-            context = context or _context(url, given)
+            context = context or _context(url, options)
             entries.append(_Entry(record=record, context=context))
         except ValidationError as error:
             which = "not a record" if len(items) == 1 else f"number {number} of {len(items)} is not a record, and none was emitted"
@@ -115,7 +115,7 @@ def _entries(text: str, url: str | None, given: dict[str, str | None]) -> list[_
 
 
 def _items(text: str) -> list[Any]:
-    """One JSON document, a list of them, or one a line."""
+    """One JSON document, a list of them, or one per line."""
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -141,19 +141,19 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _context(url: str | None, given: dict[str, str | None]) -> MetadataContext:
-    filled = {"cluster": CLUSTER, "workspace": WORKSPACE} | {name: value for name, value in given.items() if value is not None}
+def _context(url: str | None, options: dict[str, str | None]) -> MetadataContext:
+    filled = {"cluster": CLUSTER, "workspace": WORKSPACE} | {name: value for name, value in options.items() if value is not None}
     if "tenant" not in filled:
         try:
             filled["tenant"] = tenant_of(url)
         except (NotRunning, RepositoryUnavailable) as error:
-            said = f"{error.detail} Nothing was emitted, because the tenant is unknown while the service does not answer; with --tenant NAME the records wait in the spool."
-            raise RepositoryUnavailable(said) from None
+            detail = f"{error.detail} Nothing was emitted, because the tenant is unknown while the service does not answer; with --tenant NAME the records wait in the spool."
+            raise RepositoryUnavailable(detail) from None
     return MetadataContext.model_validate(filled)
 
 
 def _judge(entries: list[_Entry], url: str | None, *, as_json: bool) -> None:
-    """What the repository would say of each, without storing any."""
+    """Checks each record against the repository, without storing any."""
     problems: list[dict[str, Any]] = []
     admission = Admission()
     owner = tenant_of(url) if asks_service(url) else None

@@ -16,5 +16,5 @@ def main() -> None:
 
 @cache
 def hold_home() -> int | None:
-    """The descriptor that holds the lock of this process's home, taken once; None where the server is to say why it cannot be taken."""
+    """The descriptor that holds the lock of this process's home, taken once; None if it cannot be taken: then the server reports why."""
     return HomeFiles(default_home()).hold()

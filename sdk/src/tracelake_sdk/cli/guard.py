@@ -70,16 +70,16 @@ def _rule_row(rule: Rule) -> list[Cell]:
 
 
 def _columns(client: Client, rule: Rule) -> list[str]:
-    """The columns of the newest version, where the rule is about one that it does not have; none where the author of a rule may not read them."""
+    """The columns of the newest version if the rule names one that it does not have; empty if the author of the rule may not read them."""
     if rule.absent_columns:
-        with suppress(Forbidden, NotFound):  # the rule is stored: that nothing can be suggested must not look like a failure
+        with suppress(Forbidden, NotFound):  # the rule is stored, so a missing suggestion must not look like a failure
             return [column.name for column in client.datasets.get(str(rule.dataset_id)).columns]
     return []
 
 
 def _print_rule(rule: Rule, columns: list[str], *, dry_run: bool, as_json: bool, new: bool = False) -> None:
     what = f"{rule.rule_type.value} {rule.rule_expression}, {rule.severity.value}, on the {rule.scope.value}"
-    # What a dry run would make has no id that anybody could use.
+    # A dry run creates no usable id.
     sentence = f"{'A rule' if new and dry_run else f'Rule {rule.id}'} of {_dataset(rule)} {_is(rule, dry_run)} as revision {rule.revision}: {what}."
     _print_definition(rule, sentence, dry_run=dry_run, as_json=as_json)
     if rule.absent_columns and not as_json:
@@ -87,7 +87,7 @@ def _print_rule(rule: Rule, columns: list[str], *, dry_run: bool, as_json: bool,
 
 
 def absent_words(dataset: str, absent: list[str], columns: list[str]) -> str:
-    """The warning about columns that a rule names and the newest version does not have; `columns` are those that it has."""
+    """The warning about columns that a rule names and the newest version does not have; `columns` are the existing ones."""
     meant = [near for column in absent if (near := nearest(column, columns))]
     advice = f" Did you mean {' and '.join(meant)}?" if meant else ""
     return f"The newest version of {dataset} has no column {' and '.join(absent)}: a run without this column cannot be measured and is blocked.{advice}"
@@ -183,7 +183,7 @@ def show_promotion(decision: str, *, as_json: bool) -> None:
         for result in promotion.quality_results
     ]
     columns = [Column("kind"), Column("type"), Column("verdict"), Column("violations", right=True), Column("found", folds=True), Column("among them", folds=True)]
-    some = any(result.samples for result in promotion.quality_results)  # only readers of the rows see keys
+    some = any(result.samples for result in promotion.quality_results)  # samples are visible only to those who may read the rows
     print_table(columns if some else columns[:-1], rows if some else [row[:-1] for row in rows])
 
 

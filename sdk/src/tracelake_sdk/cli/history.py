@@ -4,7 +4,7 @@ from uuid import UUID
 
 from rich.text import Text
 
-from tracelake_sdk.cli.paging import Asked, print_page, print_rows
+from tracelake_sdk.cli.paging import ListCommand, print_page, print_rows
 from tracelake_sdk.cli.printing import Cell, Column, duration, instant, print_json, print_table, say, state
 from tracelake_sdk.client import Client
 from tracelake_sdk.tasks.events import DatasetEvent, EventKind
@@ -12,15 +12,15 @@ from tracelake_sdk.tasks.runs import Run, RunStatus
 from tracelake_sdk.wording import counted, scope_words
 
 
-def list_events(asked: Asked, *, producer: UUID | None, as_json: bool) -> None:
-    """One row for each event and subscriber, as the ledger has it."""
+def list_events(command: ListCommand, *, producer: UUID | None, as_json: bool) -> None:
+    """One row for each event and subscriber, as in the ledger."""
     columns = [
         Column("event"), Column("emitted"), Column("by job"), Column("dataset"), Column("scope"), Column("to job"), Column("became"), Column("task"),
     ]  # fmt: skip
     with Client() as client:
-        page = client.events.list(**asked.filters, producer=producer, limit=asked.limit, token=asked.token)
+        page = client.events.list(**command.filters, producer=producer, limit=command.limit, token=command.token)
         rows = [row for event in page.items for row in _lines(event)]
-        print_rows(client, page, columns, rows, asked, as_json=as_json, nothing="No events match.")
+        print_rows(client, page, columns, rows, command, as_json=as_json, nothing="No events match.")
 
 
 def _lines(event: DatasetEvent) -> list[list[Cell]]:
@@ -31,13 +31,13 @@ def _lines(event: DatasetEvent) -> list[list[Cell]]:
     return [[*cells, line.job, line.outcome.value, str(line.task_id or "")] for line in event.ledger]
 
 
-def list_runs(asked: Asked, *, status: str | None, as_json: bool) -> None:
+def list_runs(command: ListCommand, *, status: str | None, as_json: bool) -> None:
     columns = [
         Column("started"), Column("took", right=True), Column("job"), Column("status"), Column("run"), Column("error", folds=True),
     ]  # fmt: skip
     with Client() as client:
-        page = client.runs.list(**asked.filters, status=RunStatus(status) if status else None, limit=asked.limit, token=asked.token)
-        print_page(client, page, columns, _row, asked, as_json=as_json, nothing="No runs match.")
+        page = client.runs.list(**command.filters, status=RunStatus(status) if status else None, limit=command.limit, token=command.token)
+        print_page(client, page, columns, _row, command, as_json=as_json, nothing="No runs match.")
 
 
 def _row(run: Run) -> list[Cell]:
@@ -52,7 +52,7 @@ def _row(run: Run) -> list[Cell]:
 
 
 def show_run(run_id: str, *, as_json: bool) -> None:
-    """What it read, what it wrote, and what was decided about it."""
+    """One run with its inputs, outputs and decision."""
     with Client() as client:
         run = client.runs.get(run_id)
     if as_json:

@@ -1,4 +1,4 @@
-"""How this program is called again, so that every command that is printed can be pasted as it is."""
+"""How this program was called, so that every printed command can be pasted."""
 
 import os
 import re
@@ -13,7 +13,7 @@ _MENTIONED = re.compile(r"`(tracelaked?)(?= )")
 
 
 def program() -> str:
-    """`tracelake` where the path leads to this program, else the path by which it was called."""
+    """`tracelake` if PATH finds this program, else the path by which it was called."""
     called = sys.argv[0]
     if Path(called).name == "__main__.py":
         return shlex.join([sys.executable, "-m", "tracelake_sdk.cli"])
@@ -21,7 +21,7 @@ def program() -> str:
 
 
 def again(*words: str, elsewhere: bool = False) -> str:
-    """A command of this program; it names the home where that is not the usual one. `elsewhere`: it is to work in another folder too."""
+    """A command of this program; it names the home if that is not the default one. `elsewhere`: the command must also work in another folder."""
     called = program()
     if elsewhere and os.sep in called and not Path(sys.argv[0]).is_absolute():
         called = shlex.quote(str(Path(sys.argv[0]).absolute()))
@@ -29,7 +29,7 @@ def again(*words: str, elsewhere: bool = False) -> str:
 
 
 def pasteable(text: str) -> str:
-    """The same text, with the commands that it mentions spelt so that they run here."""
+    """The same text, with its commands written so that they run here."""
 
     def spelt(mention: re.Match[str]) -> str:
         if mention[1] == "tracelake":
@@ -43,7 +43,7 @@ def pasteable(text: str) -> str:
 
 
 def server_program() -> Path:
-    """`tracelaked`: of this environment, else of the path; raises ServerMissing."""
+    """`tracelaked` of this environment, else from PATH; raises ServerMissing."""
     beside = Path(sys.executable).with_name("tracelaked")
     if beside.is_file() and os.access(beside, os.X_OK):
         return beside
@@ -60,7 +60,7 @@ def _home(*, absolute: bool = False) -> str:
 
 
 def _by_name(file: Path) -> str:
-    """The name alone where the path leads to this file."""
+    """Only the name if PATH finds this file."""
     on_path = shutil.which(file.name)
     try:
         same = on_path is not None and file.samefile(on_path)

@@ -1,4 +1,4 @@
-"""`kind`: which kinds of records there are, and how one is registered and changed."""
+"""`kind`: list, show, register and evolve the kinds of records."""
 
 import json
 from collections.abc import Iterator
@@ -54,26 +54,26 @@ def show_kind(name: str, version: int | None, *, url: str | None, tenant: str | 
 
 
 def _properties(schema: dict[str, Any], above: str = "") -> Iterator[list[Cell]]:
-    """A row a property, with those of the objects below it."""
+    """One row per property, including the properties of nested objects."""
     required = schema.get("required", [])
     for name, child in properties_of(schema).items():
         choices = [choice if isinstance(choice, str) else json.dumps(choice) for choice in child.get("enum", [])]
-        said = [child.get("description", ""), f"One of {', '.join(choices)}." if choices else ""]
-        yield [f"{above}{name}", _type(child), "required" if name in required else "", " ".join(filter(None, said))]
+        notes = [child.get("description", ""), f"One of {', '.join(choices)}." if choices else ""]
+        yield [f"{above}{name}", _type(child), "required" if name in required else "", " ".join(filter(None, notes))]
         yield from _properties(child, f"{above}{name}.")
     if "items" in schema:
         yield from _properties(schema["items"], f"{above}[].")
 
 
 def register(file: str, *, url: str | None, tenant: str | None, dry_run: bool, as_json: bool) -> None:
-    """The version of the file; default: the first."""
+    """The version in the file; default: 1."""
     kind = _kind(_definition(file))
     with opened(url, tenant) as (repository, _):
         _register(repository, kind, dry_run=dry_run, as_json=as_json)
 
 
 def evolve(file: str, *, check: bool, url: str | None, tenant: str | None, as_json: bool) -> None:
-    """The version, where the file leaves it out, is the one behind the newest; the newest once more is nothing new."""
+    """If the file omits the version, it is the newest plus one; registering the newest again changes nothing."""
     definition = _definition(file)
     kind = _kind(definition)
     with opened(url, tenant) as (repository, _):
@@ -118,7 +118,7 @@ def _say_registered(kind: Kind, what: str, *, dry_run: bool, as_json: bool) -> N
 
 
 def _explain(error: TracelakeError, *, as_json: bool) -> None:
-    """Each finding in a row; an error without any speaks for itself."""
+    """One row per finding; an error without findings is raised as it is."""
     findings = error.extra.get("findings")
     if as_json:
         print_json(error.problem())
@@ -144,5 +144,5 @@ def _kept(retention: Retention) -> str:
 
 
 def _type(schema: dict[str, Any]) -> str:
-    said = schema.get("type", "any")
-    return said if isinstance(said, str) else " or ".join(said)
+    types = schema.get("type", "any")
+    return types if isinstance(types, str) else " or ".join(types)

@@ -1,4 +1,4 @@
-"""The words of `tracelake`: its commands, their options, and how an error ends it. What a command does it imports when it runs."""
+"""The commands of `tracelake`, their options, and how an error ends it. A command imports what it needs when it runs."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ app = typer.Typer(
 )  # fmt: skip
 tasks_app = typer.Typer(help="Tasks: list them, look at one, cancel one.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(tasks_app, name="task")
-datasets_app = typer.Typer(help="Datasets: what there is, and its versions.", no_args_is_help=True, rich_markup_mode=None)
+datasets_app = typer.Typer(help="Datasets and their versions.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(datasets_app, name="dataset")
 rules_app = typer.Typer(help="Rules: what good data means for a dataset.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(rules_app, name="rule")
@@ -121,7 +121,7 @@ def run(
     rewrite: Annotated[
         bool, typer.Option("--rewrite", help="With cursors: emit them as rewritten. Without: rewrite the whole table of a job that replaces, from the current inputs.")
     ] = False,
-    request: Annotated[str | None, typer.Option("--request", metavar="JSON", help="The whole request instead, as the job's operator takes it.")] = None,
+    request: Annotated[str | None, typer.Option("--request", metavar="JSON", help="The complete request as JSON, in the form that the job's operator expects.")] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the task and everything that it causes is final. Exit code 1: a task failed; 4: the gate blocked one.")
     ] = False,
@@ -149,7 +149,7 @@ def run(
 def status(
     dag: Annotated[str | None, typer.Argument(metavar="DAG", help="Only this DAG.")] = None, output: Output = Shown
 ) -> None:
-    """Show DAGs with the tasks of each job, what waits and why."""
+    """Show DAGs with the tasks of each job, and why tasks wait."""
     from tracelake_sdk.cli import dags
 
     dags.status(dag, as_json=output is OutputFormat.JSON)
@@ -167,8 +167,8 @@ def list_tasks(
     from tracelake_sdk.cli import paging, targets, tasks
 
     chosen = targets.parse_target(target) if target is not None else None
-    asked = paging.Asked(("task", "list"), chosen, limit, token, ("--state", state) if state else ())
-    tasks.list_tasks(asked, state=state, as_json=output is OutputFormat.JSON)
+    command = paging.ListCommand(("task", "list"), chosen, limit, token, ("--state", state) if state else ())
+    tasks.list_tasks(command, state=state, as_json=output is OutputFormat.JSON)
 
 
 @tasks_app.command("show")
@@ -181,7 +181,7 @@ def show_task(id: TaskId, output: Output = Shown) -> None:
 
 @tasks_app.command("cancel")
 def cancel_task(id: TaskId, dry_run: DryRun = False, output: Output = Shown) -> None:
-    """Cancel a task: a queued one ends at once, a running one is asked to stop."""
+    """Cancel a task: a queued task ends at once, a running task gets a stop request."""
     from tracelake_sdk.cli import tasks
 
     tasks.cancel_task(id, dry_run=dry_run, as_json=output is OutputFormat.JSON)
@@ -199,8 +199,8 @@ def events(
     from tracelake_sdk.cli import history, paging, targets
 
     chosen = targets.parse_target(target) if target is not None else None
-    asked = paging.Asked(("events",), chosen, limit, token, ("--producer", str(producer)) if producer else ())
-    history.list_events(asked, producer=producer, as_json=output is OutputFormat.JSON)
+    command = paging.ListCommand(("events",), chosen, limit, token, ("--producer", str(producer)) if producer else ())
+    history.list_events(command, producer=producer, as_json=output is OutputFormat.JSON)
 
 
 @app.command()
@@ -214,12 +214,12 @@ def log(
     """List the run history: what ran, when, and how it ended; or show one run."""
     from tracelake_sdk.cli import history, paging, targets
 
-    if target is not None and ":" in target:  # which no name of a DAG or job holds
+    if target is not None and ":" in target:  # names of DAGs and jobs never contain one
         history.show_run(target, as_json=output is OutputFormat.JSON)
         return
     chosen = targets.parse_target(target) if target is not None else None
-    asked = paging.Asked(("log",), chosen, limit, token, ("--status", status) if status else ())
-    history.list_runs(asked, status=status, as_json=output is OutputFormat.JSON)
+    command = paging.ListCommand(("log",), chosen, limit, token, ("--status", status) if status else ())
+    history.list_runs(command, status=status, as_json=output is OutputFormat.JSON)
 
 
 @app.command()
@@ -262,8 +262,8 @@ def list_datasets(
     """List the datasets that you may read, with the versions that readers see."""
     from tracelake_sdk.cli import datasets
 
-    asked = {"search": search, "layer": layer, "domain": domain, "owner": owner, "dag": dag}
-    datasets.list_datasets(asked, limit=limit, token=token, as_json=output is OutputFormat.JSON)
+    filters = {"search": search, "layer": layer, "domain": domain, "owner": owner, "dag": dag}
+    datasets.list_datasets(filters, limit=limit, token=token, as_json=output is OutputFormat.JSON)
 
 
 @datasets_app.command("show")
@@ -465,7 +465,7 @@ def main() -> None:
         try:
             sys.stdout.flush()
         except BrokenPipeError:
-            # Who read it has seen enough; what is left must not complain when the interpreter ends.
+            # The reader closed the pipe; flushing the rest must not fail when the interpreter exits.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -34,7 +34,7 @@ def _json(output: OutputFormat) -> bool:
 
 @record_app.command("emit")
 def emit(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A record as JSON, a list, or one a line; - reads standard input.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A record as JSON, a list, or one per line; - reads standard input.")],
     job: Annotated[str | None, typer.Option("--job", help="The job that emits it.")] = None,
     run: Annotated[str | None, typer.Option("--run", help="The run that emits it: one attempt.")] = None,
     namespace: Annotated[str | None, typer.Option("--namespace", help="Of the context.")] = None,
@@ -69,7 +69,7 @@ def history(
     """List records of one kind about one target."""
     from tracelake_sdk.cli import record_filters, records, repositories
 
-    words = record_filters.Asked(kinds=[kind], target=target, window=window, limit=limit).words(repository, tenant)
+    words = record_filters.FilterOptions(kinds=[kind], target=target, window=window, limit=limit).words(repository, tenant)
     records.history(target, kind, limit=limit, window=repositories.window_of(window), url=repository, tenant=tenant, words=words, as_json=_json(output))
 
 
@@ -105,30 +105,30 @@ def query(
     """Find records, or count and sum them."""
     from tracelake_sdk.cli import record_filters, records
 
-    asked = record_filters.Asked(
+    options = record_filters.FilterOptions(
         kinds=kind or [], target=target, source=source, schema=schema, table=table, producer=producer, job=job, run=run, namespace=namespace,
         workspace=workspace, cluster=cluster, quality=quality, window=window, produced=produced, where=where or [], kind_version=kind_version,
         limit=limit, page=page,
     )  # fmt: skip
     if metric is None and not of and not group_by:
-        records.query(asked.filters(), url=repository, tenant=tenant, words=asked.words(repository, tenant), as_json=_json(output))
+        records.query(options.filters(), url=repository, tenant=tenant, words=options.words(repository, tenant), as_json=_json(output))
     else:
         if page is not None:
             raise typer.BadParameter("an aggregate covers all records; omit it", param_hint="--page")
-        records.aggregate(asked.filters(), record_filters.aggregation(metric, of, group_by or []), url=repository, tenant=tenant, as_json=_json(output))
+        records.aggregate(options.filters(), record_filters.aggregation(metric, of, group_by or []), url=repository, tenant=tenant, as_json=_json(output))
 
 
 @record_app.command("tail")
 def tail(
     kind: OnlyKinds = None,
     offset: Annotated[str | None, typer.Option("--offset", help="Start after this offset; the command prints it. Default: from the beginning.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many at once.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number of records per page.")] = 100,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until Ctrl-C, also after broken connections.")] = False,
     repository: Repository = None,
     tenant: Tenant = None,
     output: Output = Shown,
 ) -> None:
-    """Show records in the order in which they were accepted. As JSON one page a line."""
+    """Show records in the order in which they were accepted. With JSON, one page per line."""
     from tracelake_sdk.cli import records
 
     records.tail(kinds=kind or [], offset=offset, limit=limit, follow=follow, url=repository, tenant=tenant, as_json=_json(output))

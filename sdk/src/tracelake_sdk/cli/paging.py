@@ -15,8 +15,8 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a list was asked for, so that the next page can be asked for in the same words."""
+class ListCommand:
+    """The command that printed a list, from which the command for the next page is made."""
 
     command: Sequence[str]
     target: Target | None
@@ -34,20 +34,20 @@ class Asked:
 
 
 def print_page(
-    client: Client, page: Page[Item], columns: Sequence[Column], row: Callable[[Item], Sequence[Cell]], asked: Asked, *, as_json: bool, nothing: str
+    client: Client, page: Page[Item], columns: Sequence[Column], row: Callable[[Item], Sequence[Cell]], command: ListCommand, *, as_json: bool, nothing: str
 ) -> None:
     rows = [row(item) for item in page.items]
-    print_rows(client, page, columns, rows, asked, as_json=as_json, nothing=nothing)
+    print_rows(client, page, columns, rows, command, as_json=as_json, nothing=nothing)
 
 
 def print_rows(
-    client: Client, page: Page[Item], columns: Sequence[Column], rows: Sequence[Sequence[Cell]], asked: Asked, *, as_json: bool, nothing: str
+    client: Client, page: Page[Item], columns: Sequence[Column], rows: Sequence[Sequence[Cell]], command: ListCommand, *, as_json: bool, nothing: str
 ) -> None:
-    """A page whose items take the rows they take; a target that does not exist is an error, not an empty list."""
-    if not page.items and asked.target is not None:
-        dag = client.dags.get(asked.target.dag)
-        if asked.target.job is not None:
-            job_of(dag, asked.target.job)
+    """Prints a page whose items may take several rows; a target that does not exist is an error, not an empty list."""
+    if not page.items and command.target is not None:
+        dag = client.dags.get(command.target.dag)
+        if command.target.job is not None:
+            job_of(dag, command.target.job)
     if as_json:
         print_json(page)
     elif not page.items:
@@ -57,4 +57,4 @@ def print_rows(
         if page.next is not None:
             say()
             say("Next page:")
-            say(f"  {asked.next_page(page.next)}")
+            say(f"  {command.next_page(page.next)}")

@@ -11,7 +11,7 @@ from tracelake_sdk.dags.status import DagStatus, JobStatus
 
 @dataclass(frozen=True)
 class Branch:
-    """One job with the lines that lead to it."""
+    """One job with the connecting lines before it."""
 
     lines: str
     job: JobStatus
@@ -25,7 +25,7 @@ class Branch:
 def branches(dag: DagStatus) -> list[Branch]:
     """Every job once, in the order of the tree."""
     jobs = {job.name: job for job in dag.jobs}
-    # A dataset of another DAG may bear the name of a job of this one; what would be read in a circle is such a dataset.
+    # A dataset of another DAG may have the name of a job of this one; an input that would form a cycle is such a dataset.
     above = {job.name: next((name for name in job.inputs if name in jobs and name != job.name), None) for job in dag.jobs}
     below: dict[str | None, list[str]] = {}
     for name, parent in above.items():
@@ -45,8 +45,8 @@ def _walk(name: str, here: str, further: str, jobs: dict[str, JobStatus], below:
     above = next((other for other in job.inputs if other in jobs and other != name), None)
     yield Branch(here, job, tuple(other for other in job.inputs if other != above))
     children = below.get(name, [])
-    for place, child in enumerate(children):
-        last = place == len(children) - 1
+    for index, child in enumerate(children):
+        last = index == len(children) - 1
         yield from _walk(child, further + ("└─ " if last else "├─ "), further + ("   " if last else "│  "), jobs, below)
 
 
@@ -66,11 +66,11 @@ def print_dag(dag: DagStatus) -> None:
         rows = [[*row, note] for row, note in zip(rows, notes, strict=True)]
     print_table(columns, rows)
     if any(branch.job.tasks.more for branch in drawn):
-        say("Of a job with very many tasks only the newest are counted.")
+        say("For jobs with very many tasks, only the newest tasks are counted.")
 
 
 def waiting_words(waiting: dict[str, int]) -> str:
-    """`3 (turn)`: how many wait and for what; `0` when none does."""
+    """`3 (turn)`: how many wait and for what; `0` if none waits."""
     return "0" if not waiting else f"{sum(waiting.values())} ({', '.join(waiting)})"
 
 

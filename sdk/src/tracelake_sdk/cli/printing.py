@@ -17,8 +17,8 @@ STATE_STYLES = {
     "queued": "yellow", "waiting": "yellow", "running": "cyan", "committing": "cyan", "completed": "green", "failed": "bold red", "canceled": "magenta",
     "SUCCESS": "green", "FAILED": "red", "BLOCKED": "red", "succeeded": "green", "timed_out": "red",
 }  # fmt: skip
-_FOLDED = 24  # columns that a text that may take several lines has at least
-_GAP = 1      # right of each column, beside the line between two
+_FOLDED = 24  # minimum width of a column that may fold
+_GAP = 1      # spaces after each column, besides the separator
 
 Cell = str | Text
 
@@ -33,31 +33,31 @@ class Column:
 
 
 def console() -> Console:
-    """Standard output; colours only on a terminal, and what comes from outside is never read as markup."""
+    """Standard output; colours only on a terminal, and external text is never interpreted as markup."""
     return Console(markup=False, highlight=False, emoji=False)
 
 
 def say(text: Cell = "", *, to: Console | None = None) -> None:
-    """One sentence, broken by the terminal alone."""
+    """One sentence; only the terminal wraps it."""
     (to or console()).print(text if isinstance(text, Text) else clean(text), soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
-    """The one document of this answer."""
+    """The single JSON document of this command."""
     sys.stdout.write(json.dumps(to_jsonable_python(value), indent=2, ensure_ascii=False) + "\n")
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, to: Console | None = None) -> None:
     screen = to or console()
     cells = [[cell if isinstance(cell, Text) else Text(clean(cell)) for cell in row] for row in rows]
-    widths = [max([len(column.name), *(row[place].cell_len for row in cells)]) for place, column in enumerate(columns)]
+    widths = [max([len(column.name), *(row[index].cell_len for row in cells)]) for index, column in enumerate(columns)]
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for column in columns:
         folds = column.folds and screen.is_terminal
         table.add_column(column.name, justify="right" if column.right else "left", no_wrap=not folds, overflow="fold" if folds else "crop")
     for row in cells:
         table.add_row(*row)
-    # A terminal breaks a line that is too long and copies it whole; a table that is squeezed would cut ids in two.
+    # A terminal wraps a long line and copies it as one; a squeezed table would cut ids in two.
     least = sum(min(width, _FOLDED) if column.folds and screen.is_terminal else width for column, width in zip(columns, widths, strict=True))
     least += (_GAP + 1) * len(columns)
     screen.width = max(screen.width, least) if screen.is_terminal else least

@@ -1,4 +1,4 @@
-"""`query` and `replay`: rows with the versions they came from, and the same rows again."""
+"""`query` and `replay`: run a query on pinned versions, and run it again on the same versions."""
 
 import json
 import re
@@ -24,16 +24,16 @@ _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOU
 
 
 def statement(sql: str | None, file: str | None, saved: str | None) -> str:
-    """The statement that is meant: on the command line, in a file, from standard input, or kept under a name."""
-    if sum(given is not None for given in (sql, file, saved)) != 1:
+    """The statement to run: from the command line, a file, standard input, or saved under a name."""
+    if sum(source is not None for source in (sql, file, saved)) != 1:
         raise typer.BadParameter("give one statement: SQL itself, --file FILE, - for standard input, or --saved NAME", param_hint="SQL")
     if saved is not None:
         with Client() as client:
             return client.saved_queries.get(saved).sql
-    given = _read(file or "-") if sql in (None, "-") else sql
-    if not given.strip():
+    statement = _read(file or "-") if sql in (None, "-") else sql
+    if not statement.strip():
         raise typer.BadParameter("the statement is empty; write one SELECT", param_hint="SQL")
-    return given
+    return statement
 
 
 def _read(file: str) -> str:
@@ -46,14 +46,14 @@ def _read(file: str) -> str:
 
 
 def query(sql: str, *, output: ResultFormat | None, limit: int | None, receipt: str | None, save: str | None, dry_run: bool = False) -> None:
-    """Without an `output` a table for people; a dry run answers and keeps nothing."""
+    """Without `output`, prints a table for people; a dry run prints the rows and saves nothing."""
     if output is ResultFormat.ARROW and sys.stdout.isatty():
         raise typer.BadParameter("a terminal cannot show Arrow; redirect it to a file or a program", param_hint="--output")
-    if save is not None and not re.fullmatch(SAVED_NAME, save):  # before the query runs, not behind it
+    if save is not None and not re.fullmatch(SAVED_NAME, save):  # checked before the query runs
         raise typer.BadParameter("a name is a lowercase letter, then at most 127 lowercase letters, digits and underscores", param_hint="--save")
     started = time.monotonic()
     with Client() as client:
-        # On stderr, so that the answer stands alone; on anything but a terminal only that rows are missing is said there.
+        # On stderr, so that stdout has only the rows; without a terminal, stderr only warns about missing rows.
         screen = Console(stderr=True, markup=False, highlight=False)
         with screen.status("the query runs"):
             if output is ResultFormat.CSV or output is ResultFormat.ARROW:
@@ -79,7 +79,7 @@ def query(sql: str, *, output: ResultFormat | None, limit: int | None, receipt: 
 
 
 def replay(what: str, *, as_json: bool) -> None:
-    """By the id of a query, or by the file of its receipt."""
+    """`what` is the id of a query, or the file of its receipt."""
     id, sql = _receipt(what)
     with Client() as client:
         answer = client.queries.replay_answer(id, sql=sql)
@@ -114,7 +114,7 @@ def _print(answer: QueryAnswer, limit: int | None, seconds: float) -> None:
 
 
 def _cut(shown: int, limit: int | None) -> Text:
-    # Fewer than were asked for: the service itself gives no more.
+    # Fewer rows than requested: the service has a lower limit.
     remedy = "Use --limit for more." if limit is None or shown >= limit else "This is the limit of this system: split the query."
     return Text(f"There are more rows; only the first {shown:,} are shown. {remedy}", style="yellow")
 
@@ -139,7 +139,7 @@ def _spent(seconds: float) -> str:
 
 
 def _write(file: Path, receipt: Receipt, sql: str) -> None:
-    """With the statement, so that the file is enough to replay it."""
+    """Includes the statement, so that the file is enough for a replay."""
     try:
         file.write_text(json.dumps(receipt.model_dump(mode="json") | {"sql": sql}, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:

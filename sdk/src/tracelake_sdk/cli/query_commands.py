@@ -31,13 +31,13 @@ def query(
     dry_run: DryRun = False,
     output: Annotated[ResultOutput, typer.Option("--output", "-o", help="Table, JSON, CSV or an Arrow stream.")] = ResultOutput.TABLE,
 ) -> None:
-    """Query published datasets, all as of one moment. Select a version with FROM "orders@3"."""
+    """Query published datasets, all as of one point in time. Select a version with FROM "orders@3"."""
     from tracelake_sdk.cli import queries, query_log
     from tracelake_sdk.queries import ResultFormat
 
     instead = [log, show is not None, list_saved, forget is not None]
     if any(instead):
-        if sum(instead) > 1 or any(given is not None for given in (sql, file, saved, save, receipt)):
+        if sum(instead) > 1 or any(option is not None for option in (sql, file, saved, save, receipt)):
             raise typer.BadParameter("--log, --show, --list-saved and --forget cannot be combined with other options", param_hint="--log")
         if output not in (ResultOutput.TABLE, ResultOutput.JSON):
             raise typer.BadParameter("only the formats table and JSON are supported here", param_hint="--output")

@@ -1,29 +1,29 @@
-"""`query --log`, `--show`, `--list-saved` and `--forget`: what was asked before, and statements that are kept."""
+"""`query --log`, `--show`, `--list-saved` and `--forget`: the query log and saved statements."""
 
 from uuid import UUID
 
 from rich.text import Text
 
 from tracelake_sdk.cli.invocation import again
-from tracelake_sdk.cli.paging import Asked, print_page
+from tracelake_sdk.cli.paging import ListCommand, print_page
 from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_table, say
 from tracelake_sdk.client import Client
 from tracelake_sdk.queries import QueryRun, QueryStatus
 from tracelake_sdk.wording import counted
 
 _STYLES = {QueryStatus.DONE: "green", QueryStatus.REFUSED: "yellow", QueryStatus.OVER_LIMIT: "yellow", QueryStatus.FAILED: "red"}
-_LONGEST = 60  # of a statement in a table
+_LONGEST = 60  # maximum length of a statement in a table
 
 
 def list_runs(*, limit: int, token: str | None, as_json: bool) -> None:
-    """The newest first; of others, for admins and auditors, without their statements."""
+    """Newest first; admins and auditors also see queries of others, without their statements."""
     columns = [
         Column("asked"), Column("by"), Column("status"), Column("rows", right=True), Column("ms", right=True), Column("read", folds=True), Column("query"),
         Column("statement", folds=True),
     ]  # fmt: skip
     with Client() as client:
         page = client.queries.list(limit=limit, token=token)
-        print_page(client, page, columns, _row, Asked(["query", "--log"], None, limit, token), as_json=as_json, nothing="No queries found.")
+        print_page(client, page, columns, _row, ListCommand(["query", "--log"], None, limit, token), as_json=as_json, nothing="No queries found.")
 
 
 def show_run(id: UUID, *, as_json: bool) -> None:

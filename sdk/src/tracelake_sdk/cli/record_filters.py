@@ -12,7 +12,7 @@ from tracelake_sdk.records import Aggregation, RecordFilters
 
 
 @dataclass(frozen=True)
-class Asked:
+class FilterOptions:
     kinds: list[str] = field(default_factory=list)
     target: str | None = None
     source: str | None = None
@@ -47,18 +47,18 @@ class Asked:
             raise typer.BadParameter(fault(error, placed=True)) from None
 
     def words(self, repository: str | None, tenant: str | None) -> list[str]:
-        """All but the page."""
-        said: list[tuple[str, str | int | None]] = [("--kind", kind) for kind in self.kinds]
-        said += [(f"--{name}", getattr(self, name)) for name in (
+        """The arguments of the same query, without the page."""
+        options: list[tuple[str, str | int | None]] = [("--kind", kind) for kind in self.kinds]
+        options += [(f"--{name}", getattr(self, name)) for name in (
             "target", "source", "schema", "table", "producer", "job", "run", "namespace", "workspace", "cluster", "quality", "window", "produced",
         )]  # fmt: skip
-        said += [("--where", condition) for condition in self.where]
-        said += [("--kind-version", self.kind_version), ("--limit", self.limit), ("--repository", repository), ("--tenant", tenant)]
-        return ["record", "query", *(word for option, value in said if value is not None for word in (option, str(value)))]
+        options += [("--where", condition) for condition in self.where]
+        options += [("--kind-version", self.kind_version), ("--limit", self.limit), ("--repository", repository), ("--tenant", tenant)]
+        return ["record", "query", *(word for option, value in options if value is not None for word in (option, str(value)))]
 
 
 def aggregation(metric: str | None, of: str | None, group_by: Sequence[str]) -> Aggregation:
-    """Of a path without a metric, the sum."""
+    """The default metric is `sum` with a path and `count` without."""
     try:
         return Aggregation.model_validate({"metric": metric or ("sum" if of else "count"), "path": of, "group_by": list(group_by)})
     except ValidationError as error:

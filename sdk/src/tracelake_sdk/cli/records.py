@@ -1,4 +1,4 @@
-"""`record`: facts are read: the newest, the history, a query, and the log as it grows."""
+"""`record`: read records: the newest, the history, a query, and the log as it grows."""
 
 import json
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import Cell, Column, clean, instant, print_json, print_table, say
-from tracelake_sdk.cli.repositories import known, opened, target_of, target_words
+from tracelake_sdk.cli.repositories import check_kinds, opened, target_of, target_words
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.records import Aggregation, MetadataTarget, RecordFilters, RecordPage, StoredRecord, TailPage, Window
 from tracelake_sdk.records.repository import following
@@ -19,7 +19,7 @@ _COLUMNS = [Column("produced"), Column("kind"), Column("target"), Column("produc
 
 
 def latest(target: str, kind: str, *, url: str | None, tenant: str | None, as_json: bool) -> None:
-    """None at all is exit code 1."""
+    """Exit code 1 if there is no record."""
     with opened(url, tenant) as (repository, context):
         found = repository.latest(target_of(target), kind, context)
     if as_json:
@@ -33,7 +33,7 @@ def latest(target: str, kind: str, *, url: str | None, tenant: str | None, as_js
 
 
 def history(target: str, kind: str, *, limit: int, window: Window | None, url: str | None, tenant: str | None, words: Sequence[str], as_json: bool) -> None:
-    """`words` are the arguments of the query that continues where this ends."""
+    """`words` are the arguments of the command for the next page."""
     with opened(url, tenant) as (repository, context):
         page = repository.history(target_of(target), kind, context, limit=limit, window=window)
     _print_page(page, as_json=as_json, words=words)
@@ -41,14 +41,14 @@ def history(target: str, kind: str, *, limit: int, window: Window | None, url: s
 
 def query(filters: RecordFilters, *, url: str | None, tenant: str | None, words: Sequence[str], as_json: bool) -> None:
     with opened(url, tenant) as (repository, context):
-        known(repository, filters.kinds)
+        check_kinds(repository, filters.kinds)
         page = repository.query(filters, context)
     _print_page(page, as_json=as_json, words=words)
 
 
 def aggregate(filters: RecordFilters, aggregation: Aggregation, *, url: str | None, tenant: str | None, as_json: bool) -> None:
     with opened(url, tenant) as (repository, context):
-        known(repository, filters.kinds)
+        check_kinds(repository, filters.kinds)
         groups = repository.aggregate(filters, aggregation, context)
     if as_json:
         print_json(groups)
@@ -60,7 +60,7 @@ def aggregate(filters: RecordFilters, aggregation: Aggregation, *, url: str | No
 
 def targets(kind: str | None, *, url: str | None, tenant: str | None, as_json: bool) -> None:
     with opened(url, tenant) as (repository, context):
-        known(repository, [kind] if kind else [])
+        check_kinds(repository, [kind] if kind else [])
         found = repository.targets(context, kind)
     if as_json:
         print_json(found)
@@ -71,33 +71,33 @@ def targets(kind: str | None, *, url: str | None, tenant: str | None, as_json: b
 
 
 def tail(*, kinds: list[str], offset: str | None, limit: int, follow: bool, url: str | None, tenant: str | None, as_json: bool) -> None:
-    """As JSON, one line a page, with the offset to continue from."""
+    """With JSON, one page per line, with the offset to continue from."""
     if follow:
         _follow(kinds, offset, limit, url, tenant, as_json=as_json)
         return
     with opened(url, tenant) as (repository, context):
-        known(repository, kinds)
+        check_kinds(repository, kinds)
         page = repository.tail(context, offset, kinds=kinds, limit=limit)
     _print_tail(page, as_json=as_json)
     if not as_json:
-        said = [*(("--kind", kind) for kind in kinds), ("--limit", str(limit)), ("--repository", url), ("--tenant", tenant), ("--offset", page.offset)]
+        options = [*(("--kind", kind) for kind in kinds), ("--limit", str(limit)), ("--repository", url), ("--tenant", tenant), ("--offset", page.offset)]
         say("To continue from here:" if page.items else "No records after this offset yet:" if offset else "No records yet. To see new ones:")
-        say(f"  {again('record', 'tail', *(word for option, value in said if value is not None for word in (option, value)))}")
+        say(f"  {again('record', 'tail', *(word for option, value in options if value is not None for word in (option, value)))}")
 
 
 def _follow(kinds: list[str], offset: str | None, limit: int, url: str | None, tenant: str | None, *, as_json: bool) -> None:
     try:
         with opened(url, tenant) as (repository, context):
-            known(repository, kinds)
+            check_kinds(repository, kinds)
             for page in following.follow(repository, context, offset, kinds=kinds, limit=limit, broken=_say_broken):
                 if page.items:
                     _print_tail(page, as_json=as_json)
     except KeyboardInterrupt:
-        return  # who follows ends it so
+        return  # Ctrl-C is the normal end of following
 
 
 def _say_broken(error: TracelakeError) -> None:
-    # On stderr, so that what is printed is records alone.
+    # On stderr, so that stdout has only records.
     say(f"Disconnected [{error.code}]; it continues after the last record as soon as the service answers.", to=Console(stderr=True, markup=False, highlight=False))
 
 
@@ -109,7 +109,7 @@ def _print_tail(page: TailPage, *, as_json: bool) -> None:
 
 
 def _print_page(page: RecordPage, *, as_json: bool, words: Sequence[str]) -> None:
-    """`words` ask for the same, up to the page."""
+    """`words` are the arguments of the same query, without the page."""
     if as_json:
         print_json(page)
         return

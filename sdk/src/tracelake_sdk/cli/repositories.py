@@ -25,7 +25,7 @@ from tracelake_sdk.records.builders import dataset_target
 from tracelake_sdk.records.repository.contract import MetadataRepository
 from tracelake_sdk.records.repository.opening import DEFAULT_TENANT, TOKEN_SETTING, URL_SETTING, is_service, open_repository
 
-CLUSTER, WORKSPACE = "embedded", "main"  # what a system says of itself unless it is set
+CLUSTER, WORKSPACE = "embedded", "main"  # defaults of a system
 _OPERATIONS = {
     "!=": Comparison.NE, ">=": Comparison.GE, "<=": Comparison.LE, "=": Comparison.EQ, ">": Comparison.GT, "<": Comparison.LT,
 }  # fmt: skip
@@ -33,7 +33,7 @@ _OPERATIONS = {
 
 @contextmanager
 def opened(url: str | None, tenant: str | None) -> Generator[tuple[MetadataRepository, MetadataContext]]:
-    """The repository that the words or the settings name, and a context to read in."""
+    """The repository that the arguments or the settings name, and a context to read in."""
     tenant = tenant or tenant_of(url)
     repository = open_repository(url, tenant=tenant)
     try:
@@ -43,7 +43,7 @@ def opened(url: str | None, tenant: str | None) -> Generator[tuple[MetadataRepos
 
 
 def tenant_of(url: str | None) -> str:
-    """A service knows it by the token; a folder is of one."""
+    """A service derives the tenant from the token; a folder has one tenant."""
     address = url or os.environ.get(URL_SETTING) or None
     if not asks_service(url):
         return DEFAULT_TENANT
@@ -57,37 +57,37 @@ def tenant_of(url: str | None) -> str:
 
 
 def asks_service(url: str | None) -> bool:
-    """Whether the repository that the words or the settings name is asked over HTTP."""
+    """Whether the repository that the arguments or the settings name is a service over HTTP."""
     address = url or os.environ.get(URL_SETTING)
     return not address or is_service(address)
 
 
-def known(repository: MetadataRepository, kinds: Sequence[str]) -> None:
-    """Raises KindUnknown, so that a kind that is misspelt is not taken for one without records."""
+def check_kinds(repository: MetadataRepository, kinds: Sequence[str]) -> None:
+    """Raises KindUnknown, so that a misspelt kind does not look like one without records."""
     for kind in kinds:
         repository.kind(kind)
 
 
 def spool_of(url: str | None) -> Path:
-    """Where what is emitted waits: one folder a repository, from whatever folder it is named."""
+    """The spool folder of a repository: one per repository, whatever the working folder is."""
     address = url or os.environ.get(URL_SETTING) or ""
     return default_home() / "spool" / (hashlib.sha256(_one_spelling(address).encode()).hexdigest()[:12] if address else "system")
 
 
 def _one_spelling(address: str) -> str:
-    # `file:records` is another folder in another place: what waits for the one must not go to the other.
+    # `file:records` is relative to the working folder: records that wait for one folder must not go to another.
     if is_service(address) or (parts := urlsplit(address)).scheme == "s3":
         return address.rstrip("/")
     return str(Path(unquote(parts.path) if parts.scheme == "file" else address).expanduser().absolute())
 
 
 def spool_words(url: str | None, spool: Path | None) -> list[str]:
-    """How the same repository and spool are named again."""
+    """The arguments that name the same repository and spool."""
     return [*(["--repository", url] if url else []), *(["--spool", str(spool)] if spool else [])]
 
 
 def target_of(text: str) -> MetadataTarget:
-    """`source/schema/table`, with %2F for a slash inside a name; a word alone is a dataset of the running system."""
+    """`source/schema/table`, with %2F for a slash inside a name; a single word is a dataset of the running system."""
     parts = [unquote(part) for part in text.split("/")]
     match parts:
         case [source, schema, table] if source and schema and table:
@@ -112,7 +112,7 @@ def target_words(target: MetadataTarget) -> str:
 
 
 def window_of(text: str | None) -> Window | None:
-    """`2026-03-01..2026-03-02`, half-open; a side may be left out."""
+    """`2026-03-01..2026-03-02`, half-open; a side may be omitted."""
     if text is None:
         return None
     start, dots, end = text.partition("..")
@@ -125,21 +125,21 @@ def window_of(text: str | None) -> Window | None:
 
 
 def condition_of(text: str) -> PathFilter:
-    """`payload.rows>=10`; the value is JSON where it is, and else a text. `payload.rows` alone: it is there; `!payload.rows`: it is not."""
+    """`payload.rows>=10`; a value that is not JSON is text. `payload.rows`: the path exists; `!payload.rows`: it does not."""
     found = [(text.index(sign), -len(sign), sign) for sign in _OPERATIONS if sign in text.lstrip("!")]
     try:
         if not found:
             return PathFilter(path=text.removeprefix("!"), op=Comparison.EXISTS, value=not text.startswith("!"))
-        place, _, sign = min(found)
-        value = _value(text[place + len(sign):])
+        at, _, sign = min(found)
+        value = _value(text[at + len(sign):])
         listed = sign == "=" and isinstance(value, list)
-        return PathFilter(path=text[:place], op=Comparison.IN if listed else _OPERATIONS[sign], value=value)
+        return PathFilter(path=text[:at], op=Comparison.IN if listed else _OPERATIONS[sign], value=value)
     except ValueError as error:
         raise typer.BadParameter(f"{text!r} is not a valid condition: {fault(error)}") from None
 
 
 def read_text(file: str) -> str:
-    """Of a file; `-` is standard input."""
+    """The text of a file; `-` is standard input."""
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:

@@ -30,7 +30,7 @@ from tracelake_sdk.wording import counted, plural
 
 _FAILED = 1
 _TIMED_OUT = 3
-_BLOCKED = 4          # by the gate: the operator did its work, and the data may not be seen
+_BLOCKED = 4          # by the gate: the operator succeeded, but its data is not visible
 _LINE_SECONDS = 5.0   # between two lines of progress where there is no terminal
 _REFUSED = (GateVerdict.FAIL, GateVerdict.ERROR, GateVerdict.NOT_EVALUATED)
 
@@ -46,7 +46,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Followed:
-    """The task as it was seen last; with everything behind it where that was asked for."""
+    """The last seen state of the task, and of its cascade if requested."""
 
     task: Task
     cascade: Cascade | None = None
@@ -60,7 +60,7 @@ class Followed:
 
     @property
     def exit_code(self) -> int:
-        """What failed weighs more than what was blocked, and both more than that something is still running."""
+        """Failed wins over blocked, and both win over still running."""
         if any(not task.blocked for task in self.failed):
             return _FAILED
         return _BLOCKED if self.failed else _TIMED_OUT if self.timed_out else 0
@@ -103,7 +103,7 @@ def _document(followed: Followed) -> dict[str, Any]:
 
 # Following
 def _follow(client: Client, task: Task, waiting: Waiting) -> Followed:
-    # On stderr, so that what is printed in the end is alone on stdout.
+    # On stderr, so that stdout has only the result.
     screen = Console(stderr=True, markup=False, highlight=False)
     deadline = float("inf") if waiting.timeout is None else time.monotonic() + waiting.timeout
     followed = Followed(task)
@@ -140,7 +140,7 @@ def _still(followed: Followed) -> str:
 
 
 class _HeldNotice:
-    """Says once for each job that its tasks wait until somebody resumes it, also without a terminal: the run would wait silently."""
+    """Prints once per job that its tasks wait for a resume, also without a terminal: otherwise the run would wait silently."""
 
     def __init__(self, client: Client, screen: Console) -> None:
         self._client: Client = client
@@ -162,7 +162,7 @@ class _HeldNotice:
 
 
 def _paused_by(client: Client, name: str) -> tuple[str, str]:
-    """The job DAG/JOB, or its DAG where only that is paused; and the reason in brackets, where there is one."""
+    """The job DAG/JOB, or its DAG if only the DAG is paused; and the reason in brackets, if any."""
     dag, _, job_name = name.partition("/")
     job = job_of(client.dags.get(dag), job_name)
     return (name, f" ({job.pause_reason})" if job.pause_reason else "") if job.paused else (dag, "")
@@ -170,7 +170,7 @@ def _paused_by(client: Client, name: str) -> tuple[str, str]:
 
 @contextmanager
 def _progress(screen: Console) -> Generator[Callable[[Followed], None]]:
-    """A tree that changes on a terminal; elsewhere a line now and then, when something has changed."""
+    """A live tree on a terminal; elsewhere a line at intervals, if something has changed."""
     if screen.is_terminal:
         with Live(console=screen, transient=True, refresh_per_second=8) as live:
             yield lambda followed: live.update(_tree(followed))
@@ -199,7 +199,7 @@ def _tree(followed: Followed) -> Text:
 
 
 def _lines(followed: Followed) -> list[tuple[str, Text]]:
-    """Each job with the lines that lead to it, and how its tasks stand."""
+    """Each job with its connecting lines and the states of its tasks."""
     if followed.cascade is None:
         task = followed.task
         return [(f"{task.dag}/{task.job}", Text.assemble(state_words(task), f" (attempt {task.attempt})" if task.attempt > 1 else ""))]
@@ -222,7 +222,7 @@ def branches(jobs: list[CausedJob]) -> Iterator[tuple[str, Text]]:
 
 
 def _counts(tasks: TaskCounts) -> Text:
-    """`3 running, 2 waiting (paused), 1 completed`; the state alone where there is one task."""
+    """`3 running, 2 waiting (paused), 1 completed`; only the state if there is one task."""
     numbers = {name: getattr(tasks, name) for name in ("failed", "canceled", "running", "committing", "queued", "completed")}
     parts = [(f"{number} {name}", STATE_STYLES[name]) for name, number in numbers.items() if number]
     parts += [(f"{number} waiting {WAITS[Waits(why)]}" if why != Waits.PAUSED.value else f"{number} paused", "yellow") for why, number in tasks.waiting.items()]
@@ -231,7 +231,7 @@ def _counts(tasks: TaskCounts) -> Text:
     return Text(", ").join(Text(words, style) for words, style in parts)
 
 
-# What became of it
+# Result
 def _print_followed(client: Client, followed: Followed) -> None:
     task = followed.task
     say(Text.assemble(f"Task {task.id} of {task.dag}/{task.job} is ", state_words(task), "."))
@@ -262,7 +262,7 @@ def _print_empty(client: Client, task: Task) -> None:
 
 
 def _unfinished(client: Client, followed: Followed) -> Iterator[str]:
-    """What is not over, job by job, and how it continues where somebody has to resume it."""
+    """The unfinished tasks of each job, and the command to resume a paused one."""
     for name, tasks in _open_tasks(followed):
         if working := tasks.running + tasks.committing:
             yield f"{name}: {counted(working, 'task')} {plural(working, 'is', 'are')} still running."
@@ -297,8 +297,8 @@ def _print_cascade(followed: Followed) -> None:
 
 def _print_failure(client: Client, task: Task) -> None:
     last = task.attempts[-1] if task.attempts else None
-    said = f"{last.error_class}: {last.error_message}" if last and last.error_class else task.state.value
-    say(f"{task.dag}/{task.job} {said}")
+    reason = f"{last.error_class}: {last.error_message}" if last and last.error_class else task.state.value
+    say(f"{task.dag}/{task.job} {reason}")
     decision = _decision(client, task) if task.blocked else None
     if decision is None:
         say(f"  {again('task', 'show', str(task.id))}")
@@ -316,7 +316,7 @@ def _print_failure(client: Client, task: Task) -> None:
 
 
 def _decision(client: Client, task: Task) -> Promotion | None:
-    """The gate's decision about the last attempt; None where the caller lacks permission to see it, or where a batch of the task was blocked and not the task itself."""
+    """The gate's decision about the last attempt; None if the caller lacks permission to see it, or if a batch was blocked and not the task itself."""
     try:
         return client.promotions.get(f"{task.id}:{task.attempts[-1].attempt}")
     except NotFound:

@@ -1,4 +1,4 @@
-"""`record flush` and `record refused`: what waits in a spool, and what was refused, with its reason and how it is sent again."""
+"""`record flush` and `record refused`: deliver waiting records of a spool; list refused records and send them again."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -20,13 +20,13 @@ _COLUMNS = [Column("refused"), Column("kind"), Column("target"), Column("run"), 
 
 
 def flush(*, refused: bool, url: str | None, tenant: str | None, spool: Path | None, as_json: bool) -> None:
-    """What is left because the repository does not answer is exit code 1, and what is refused again."""
+    """Exit code 1 if records remain because the repository does not answer, or are refused again."""
     folder = spool or spool_of(url)
     sent: FlushReport | None = None
     report = FlushReport()
     with opened(url, tenant) as (repository, _):
         if refused:
-            sent = resend(folder, repository)  # first: it is older, and what is refused now need not be sent twice
+            sent = resend(folder, repository)  # first: they are older, and records that are refused now are not sent twice
         if sent is None or sent.problem is None:
             report = flush_folder(folder, repository)
     aside = set_aside(folder)
@@ -60,7 +60,7 @@ def _print_flush(report: FlushReport, sent: FlushReport | None, folder: Path, as
 
 
 def refused(*, limit: int, url: str | None, spool: Path | None, as_json: bool) -> None:
-    """Works without the repository: refused records are visible also while it does not answer."""
+    """Works without the repository: refused records can be listed while it does not answer."""
     folder = spool or spool_of(url)
     aside = sorted(set_aside(folder), key=lambda line: line.at, reverse=True)
     damaged = damaged_parts(folder)

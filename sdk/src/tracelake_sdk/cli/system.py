@@ -31,7 +31,7 @@ class Check(TypedDict):
 
 
 def up() -> None:
-    """Become `tracelaked up`."""
+    """Replaces this process with `tracelaked up`."""
     held = hold_home()
     program = str(server_program())
     sys.stdout.flush()
@@ -60,7 +60,7 @@ def doctor(*, as_json: bool) -> None:
 
 
 def _machine() -> list[Check]:
-    """What the server's own doctor says, where the server is installed."""
+    """The checks of `tracelaked doctor`, if the server is installed."""
     try:
         program = server_program()
     except ServerMissing:
@@ -74,18 +74,18 @@ def _machine() -> list[Check]:
     try:
         return cast("list[Check]", json.loads(answer.stdout))
     except ValueError:
-        said = answer.stderr.strip().splitlines()
-        return [Check(name="server", ok=False, detail=said[-1] if said else "`tracelaked doctor` exited without output", remedy="correct what it names")]
+        errors = answer.stderr.strip().splitlines()
+        return [Check(name="server", ok=False, detail=errors[-1] if errors else "`tracelaked doctor` exited without output", remedy="correct what it names")]
 
 
 def _service() -> list[Check]:
-    """Whether the service answers this very client, and whom it takes it for."""
+    """Whether the service answers this client, and which user it authenticates."""
     try:
         client = Client(patience=0)
     except NotRunning as error:
-        return [Check(name="api", ok=None, detail=error.detail, remedy=""), _not_asked("token")]
+        return [Check(name="api", ok=None, detail=error.detail, remedy=""), _not_checked("token")]
     except TracelakeError as error:
-        return [Check(name="api", ok=False, detail=error.detail, remedy="correct the setting"), _not_asked("token")]
+        return [Check(name="api", ok=False, detail=error.detail, remedy="correct the setting"), _not_checked("token")]
     answers = Check(name="api", ok=True, detail=f"{client.api_url} answers", remedy="")
     with client:
         try:
@@ -93,14 +93,14 @@ def _service() -> list[Check]:
         except (Unauthenticated, Forbidden) as error:
             return [answers, Check(name="token", ok=False, detail=error.detail, remedy="set TRACELAKE_TOKEN to a valid token")]
         except NotRunning as error:
-            return [Check(name="api", ok=False, detail=error.detail, remedy="start a system with `tracelake up`, or correct TRACELAKE_API_URL"), _not_asked("token")]
+            return [Check(name="api", ok=False, detail=error.detail, remedy="start a system with `tracelake up`, or correct TRACELAKE_API_URL"), _not_checked("token")]
         except TracelakeError as error:
-            return [Check(name="api", ok=False, detail=error.detail, remedy="try again, then look into its log"), _not_asked("token")]
+            return [Check(name="api", ok=False, detail=error.detail, remedy="try again, then look into its log"), _not_checked("token")]
     who = f"{me.name} ({me.kind}) of org {me.org} with roles {', '.join(me.roles) or 'none'}"
     return [answers, Check(name="token", ok=True, detail=who, remedy="")]
 
 
-def _not_asked(name: str) -> Check:
+def _not_checked(name: str) -> Check:
     return Check(name=name, ok=None, detail="no system answers", remedy="")
 
 

@@ -44,7 +44,7 @@ def parse_job(text: str) -> tuple[str, str]:
 
 
 def parse_cursors(words: list[str]) -> list[int | str]:
-    """`5`, `1..100` with both ends, times; any of them joined by commas, in the order in which they stand."""
+    """`5`, `1..100` with both ends, times; any of them joined by commas, in the order written."""
     found: list[int | str] = []
     for word in (part.strip() for text in words for part in text.split(",")):
         if span := _SPAN.fullmatch(word):
@@ -60,7 +60,7 @@ def parse_cursors(words: list[str]) -> list[int | str]:
 
 
 def request_of(cursors: list[str], *, rewrite: bool, request: str | None) -> dict[str, Any]:
-    """The request for a run; raises a usage error where the words make none."""
+    """The request for a run; raises a usage error if the arguments do not form one."""
     if request is not None:
         if cursors or rewrite:
             raise typer.BadParameter("it already is the whole request; omit --cursor, --cursors and --rewrite", param_hint="--request")

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from rich.text import Text
 
-from tracelake_sdk.cli.paging import Asked, print_page
+from tracelake_sdk.cli.paging import ListCommand, print_page
 from tracelake_sdk.cli.printing import Cell, Column, duration, instant, print_json, print_table, say, state
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import AlreadyFinal
@@ -12,10 +12,10 @@ from tracelake_sdk.tasks import Task, TaskState, Waits
 from tracelake_sdk.wording import scope_words
 
 
-def list_tasks(asked: Asked, *, state: str | None, as_json: bool) -> None:
+def list_tasks(command: ListCommand, *, state: str | None, as_json: bool) -> None:
     with Client() as client:
-        page = client.tasks.list(**asked.filters, state=TaskState(state) if state else None, limit=asked.limit, token=asked.token)
-        print_page(client, page, _COLUMNS, _row, asked, as_json=as_json, nothing="No tasks match.")
+        page = client.tasks.list(**command.filters, state=TaskState(state) if state else None, limit=command.limit, token=command.token)
+        print_page(client, page, _COLUMNS, _row, command, as_json=as_json, nothing="No tasks match.")
 
 
 _COLUMNS = [
@@ -41,7 +41,7 @@ def show_task(id: UUID, *, as_json: bool) -> None:
         ("made by", f"{task.trigger_kind} {task.trigger_id}"),
         ("created", instant(task.created_at)),
         ("next attempt", instant(task.due_at)),
-        ("cancel asked", instant(task.cancel_asked_at)),
+        ("cancel requested", instant(task.cancel_asked_at)),
         ("finished", instant(task.finished_at)),
     ]
     for name, value in facts:
@@ -76,7 +76,7 @@ def cancel_task(id: UUID, *, dry_run: bool, as_json: bool) -> None:
     if dry_run:
         changes, sentence = _would_cancel(task)
     else:
-        changes, sentence = True, f"Task {task.id} is canceled." if task.state is TaskState.CANCELED else f"Task {task.id} is running and was asked to stop."
+        changes, sentence = True, f"Task {task.id} is canceled." if task.state is TaskState.CANCELED else f"Task {task.id} is running; a stop was requested."
     if as_json:
         print_json({"dry_run": True, "changes": changes, "says": sentence} if dry_run else task)
     else:
@@ -92,7 +92,7 @@ def _would_cancel(task: Task) -> tuple[bool, str]:
         case TaskState.QUEUED:
             return True, f"A cancel would end task {task.id} at once. Nothing was changed."
         case _:
-            return True, f"A cancel would ask the running task {task.id} to stop. Nothing was changed."
+            return True, f"A cancel would request a stop of the running task {task.id}. Nothing was changed."
 
 
 def state_words(task: Task) -> Text:

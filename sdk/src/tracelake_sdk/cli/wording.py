@@ -11,22 +11,22 @@ _SPELLINGS = {
 
 
 def fault(error: ValueError, *, placed: bool = False) -> str:
-    """The first fault, where there are several; `placed` begins with the field that has it."""
+    """The first problem; with `placed`, the sentence begins with the field."""
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors(include_url=False)[0]
     fields = [step for step in first["loc"] if isinstance(step, str)]
-    said = first["msg"].removeprefix("Value error, ")
+    sentence = first["msg"].removeprefix("Value error, ")
     match first["type"]:
         case "string_pattern_mismatch" if fields:
-            said = _SPELLINGS.get(fields[-1], said)
+            sentence = _SPELLINGS.get(fields[-1], sentence)
         case "model_type":
-            said = "a JSON object is expected"
+            sentence = "a JSON object is expected"
         case "timezone_aware":
-            said = "a time says its zone, such as 2026-03-01T08:00:00Z"
+            sentence = "a time needs its zone, such as 2026-03-01T08:00:00Z"
         case "extra_forbidden":
-            said = "unknown field"
+            sentence = "unknown field"
         case _:
             pass
-    place = ".".join(str(step) for step in first["loc"])
-    return f"{place}: {said}" if placed and place else said
+    path = ".".join(str(step) for step in first["loc"])
+    return f"{path}: {sentence}" if placed and path else sentence

@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 def find_system(api_url: str | None = None, token: str | None = None, *, patience: float = 0) -> tuple[str, str]:
-    """Address and token, as `Client` says; raises NotRunning, Unauthenticated or SettingInvalid. A system that is starting has `patience` seconds."""
+    """Address and token, as documented in `Client`; raises NotRunning, Unauthenticated or SettingInvalid. A system that is starting has `patience` seconds."""
     files = HomeFiles(default_home())
     found = address_of(api_url or os.environ.get("TRACELAKE_API_URL") or _started(files, patience) or _nowhere(files))
     kept = _kept(files, HomeFiles.admin_token) if is_this_machine(found) else None
@@ -30,11 +30,11 @@ def find_system(api_url: str | None = None, token: str | None = None, *, patienc
 
 def _started(files: HomeFiles, patience: float) -> str | None:
     """The address of the system in this home, once it has started."""
-    deadline, said = time.monotonic() + patience, False
+    deadline, warned = time.monotonic() + patience, False
     while (found := _kept(files, HomeFiles.api_url)) is None and time.monotonic() < deadline and files.is_starting():
-        if not said:
+        if not warned:
             _log.warning("A Tracelake system is starting in %s; waiting for it.", files.home)
-            said = True
+            warned = True
         time.sleep(_LOOK_SECONDS)
     return found
 
@@ -53,7 +53,7 @@ def _kept(files: HomeFiles, value: Callable[[HomeFiles], str | None]) -> str | N
 
 
 def address_of(api_url: str) -> str:
-    """The address as it is used; raises SettingInvalid."""
+    """The normalized address; raises SettingInvalid."""
     try:
         address = httpx2.URL(api_url)
         usable = address.scheme in ("http", "https") and bool(address.host) and 0 < (address.port or 80) < 65536

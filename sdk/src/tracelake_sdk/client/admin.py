@@ -3,7 +3,7 @@
 Creating what already exists, with the same attributes, changes nothing; every change takes `dry_run`.
 """
 
-from __future__ import annotations  # what methods answer with is made when it is asked for, not at import
+from __future__ import annotations  # return types are resolved on demand, not at import
 
 import uuid
 from collections.abc import Collection
@@ -16,7 +16,7 @@ from tracelake_sdk.pages import Page
 
 
 class Administration:
-    """Everything an admin may ask of one Tracelake system."""
+    """The administration API of one Tracelake system."""
 
     def __init__(self, connection: Connection) -> None:
         self._get = connection.get
@@ -24,7 +24,7 @@ class Administration:
 
     # Orgs: for the installation's operators, who are the admins of its first one
     def create_org(self, name: str, *, admin: str = "admin", issuer: str | None = None, subject: str | None = None, dry_run: bool = False) -> NewOrg:
-        """With its first admin, whose token is in this answer and nowhere else; with `issuer` and `subject` that comes with a JWT instead."""
+        """Creates an org with its first admin. The admin's token is returned only here; with `issuer` and `subject` the admin signs in with a JWT instead."""
         body = {"name": name, "admin": admin, "issuer": issuer, "subject": subject, "dry_run": dry_run}
         return self._post(NewOrg, "/v1/admin/orgs", body)
 
@@ -41,7 +41,7 @@ class Administration:
     def create_user(
         self, name: str, *, issuer: str | None = None, subject: str | None = None, roles: Collection[str] = (), dry_run: bool = False
     ) -> User:
-        """`issuer` and `subject` say who it is in a JWT; without them the user comes with tokens of this org alone."""
+        """`issuer` and `subject` identify the user in a JWT; without them the user signs in only with tokens of this org."""
         body = {"name": name, "issuer": issuer, "subject": subject, "roles": list(roles), "dry_run": dry_run}
         return self._post(User, "/v1/admin/users", body)
 
@@ -81,7 +81,7 @@ class Administration:
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> NewToken:
-        """The token is in this answer and nowhere else."""
+        """The token is returned only here."""
         body = {
             "kind": kind, "label": label, "user": user, "roles": list(roles), "scopes": list(scopes), "pools": list(pools),
             "expires_in_days": expires_in_days, "dry_run": dry_run,
@@ -96,13 +96,13 @@ class Administration:
 
     # Rights on DAGs, and readers of datasets
     def grant(self, dag: str, right: DagRight, role: str, *, dry_run: bool = False) -> list[Grant]:
-        """The DAG's grants after it."""
+        """Returns the DAG's grants after the change."""
         return self._post(list[Grant], "/v1/admin/grants", {"dag": dag, "right": right, "role": role, "dry_run": dry_run})
 
     def revoke_grant(
         self, dag: str, right: DagRight, *, role: str | None = None, user: str | None = None, service: str | None = None, dry_run: bool = False
     ) -> list[Grant]:
-        """The DAG's grants after it; of a role, or of the user or service that created the DAG."""
+        """Revokes the grant of a role, or of the user or service that created the DAG. Returns the DAG's grants after the change."""
         body = {"dag": dag, "right": right, "role": role, "user": user, "service": service, "dry_run": dry_run}
         return self._post(list[Grant], "/v1/admin/grants/revoke", body)
 
@@ -113,22 +113,22 @@ class Administration:
         return self._get(ReadRoles, f"/v1/admin/read-roles/{quoted(dataset)}")
 
     def set_read_roles(self, dataset: UUID | str, roles: Collection[str], *, dry_run: bool = False) -> ReadRoles:
-        """Exactly these roles from now on; none: only those who deploy or trigger its DAG, and the admins."""
+        """Sets exactly these roles; without any, only those who deploy or trigger its DAG, and the admins, read the dataset."""
         return self._post(ReadRoles, f"/v1/admin/read-roles/{quoted(dataset)}", {"roles": list(roles), "dry_run": dry_run})
 
-    # Locations: where they are is for the installation's operators, who may use them for each org's admins
+    # Locations: the installation's operators define the roots, each org's admins define who may use them
     def locations(self) -> list[Location]:
         return self._get(list[Location], "/v1/admin/locations")
 
     def add_location(self, name: str, url: str, *, roles: Collection[str] = (), org: str | None = None, dry_run: bool = False) -> Location:
-        """One that is there with the same root and these roles stays as it is; one with another root raises LocationConflict."""
+        """An existing location with the same root and roles stays unchanged; one with another root raises LocationConflict."""
         return self._post(Location, "/v1/admin/locations", {"name": name, "url": url, "roles": list(roles), "org": org, "dry_run": dry_run})
 
     def set_location(self, name: str, url: str, *, org: str | None = None, dry_run: bool = False) -> Location:
         return self._post(Location, f"/v1/admin/locations/{quoted(name)}/set", {"url": url, "org": org, "dry_run": dry_run})
 
     def remove_location(self, name: str, *, dry_run: bool = False) -> Location:
-        """The location as it was."""
+        """Returns the removed location."""
         return self._post(Location, f"/v1/admin/locations/{quoted(name)}/remove", {"dry_run": dry_run})
 
     def grant_location(self, name: str, role: str, *, dry_run: bool = False) -> Location:

@@ -1,10 +1,10 @@
 """The control plane as Python: one typed, synchronous client for people, services and the command line.
 
-It finds the embedded system by itself. An error of the service arrives as the class that the service raised, and
-every call may be repeated, so that a connection that breaks once is not the caller's concern.
+It finds the embedded system by itself. An error of the service is raised as the same class that the service raised.
+Every call is idempotent, so the client retries after a broken connection.
 """
 
-from __future__ import annotations  # what methods return is built when it is asked for, not at import
+from __future__ import annotations  # return types are resolved on demand, not at import
 
 from functools import cached_property
 from types import TracebackType
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """Everything a user may ask of one Tracelake system, by noun: `client.dags.deploy(…)`, `client.rules.add(…)`.
+    """The API of one Tracelake system, by noun: `client.dags.deploy(…)`, `client.rules.add(…)`.
 
     The address is `api_url`, else TRACELAKE_API_URL, else that of the embedded system in TRACELAKE_HOME; the token is
-    `token`, else TRACELAKE_TOKEN, else the first admin's of that home, which is sent to this machine alone. An embedded system that is
+    `token`, else TRACELAKE_TOKEN, else the first admin's of that home, which is sent only to this machine. An embedded system that is
     starting has `patience` seconds to do so.
     """
 
@@ -51,13 +51,13 @@ class Client:
 
     @cached_property
     def admin(self) -> Administration:
-        """What an admin may ask."""
+        """The administration API."""
         from tracelake_sdk.client.admin import Administration  # noqa: PLC0415  # few need it
 
         return Administration(self._connection)
 
     def query(self, sql: str, *, limit: int | None = None) -> QueryResult:
-        """The rows of one SELECT over published datasets, all of them of one moment; iterating gives tuples."""
+        """The rows of one SELECT over published datasets, all as of one point in time; iterating gives tuples."""
         return self.queries.run(sql, limit=limit)
 
     def me(self) -> WhoAmI:

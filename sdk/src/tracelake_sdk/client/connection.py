@@ -1,6 +1,6 @@
-"""The connection that all parts of the client share: requests, answers as models, errors as the classes that the service raised."""
+"""The connection that all parts of the client share: requests, responses as models, errors as the classes that the service raised."""
 
-from __future__ import annotations  # what methods return is built when it is asked for, not at import
+from __future__ import annotations  # return types are resolved on demand, not at import
 
 import time
 import uuid
@@ -24,7 +24,7 @@ WHOLE_PAGE = 500
 
 
 class Connection:
-    """Every request may be sent again, so that a connection that breaks once is not the caller's concern."""
+    """Every request is idempotent and is sent again after a broken connection."""
 
     def __init__(self, api_url: str, token: str, *, timeout: float) -> None:
         self.api_url: str = api_url
@@ -41,7 +41,7 @@ class Connection:
         return self.read(kind, self.send("POST", path, json=body, headers=headers))
 
     def define(self, kind: type[Answer], path: str, body: Mapping[str, Any], idempotency_key: str | None) -> Answer:
-        """A change that has its effect once under its key; without one it gets its own."""
+        """A change that takes effect once per idempotency key; without a key, one is generated."""
         return self.post(kind, path, body, {"Idempotency-Key": idempotency_key or str(uuid.uuid4())})
 
     def read(self, kind: type[Answer], response: httpx2.Response) -> Answer:
@@ -51,16 +51,16 @@ class Connection:
             raise NotRunning(f"The server at {self.api_url} is not a Tracelake of this release; check TRACELAKE_API_URL.") from error
 
     def accepted(self, response: httpx2.Response) -> httpx2.Response:
-        """The response itself; raises the error that it carries."""
+        """The response; raises the error that it contains."""
         if not response.is_success:
             raise self._error(response)
         return response
 
     def send(self, method: str, path: str, **parts: Any) -> httpx2.Response:
-        """Raises OutcomeUnknown where it stays unknown whether the request had its effect."""
+        """Raises OutcomeUnknown if it is unknown whether the request took effect."""
         try:
             return send(self._http, method, path, **parts)
-        except ValueError as error:  # before any of it is sent
+        except ValueError as error:  # nothing was sent yet
             raise Invalid("The request cannot be encoded as JSON: a number is not finite, or a text contains half of a surrogate pair; remove it.") from error
         except Unreached as error:
             raise NotRunning(f"Nothing answers at {self.api_url}; start a system with `tracelake up`, or set TRACELAKE_API_URL.") from error
@@ -82,7 +82,7 @@ class Connection:
 
 
 def quoted(name: UUID | str) -> str:
-    """As one part of a path."""
+    """A value as one URL-encoded segment of a path."""
     return quote(str(name), safe="")
 
 
@@ -98,7 +98,7 @@ def iterate(page: Callable[[str | None], Page[Item]]) -> Iterator[Item]:
 
 
 def follow(look: Callable[[], Answer], over: Callable[[Answer], bool], every: float, patience: float) -> Iterator[Answer]:
-    """What is seen now and at every later look, until it is over; a system that restarts has `patience` seconds to answer."""
+    """The state now and at every later poll, until it is final; a system that restarts has `patience` seconds to answer."""
     answered = time.monotonic()
     while True:
         began = time.monotonic()
@@ -113,7 +113,7 @@ def follow(look: Callable[[], Answer], over: Callable[[Answer], bool], every: fl
         yield seen
         if over(seen):
             return
-        # A look that takes long, because there is much to look at, is taken less often.
+        # A slow poll, of a large cascade, is repeated less often.
         time.sleep(max(every, 4 * (answered - began)))
 
 

@@ -1,6 +1,6 @@
 """DAGs and the runs of their jobs, reached as `client.dags`."""
 
-from __future__ import annotations  # what methods return is built when it is asked for, not at import
+from __future__ import annotations  # return types are resolved on demand, not at import
 
 import uuid
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class Dags:
         self._connection: Connection = connection
 
     def deploy(self, definition: str, *, dry_run: bool = False) -> Deployed:
-        """Activate the DAG of this file's text; the same definition again makes nothing. A dry run only judges it."""
+        """Activate the DAG of this file's text; the same definition again changes nothing. A dry run only validates it."""
         return self._connection.post(Deployed, "/v1/dags", {"definition": definition, "dry_run": dry_run})
 
     def list(self) -> DagStatuses:
@@ -34,11 +34,11 @@ class Dags:
         return self._connection.post(DagStatus, f"{_path(dag, job)}/pause")
 
     def resume(self, dag: str, job: str | None = None) -> DagStatus:
-        """End a pause; jobs that were paused by themselves wait for a resume of their own."""
+        """End a pause; jobs that were paused individually stay paused until they are resumed."""
         return self._connection.post(DagStatus, f"{_path(dag, job)}/resume")
 
     def run(self, dag: str, job: str, request: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None) -> Task:
-        """Ask a source job for a run, which is one task; the same key with the same request is the same task."""
+        """Request a run of a source job, which is one task; the same key with the same request is the same task."""
         body = {"dag": dag, "job": job, "request": dict(request or {})}
         return self._connection.post(Task, "/v1/runs", body, {"Idempotency-Key": idempotency_key or str(uuid.uuid4())})
 

@@ -1,6 +1,6 @@
 """Datasets, their versions and the names of versions, reached as `client.datasets` and `client.snapshots`."""
 
-from __future__ import annotations  # what methods return is built when it is asked for, not at import
+from __future__ import annotations  # return types are resolved on demand, not at import
 
 from uuid import UUID
 
@@ -29,7 +29,7 @@ class Datasets:
         limit: int = 50,
         token: str | None = None,
     ) -> Page[Dataset]:
-        """Every word of `search` is in a name, layer, domain, owner, description, column or producer; the other filters are exact."""
+        """Every word of `search` must occur in the name, layer, domain, owner, description, a column or the producer; the other filters are exact."""
         query = {"search": search, "layer": layer, "domain": domain, "owner": owner, "dag": dag, "limit": limit, "token": token}
         return self._connection.get(Page[Dataset], "/v1/datasets", query)
 
@@ -38,14 +38,14 @@ class Datasets:
         return self._connection.get(Dataset, f"/v1/datasets/{quoted(name)}")
 
     def versions(self, name: UUID | str, *, limit: int = 50, token: str | None = None) -> Page[Version]:
-        """A dataset's versions with the runs behind them, the newest first."""
+        """A dataset's versions with the runs that wrote them, newest first."""
         return self._connection.get(Page[Version], f"/v1/datasets/{quoted(name)}/versions", {"limit": limit, "token": token})
 
     def version(self, name: UUID | str, number: int) -> Version:
         return self._connection.get(Version, f"/v1/datasets/{quoted(name)}/versions/{number}")
 
     def explain(self, name: UUID | str) -> Explanation:
-        """Why a dataset is as it is, the most pressing first."""
+        """The reasons for a dataset's state, most urgent first."""
         return self._connection.get(Explanation, f"/v1/datasets/{quoted(name)}/explain")
 
 

@@ -1,6 +1,6 @@
-"""What has happened: emitted events and finished runs, reached as `client.events` and `client.runs`."""
+"""Emitted events and finished runs, reached as `client.events` and `client.runs`."""
 
-from __future__ import annotations  # what methods return is built when it is asked for, not at import
+from __future__ import annotations  # return types are resolved on demand, not at import
 
 from collections.abc import Iterator
 from uuid import UUID
@@ -12,7 +12,7 @@ from tracelake_sdk.tasks.runs import Run, RunDetail, RunStatus
 
 
 class Events:
-    """Emitted events with what each subscriber made of them."""
+    """Emitted events with their ledger."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection: Connection = connection
@@ -20,7 +20,7 @@ class Events:
     def list(
         self, *, dag: str | None = None, job: str | None = None, producer: UUID | str | None = None, limit: int = 50, token: str | None = None
     ) -> Page[DatasetEvent]:
-        """Events with their ledger: what each subscriber made of them. `dag` and `job` name the emitting job, `producer` its task."""
+        """Events with their ledger: the task of each subscriber, or that it filtered the event. `dag` and `job` name the emitting job, `producer` its task."""
         return self._connection.get(Page[DatasetEvent], "/v1/events", {"dag": dag, "job": job, "producer": producer, "limit": limit, "token": token})
 
     def iterate(self, *, dag: str | None = None, job: str | None = None, producer: UUID | str | None = None) -> Iterator[DatasetEvent]:
@@ -43,5 +43,5 @@ class Runs:
         return iterate(lambda token: self.list(dag=dag, job=job, status=status, limit=WHOLE_PAGE, token=token))
 
     def get(self, run_id: str) -> RunDetail:
-        """One run with everything behind it: the versions it read, its rule and policy results, the decision, what its operator noted."""
+        """One run in full: the versions it read, its rule and policy results, the decision, and the notes of its operator."""
         return self._connection.get(RunDetail, f"/v1/runs/{quoted(run_id)}")

@@ -1,6 +1,6 @@
 """Pinned queries, their log, and statements that are saved under a name, reached as `client.queries` and `client.saved_queries`."""
 
-from __future__ import annotations  # what methods return is built when it is asked for, not at import
+from __future__ import annotations  # return types are resolved on demand, not at import
 
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from tracelake_sdk.queries import MORE_HEADER, RECEIPT_HEADER, QueryAnswer, Quer
 from tracelake_sdk.queries.results import QueryResult
 
 SavedQueryList = list[SavedQuery]
-QUERY_TIMEOUT = httpx2.Timeout(3700, connect=CONNECT_SECONDS)  # the service itself ends a query that takes too long
+QUERY_TIMEOUT = httpx2.Timeout(3700, connect=CONNECT_SECONDS)  # the service stops a query that takes too long
 
 
 class Queries:
@@ -23,22 +23,22 @@ class Queries:
         self._connection: Connection = connection
 
     def run(self, sql: str, *, limit: int | None = None) -> QueryResult:
-        """The rows of one SELECT over published datasets, all of them of one moment; iterating gives tuples."""
+        """The rows of one SELECT over published datasets, all as of one point in time; iterating gives tuples."""
         return QueryResult(self.answer(sql, limit=limit))
 
     def replay(self, id: UUID | str, *, sql: str | None = None) -> QueryResult:
-        """The same query on the same versions; `.replay.same` says whether the same rows came out. Anybody but its author passes its statement."""
+        """The same query on the same versions; `.replay.same` is true if it returned the same rows. Only the author of the query may omit its statement."""
         return QueryResult(self.replay_answer(id, sql=sql))
 
     def answer(self, sql: str, *, limit: int | None = None) -> QueryAnswer:
-        """As it is on the wire."""
+        """The JSON answer of the service, without conversion."""
         return self._connection.read(QueryAnswer, self._connection.send("POST", "/v1/query", json={"sql": sql, "limit": limit}, timeout=QUERY_TIMEOUT))
 
     def replay_answer(self, id: UUID | str, *, sql: str | None = None) -> QueryAnswer:
         return self._connection.read(QueryAnswer, self._connection.send("POST", f"/v1/queries/{quoted(id)}/replay", json={"sql": sql}, timeout=QUERY_TIMEOUT))
 
     def bytes(self, sql: str, format: ResultFormat, *, limit: int | None = None) -> RawAnswer:
-        """The answer as CSV or as an Arrow stream, as it comes."""
+        """The answer as a stream of CSV or Arrow."""
         sent = self._connection.send("POST", "/v1/query", json={"sql": sql, "limit": limit, "format": format}, timeout=QUERY_TIMEOUT)
         response = self._connection.accepted(sent)
         receipt = Receipt.model_validate_json(response.headers[RECEIPT_HEADER])
@@ -54,7 +54,7 @@ class Queries:
 
 
 class SavedQueries:
-    """Statements that their author keeps under a name."""
+    """Statements that users saved under a name."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection: Connection = connection
@@ -66,7 +66,7 @@ class SavedQueries:
         return self._connection.get(SavedQuery, f"/v1/saved-queries/{quoted(name)}")
 
     def save(self, name: str, sql: str, *, description: str = "") -> SavedQuery:
-        """Keep a statement under a name; it replaces what the name stood for."""
+        """Save a statement under a name; an earlier statement of that name is overwritten."""
         return self._connection.read(SavedQuery, self._connection.send("PUT", f"/v1/saved-queries/{quoted(name)}", json={"sql": sql, "description": description}))
 
     def forget(self, name: str) -> None:

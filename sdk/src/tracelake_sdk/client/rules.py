@@ -1,6 +1,6 @@
 """LakeGuard: rules, policies and the decisions made by them, reached as `client.rules`, `client.policies` and `client.promotions`."""
 
-from __future__ import annotations  # what methods return is built when it is asked for, not at import
+from __future__ import annotations  # return types are resolved on demand, not at import
 
 from uuid import UUID
 
@@ -31,7 +31,7 @@ class Rules:
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> Rule:
-        """Define what good data means for a dataset, by its name or uuid. A dry run only judges it."""
+        """Define what good data means for a dataset, by its name or uuid. A dry run only validates it."""
         body = {"dataset": str(dataset), "type": type, "expression": expression, "severity": severity, "scope": scope, "dry_run": dry_run}
         return self._connection.define(Rule, "/v1/rules", body, idempotency_key)
 
@@ -45,12 +45,12 @@ class Rules:
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> Rule:
-        """Append a revision with what is given; a rule that was off is on again. One that says nothing new makes nothing."""
+        """Append a revision with the given changes; a rule that was off is switched on again. A revision without changes is not stored."""
         body = {"expression": expression, "severity": severity, "scope": scope, "dry_run": dry_run}
         return self._connection.define(Rule, f"/v1/rules/{quoted(id)}/revise", body, idempotency_key)
 
     def deactivate(self, id: UUID | str, *, dry_run: bool = False, idempotency_key: str | None = None) -> Rule:
-        """Switch a rule off; what it said stays on record."""
+        """Switch a rule off; its revisions are kept."""
         return self._connection.define(Rule, f"/v1/rules/{quoted(id)}/deactivate", {"dry_run": dry_run}, idempotency_key)
 
 
@@ -73,7 +73,7 @@ class Policies:
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> Policy:
-        """Define what the platform guarantees for every dataset of a layer. A dry run only judges it."""
+        """Define what the platform guarantees for every dataset of a layer. A dry run only validates it."""
         body = {"layer": layer, "type": type, "expression": expression, "enforcement": enforcement, "dry_run": dry_run}
         return self._connection.define(Policy, "/v1/policies", body, idempotency_key)
 
@@ -86,12 +86,12 @@ class Policies:
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> Policy:
-        """Append a revision with what is given; a policy that was off is on again. One that says nothing new makes nothing."""
+        """Append a revision with the given changes; a policy that was off is switched on again. A revision without changes is not stored."""
         body = {"expression": expression, "enforcement": enforcement, "dry_run": dry_run}
         return self._connection.define(Policy, f"/v1/policies/{quoted(id)}/revise", body, idempotency_key)
 
     def deactivate(self, id: UUID | str, *, dry_run: bool = False, idempotency_key: str | None = None) -> Policy:
-        """Switch a policy off; what it said stays on record."""
+        """Switch a policy off; its revisions are kept."""
         return self._connection.define(Policy, f"/v1/policies/{quoted(id)}/deactivate", {"dry_run": dry_run}, idempotency_key)
 
 
@@ -104,7 +104,7 @@ class Promotions:
     def list(
         self, *, dataset: UUID | str | None = None, allowed: bool | None = None, limit: int = 50, token: str | None = None
     ) -> Page[Promotion]:
-        """What was decided, with every result, the newest first."""
+        """Decisions with all their results, newest first."""
         return self._connection.get(Page[Promotion], "/v1/promotions", {"dataset": dataset, "allowed": allowed, "limit": limit, "token": token})
 
     def get(self, decision: UUID | str) -> Promotion:

@@ -1,6 +1,6 @@
 """Tasks, reached as `client.tasks`."""
 
-from __future__ import annotations  # what methods return is built when it is asked for, not at import
+from __future__ import annotations  # return types are resolved on demand, not at import
 
 from collections.abc import Iterator
 from uuid import UUID
@@ -32,7 +32,7 @@ class Tasks:
         return self._connection.get(Task, f"/v1/tasks/{quoted(id)}")
 
     def cancel(self, id: UUID | str) -> Task:
-        """A queued task is canceled at once, a running one is asked to stop; a final one is refused."""
+        """A queued task is canceled at once, a running one gets a stop request; a final one raises AlreadyFinal."""
         return self._connection.post(Task, f"/v1/tasks/{quoted(id)}/cancel")
 
     def caused(self, id: UUID | str) -> Cascade:
@@ -40,9 +40,9 @@ class Tasks:
         return self._connection.get(Cascade, f"/v1/tasks/{quoted(id)}/caused")
 
     def follow(self, id: UUID | str, *, every: float = 0.2, patience: float = 30.0) -> Iterator[Task]:
-        """The task now and whenever it was looked at again, up to its final state; a system that restarts has `patience` seconds to answer."""
+        """The task now and at every later poll, up to its final state; a system that restarts has `patience` seconds to answer."""
         return follow(lambda: self.get(id), lambda task: task.state in FINAL, every, patience)
 
     def follow_cascade(self, id: UUID | str, *, every: float = 0.2, patience: float = 30.0) -> Iterator[Cascade]:
-        """The task with everything that it caused, until nothing more happens by itself."""
+        """The task with everything that it caused, until nothing more can change without an action."""
         return follow(lambda: self.caused(id), lambda cascade: cascade.over, every, patience)

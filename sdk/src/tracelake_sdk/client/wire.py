@@ -1,7 +1,7 @@
-"""Requests to a Tracelake service: how it is reached, when a request is sent again, and which error an answer carries.
+"""Requests to a Tracelake service: connection, retries, and the error that a response contains.
 
-Every call has its effect once however often it is sent, so one whose connection broke is sent again here; who calls says in its own
-words what it means that nothing answers, or that an answer never came.
+Every call is idempotent, so it is sent again here if the connection broke. The caller words the error if nothing answers, or if an
+answer never came.
 """
 
 import time
@@ -24,7 +24,7 @@ class Unreached(Exception):
 
 
 class Unanswered(Exception):
-    """The request was sent and no answer came: it may or may not have had its effect; private to the SDK."""
+    """The request was sent and no answer came: it may or may not have taken effect; private to the SDK."""
 
 
 def connect(api_url: str, token: str, *, timeout: float) -> httpx2.Client:
@@ -33,13 +33,13 @@ def connect(api_url: str, token: str, *, timeout: float) -> httpx2.Client:
         base_url=api_url,
         headers={"Authorization": f"Bearer {token}"},
         timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
-        trust_env=not is_this_machine(api_url),  # a proxy is for other machines
-        verify=httpx2.URL(api_url).scheme != "http",  # plain http has nothing to verify, and reading certificates takes its time
+        trust_env=not is_this_machine(api_url),  # proxies are only for other machines
+        verify=httpx2.URL(api_url).scheme != "http",  # http has no certificates to verify, and loading them is slow
     )
 
 
 def send(http: httpx2.Client, method: str, path: str, **parts: Any) -> httpx2.Response:
-    """The answer, whatever it says; raises Unreached or Unanswered, with what the connection said as their cause."""
+    """The response, whatever its status; raises Unreached or Unanswered, with the connection error as their cause."""
     broken: httpx2.TransportError | None = None
     for attempt in range(_TRIES):
         if attempt:
@@ -52,12 +52,12 @@ def send(http: httpx2.Client, method: str, path: str, **parts: Any) -> httpx2.Re
         except httpx2.TransportError as error:
             broken = error
             if isinstance(error, httpx2.TimeoutException):
-                break  # who did not answer in all that time will not answer the next try
+                break  # after a full timeout, another try would time out as well
     raise Unanswered from broken
 
 
 def error_in(response: httpx2.Response) -> TracelakeError | None:
-    """The error of a service, as the class that it raised; None where something else answers, or half an answer came."""
+    """The error of a service, as the class that it raised; None if another program answered, or the answer is incomplete."""
     if not response.headers.get("content-type", "").startswith("application/problem+json"):
         return None
     try:

@@ -1,6 +1,6 @@
-"""Locations: the named places that DAGs read files from. An admin defines them; a DAG names one and a path below it.
+"""Locations: the named roots that DAGs read files from. An admin defines them; a DAG names one and a path below it.
 
-`landing/orders` is the path `orders` below the location `landing`, wherever an admin has put that.
+`landing/orders` is the path `orders` below the location `landing`, whatever root an admin gave it.
 """
 
 import os
@@ -32,7 +32,7 @@ class Location(Deferred):
 
 @dataclass(frozen=True)
 class LocationPath:
-    """What a config says: a location, and a path below it. An empty path is the whole location."""
+    """A path in a config: a location, and a path below it. An empty path is the whole location."""
 
     location: str
     below: str
@@ -59,7 +59,7 @@ class LocationPath:
 
 
 def named_location(path: str) -> str:
-    """The name that a path begins with, also of one that `LocationPath.parse` refuses: then no location has it."""
+    """The name that a path begins with, also of a path that `LocationPath.parse` refuses: then no location has this name."""
     return path.partition("/")[0]
 
 
@@ -70,7 +70,7 @@ def check_name(name: str) -> None:
 
 
 def absolute_root(text: str, folder: Path) -> str:
-    """A URL as it is; a path made absolute, below the folder where it is relative."""
+    """A URL unchanged; a path as an absolute path, relative to the folder."""
     if ":" in text.partition("/")[0]:
         return text
     return os.path.normpath(folder / Path(text).expanduser())
@@ -108,6 +108,6 @@ def _prefix(path: str) -> str:
     prefix = path.strip("/")
     if prefix and not {"", ".", ".."}.isdisjoint(prefix.split("/")):
         raise ValueError("a location's prefix has no part that is empty, `.` or `..`")
-    if not {"*", "?", "$"}.isdisjoint(prefix):  # credentials are narrowed by patterns
+    if not {"*", "?", "$"}.isdisjoint(prefix):  # session policies use them as patterns
         raise ValueError("a location's prefix has none of `*`, `?` and `$`")
     return prefix

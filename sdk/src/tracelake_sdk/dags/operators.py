@@ -1,4 +1,4 @@
-"""Operators: which there are, what each asks of its job, and the models of its config and its requests.
+"""Operators: their names, what each requires of its job, and the models of their configs and requests.
 
 They are data: deploys check a job against them, workers read their config through them.
 """
@@ -83,14 +83,14 @@ class NoopRequest(_Config):
 
 
 class RewriteRequest(_Config):
-    """Make the whole table of a job that replaces again, from what its inputs are now; also where nothing of them has moved."""
+    """Rewrite the whole table of a job that replaces, from the current versions of its inputs; also if no input has changed."""
 
     rewrite: Literal[True] = True
 
 
 @dataclass(frozen=True)
 class Count:
-    """How many there may be; `most` None means any number."""
+    """A range of numbers; `most` None means any number."""
 
     least: int
     most: int | None
@@ -109,7 +109,7 @@ ScopeKind = Literal["cursor", "range"]
 
 @dataclass(frozen=True)
 class OperatorSpec:
-    """What an operator asks of the job that runs it."""
+    """What an operator requires of the job that runs it."""
 
     runtime: Runtime
     name: str
@@ -120,9 +120,9 @@ class OperatorSpec:
     outputs: Count
     writes_files: bool = False              # its outputs are tables; without: events and ranges only
     reads_files: bool = False               # at least one of its inputs is a table
-    location_keys: tuple[str, ...] = ()     # of its config, those that name a place below a location
-    keys_to_append: tuple[str, ...] = ()    # of its config, those that only a job that appends may give
-    columns_key: str | None = None          # of its config, the one that lists columns and their types
+    location_keys: tuple[str, ...] = ()     # config keys that are paths below a location
+    keys_to_append: tuple[str, ...] = ()    # config keys that only a job that appends may have
+    columns_key: str | None = None          # the config key that lists columns and their types
     every_input_triggers: bool = False
     keeps_state: bool = False               # operator state moves with each completion
     ordered: bool = False                   # its tasks run one at a time, in event order
@@ -139,7 +139,7 @@ OPERATORS: Mapping[tuple[str, str], OperatorSpec] = _by_name(
     OperatorSpec(
         Runtime.DISPATCHER, "emit", EmitConfig, EmitRequest,
         activations=frozenset({Activation.SOURCE}), inputs=Count(0, 0), outputs=Count(1, 1), emits="cursor",
-        ordered=True,  # two requests are emitted in the order in which they arrived, whichever worker runs them
+        ordered=True,  # requests are emitted in the order in which they arrived, whichever worker runs them
     ),
     # Does nothing, durably.
     OperatorSpec(
@@ -158,11 +158,11 @@ OPERATORS: Mapping[tuple[str, str], OperatorSpec] = _by_name(
         activations=frozenset({Activation.REACTIVE}), inputs=Count(1, 1), outputs=Count(1, 1),
         every_input_triggers=True, receives="range", emits="range",
     ),
-    # Takes the files that are new since its last run.
+    # Reads the files that are new since its last run.
     OperatorSpec(
         Runtime.SPARK, "ingest_files", IngestFilesConfig, IngestFilesRequest,
         activations=frozenset({Activation.SOURCE}), inputs=Count(0, 0), outputs=Count(1, 1), writes_files=True, location_keys=("path",),
-        keys_to_append=("cursor_column", "batch_files"),  # a replace takes every file each time
+        keys_to_append=("cursor_column", "batch_files"),  # a replace reads every file each time
         columns_key="schema",
         keeps_state=True, ordered=True,  # each run continues where the one before it stopped
     ),

@@ -1,4 +1,4 @@
-"""Requests for a run: whether a job takes one, and what it may say."""
+"""Requests for a run: whether a job accepts one, and whether its content is valid."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _OR_REWRITE = " To rewrite its whole table from the current inputs, add --rewrit
 
 
 def check_request(job: str, operator: OperatorSpec | None, request: dict[str, Any], *, is_source: bool, replaces: bool = False) -> BaseModel:
-    """The request in the form that the operator of `job`, DAG/JOB, takes; raises what is wrong with it."""
+    """The request as the operator of `job`, DAG/JOB, expects it; raises JobNotRunnable or Invalid."""
     if request == {"rewrite": True} and (operator is None or operator.request is not EmitRequest):
         return _rewrite(job, replaces=replaces)
     if operator is None or operator.request is None or not is_source:
@@ -20,8 +20,8 @@ def check_request(job: str, operator: OperatorSpec | None, request: dict[str, An
         return operator.request.model_validate(request)
     except ValidationError as error:
         problem = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(str(part) for part in problem["loc"])
-        raise Invalid(f"The request for {job} is wrong at {place or 'its top'}: {_sentence(operator, operator.request, problem)}.") from None
+        path = ".".join(str(part) for part in problem["loc"])
+        raise Invalid(f"The request for {job} is not valid at {path or 'its top level'}: {_sentence(operator, operator.request, problem)}.") from None
 
 
 def _rewrite(job: str, *, replaces: bool) -> RewriteRequest:
@@ -33,8 +33,8 @@ def _rewrite(job: str, *, replaces: bool) -> RewriteRequest:
 def _sentence(operator: OperatorSpec, model: type[BaseModel], problem: Any) -> str:
     match problem["type"]:
         case "extra_forbidden":
-            known = ", ".join(f"`{name}`" for name in model.model_fields)
-            return f"the operator `{operator.name}` takes {f'only {known}' if known else 'no arguments'}; omit it"
+            fields = ", ".join(f"`{name}`" for name in model.model_fields)
+            return f"the operator `{operator.name}` takes {f'only {fields}' if fields else 'no arguments'}; omit it"
         case "missing":
             return f"the operator `{operator.name}` needs it"
         case _:

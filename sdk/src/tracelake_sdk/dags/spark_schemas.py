@@ -1,4 +1,4 @@
-"""Column lists as Spark spells them, as far as they can be judged without Spark: the words that stand for types."""
+"""Column lists in Spark's DDL: checks the names of types without Spark."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _MOST_DEPTH = 50
 
 
 def check_types(columns: str) -> None:
-    """Raises ValueError where a word that no type has stands for one; what else may be wrong, and what is very long or deep, is Spark's to say."""
+    """Raises ValueError for an unknown type name; other mistakes, and very long or deep schemas, are left to Spark."""
     if len(columns) <= _MOST_CHARACTERS:
         _check_columns(columns, depth=0)
 

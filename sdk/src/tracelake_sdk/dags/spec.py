@@ -1,7 +1,7 @@
 """DAGs: the canonical parsed form of a DAG file, with every default filled in.
 
 Two files that mean the same have equal specs but for the order of their jobs; the file's comments, formatting and
-`defaults:` are gone here.
+`defaults:` are not part of the spec.
 """
 
 import re
@@ -17,7 +17,7 @@ from tracelake_sdk.datasets.scopes import Cursor, CursorScope, PartitionScope, R
 from tracelake_sdk.deferred import Deferred
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,127}")  # matched in full: DAG, job, dataset and pool names
-# Matched in full: columns that a key or a partition is made of. Delta carries no blanks and none of `,;{}()=`; a dot or a quote would be read as a path.
+# Matched in full: columns that a key or a partition is made of. Delta does not allow blanks or any of `,;{}()=`; a dot or a quote would be parsed as a path.
 COLUMN = re.compile(r"[^\s\x00-\x1f\x7f,;{}()=.`'\"\\]{1,255}")
 DEFAULT_POOL = "default"
 DEFAULT_MAX_ATTEMPTS = 3
@@ -38,12 +38,12 @@ Column = Annotated[str, AfterValidator(_column)]
 class Activation(StrEnum):
     """What makes a job's tasks."""
 
-    SOURCE = "source"      # a request, or another thing outside the lake
+    SOURCE = "source"      # a request, or another trigger outside the lake
     REACTIVE = "reactive"  # the events of its inputs
 
 
 class SourceKind(StrEnum):
-    MANUAL = "manual"  # a person or a service asks for each run
+    MANUAL = "manual"  # a person or a service requests each run
 
 
 class Runtime(StrEnum):
@@ -56,7 +56,7 @@ class Runtime(StrEnum):
 
 
 class ExecutionStrategy(StrEnum):
-    """How an event's scope becomes the output's."""
+    """How an event's scope maps to the output's scope."""
 
     PER_UPDATE = "PerUpdate"        # the event's own scope
     PER_PARTITION = "PerPartition"  # the partitions or ranges of the output that the event's scope touches
@@ -70,9 +70,9 @@ class UpdateStrategy(StrEnum):
 
 
 class NullKeys(StrEnum):
-    """What happens to an append with rows that have a null in the unique key, so that it is unknown whether they already exist."""
+    """What happens to an append with rows that have a null in the unique key, for which it is unknown whether they already exist."""
 
-    BLOCK = "block"        # the gate refuses it
+    BLOCK = "block"        # the gate blocks it
     DISTINCT = "distinct"  # no two such rows are the same: they are appended every time
 
 
@@ -104,7 +104,7 @@ class NamedDataset(_Spec):
 
 
 class CursorBounds(_Spec):
-    """`min` is inside, `below` is not; one of them may be left open."""
+    """`min` is included, `below` is not; one of them may be omitted."""
 
     min: Cursor | None = None
     below: Cursor | None = None
@@ -122,7 +122,7 @@ class CursorBounds(_Spec):
 
 
 class WhereSpec(_Spec):
-    """Which events pass an edge: those of named partitions, or those of a span of the cursor."""
+    """Which events pass an edge: those of named partitions, or those of a range of the cursor."""
 
     partition: tuple[str, ...] | None = None
     cursor: CursorBounds | None = None
@@ -143,12 +143,12 @@ class InputSpec(_Spec):
 
 
 class PartitionSpec(_Spec):
-    """How an output is cut into scopes: by the values of a column, or by spans of it where the column is a cursor."""
+    """How an output is split into scopes: by the values of a column, or by ranges of it if the column is a cursor."""
 
     column: Column
     cursor: CursorType | None = None  # None: each value of the column is a partition key
-    range_size: Size | None = None    # of spans that are aligned to the origin; None: ranges as the events have them
-    origin: Cursor | None = None      # never None where there is a range_size
+    range_size: Size | None = None    # of ranges that are aligned to the origin; None: the ranges of the events
+    origin: Cursor | None = None      # never None with a range_size
 
     @model_validator(mode="before")
     @classmethod
@@ -211,7 +211,7 @@ class JobSpec(_Spec):
 
 
 class PublishSpec(_Spec):
-    """The output that a dataset name stands for."""
+    """The output that is published under a dataset name."""
 
     job: Name
     output_index: int = Field(ge=0)
@@ -227,10 +227,10 @@ class DagSpec(_Spec):
 
 
 def passes(where: WhereSpec | None, scope: Scope) -> bool:
-    """Whether an event of this scope passes the edge; a `where` that cannot judge the scope passes it, so that nothing is dropped by a guess.
+    """Whether an event of this scope passes the edge; a `where` that does not apply to this kind of scope passes it, so that no event is dropped by mistake.
 
-    A full scope always passes, a range when it overlaps the bounds. `partition` judges partitions alone, `cursor`
-    only cursors and ranges of its own kind, numbers or times.
+    A full scope always passes, a range when it overlaps the bounds. `partition` applies only to partitions, `cursor`
+    only to cursors and ranges of the same type, numbers or times.
     """
     if where is None:
         return True
@@ -247,7 +247,7 @@ def passes(where: WhereSpec | None, scope: Scope) -> bool:
 
 
 def _less(one: int | datetime | None, other: int | datetime | None) -> bool | None:
-    """`one < other`; None when there is nothing to compare, or a number with a time."""
+    """`one < other`; None if one is missing, or a number would be compared with a time."""
     if one is None or other is None or isinstance(one, int) != isinstance(other, int):
         return None
     return one < other  # pyright: ignore[reportOperatorIssue] both are of one kind here

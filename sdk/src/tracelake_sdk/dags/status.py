@@ -1,10 +1,10 @@
-"""Status: how a DAG and its jobs stand, at a glance."""
+"""The status of a DAG and its jobs."""
 
 from tracelake_sdk.deferred import Deferred
 
 
 class TaskCounts(Deferred):
-    """Of a job's newest tasks, by state; `waiting` says why queued ones cannot be claimed yet."""
+    """A job's newest tasks by state; `waiting` gives the reasons why queued tasks cannot be claimed yet."""
 
     queued: int
     waiting: dict[str, int]
@@ -17,7 +17,7 @@ class TaskCounts(Deferred):
 
     @property
     def open(self) -> int:
-        """Those that are not final."""
+        """Tasks that are not final."""
         return self.queued + sum(self.waiting.values()) + self.running + self.committing
 
 
@@ -40,7 +40,7 @@ class DagStatus(Deferred):
 
 
 class Deployed(Deferred):
-    """What a deploy did: `created` is false where the same definition was active already."""
+    """The result of a deploy: `created` is false if the same definition was already active."""
 
     dag: str
     version: int
@@ -50,7 +50,7 @@ class Deployed(Deferred):
 
 
 class WhoAmI(Deferred):
-    """Whom the service takes the caller for."""
+    """The caller, as the service authenticated it."""
 
     org: str
     name: str

@@ -1,4 +1,4 @@
-"""Cursors: what their values are, and how spans of them are measured."""
+"""Cursors: their types, and the sizes of ranges."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ _LONGEST = timedelta(days=36525)
 
 
 class CursorType(StrEnum):
-    """What the cursors of a job are; they compare as such, never as text."""
+    """The type of a job's cursors; they compare by this type, never as text."""
 
     INTEGER = "integer"
     TIMESTAMP = "timestamp"
@@ -26,7 +26,7 @@ class CursorType(StrEnum):
 
 
 def number_of(cursor: int | datetime) -> int:
-    """A cursor as a whole number, so that numbers and times are cut by the same arithmetic: a time is its microseconds since 1970."""
+    """A cursor as a whole number, so that numbers and times are split by the same arithmetic: a time is its microseconds since 1970."""
     return cursor if isinstance(cursor, int) else (cursor - EPOCH) // _MICROSECOND
 
 
@@ -35,7 +35,7 @@ def number_of_size(size: int | timedelta) -> int:
 
 
 def find_cursor(number: int, kind: CursorType) -> int | datetime | None:
-    """The inverse of `number_of`; None where no cursor has this number."""
+    """The inverse of `number_of`; None if no cursor has this number."""
     if kind is CursorType.INTEGER:
         return number if -(2**63) <= number < 2**63 else None
     try:
@@ -56,7 +56,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def spell_duration(duration: timedelta) -> str:
-    """The one spelling of a duration: its largest unit that leaves no rest, so that `60m` and `1h` are the same."""
+    """The canonical form of a duration: in its largest unit that leaves no remainder, so that `60m` and `1h` are the same."""
     letter, unit = next((letter, unit) for letter, unit in _UNITS.items() if duration % unit == timedelta())
     return f"{duration // unit}{letter}"
 
@@ -66,7 +66,7 @@ def _spell_size(size: int | timedelta) -> int | str:
 
 
 def _size_from_wire(value: Any, info: ValidationInfo) -> int | timedelta:
-    """A size of the kind that the config's cursor asks for."""
+    """A size that matches the cursor type of the config."""
     cursor = info.data.get("cursor")
     if cursor is None:
         return 1  # the cursor itself was already refused; its error is the one to report

@@ -12,7 +12,7 @@ from tracelake_sdk.deferred import Deferred
 
 class Column(Deferred):
     name: str
-    type: str  # as Delta spells it; nested types in its own words
+    type: str  # the Delta type; nested types as Delta writes them
 
 
 class Snapshot(Deferred):
@@ -20,7 +20,7 @@ class Snapshot(Deferred):
 
     name: str
     dataset_uuid: UUID
-    dataset: str | None   # its own name
+    dataset: str | None   # the name of the dataset
     version: int
     actor: str
     at: datetime | None   # None in a dry run
@@ -40,7 +40,7 @@ class Dataset(Deferred):
     job: str
     output_index: int
     has_files: bool                  # False: it has events and ranges only
-    version: int | None              # None: none yet
+    version: int | None              # None: no version yet
     row_count: int | None
     promoted_at: datetime | None
     columns: list[Column]
@@ -58,26 +58,26 @@ class PinnedVersion(Deferred):
 
 
 class VersionPart(Deferred):
-    """One task's share in a version: what it wrote, from what, and why that was allowed."""
+    """One task's part of a version: what it wrote, from which inputs, and why that was allowed."""
 
     run_id: str
     task_id: UUID
     attempt: int
     job: str
-    dag_version: int | None = None  # the active one when the attempt was claimed; None: of one before this was stored
+    dag_version: int | None = None  # active when the attempt was claimed; None for attempts from before this was recorded
     scopes: list[Scope]
     promotion_id: UUID
     reason: str
     inputs: list[PinnedVersion]
-    hidden_inputs: int = 0  # that the caller may not know of
+    hidden_inputs: int = 0  # inputs that the caller may not read
     custom: dict[str, Any] = Field(default_factory=dict)
 
 
 class Version(Deferred):
-    """A promoted state of a dataset; one Delta version of its table, and the reverse."""
+    """A promoted state of a dataset; exactly one Delta version of its table."""
 
     version: int
-    delta_version: int   # the version of the Delta table that it is
+    delta_version: int   # of its Delta table
     snapshot_ref: str
     schema_hash: str
     row_count: int
@@ -87,7 +87,7 @@ class Version(Deferred):
 
 
 class Reason(Deferred):
-    """One thing to know about a dataset, and what to do about it where something can be done."""
+    """One reason for a dataset's state, with a remedy if there is one."""
 
     # fresh | serving (readers see a version that is behind an input) | behind | blocked | failed | retrying | canceled | paused | stopped | waiting | working | empty
     code: str
@@ -96,7 +96,7 @@ class Reason(Deferred):
 
 
 class Explanation(Deferred):
-    """Why a dataset is as it is, the most pressing first."""
+    """The reasons for a dataset's state, most urgent first."""
 
     dataset: Dataset
     reasons: list[Reason]

@@ -16,7 +16,7 @@ class _Wire(Deferred):
 
 
 class FileStatistics(_Wire):
-    """Per top-level column, by name; a bound is here only if it is exact, written as Delta writes it."""
+    """Per top-level column, by name; a bound is present only if it is exact, in Delta's format."""
 
     min: dict[str, Any] = Field(default_factory=dict)
     max: dict[str, Any] = Field(default_factory=dict)
@@ -30,7 +30,7 @@ class TableFile(_Wire):
     size: int = Field(ge=0)
     rows: int = Field(ge=0)
     scope: Scope
-    # Bounds of the first column of the job's unique key, exact: integers as numbers, everything else as ISO text; None where unknown.
+    # Bounds of the first column of the job's unique key, exact: integers as numbers, everything else as ISO text; None if unknown.
     key_min: int | str | None = None
     key_max: int | str | None = None
     hashes: str | None = None  # path of the sidecar with the sorted 64-bit hashes of its keys, little-endian
@@ -39,7 +39,7 @@ class TableFile(_Wire):
 class StagedFile(TableFile):
     """A file that was staged, sealed and measured."""
 
-    seal: str = Field(max_length=200)  # what it was when it was measured: size with inode and times, or its ETag
+    seal: str = Field(max_length=200)  # identifies the measured content: size with inode and times, or the ETag
     statistics: FileStatistics = Field(default_factory=FileStatistics)
 
 

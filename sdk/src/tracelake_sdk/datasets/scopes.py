@@ -1,4 +1,4 @@
-"""Scopes: what part of a dataset an event, a task or a materialization speaks of.
+"""Scopes: the part of a dataset that an event, a task or a materialization is about.
 
 A cursor is a whole number or an instant in UTC and compares as such, never as text.
 """
@@ -15,7 +15,7 @@ from tracelake_sdk.json_values import StorableText
 
 
 def _cursor_from_wire(value: Any) -> Any:
-    """Numbers stay numbers and ISO times become instants in UTC; anything else is refused."""
+    """Numbers stay numbers and ISO times become instants in UTC; anything else raises ValueError."""
     if isinstance(value, (bool, float)):
         raise ValueError("a cursor is a whole number or a time such as 2024-01-10T05:00:00Z")
     if isinstance(value, str):
@@ -36,7 +36,7 @@ def _cursor_from_wire(value: Any) -> Any:
 
 
 def spell_cursor(value: int | datetime) -> int | str:
-    """The one spelling of a cursor on the wire: `5`, `2024-01-10T05:00:00Z`, microseconds only where there are some."""
+    """The canonical form of a cursor on the wire: `5`, `2024-01-10T05:00:00Z`, microseconds only if they are not zero."""
     if isinstance(value, int):
         return value
     return value.isoformat(timespec="microseconds" if value.microsecond else "seconds").replace("+00:00", "Z")
@@ -140,7 +140,7 @@ def covers(one: FullScope | PartitionScope | CursorScope | RangeScope, other: Fu
 
 
 class Span(NamedTuple):
-    """A cursor or a range as whole numbers `[start, end)`: one past the last time there is has no time, but it has a number."""
+    """A cursor or a range as whole numbers `[start, end)`: the end after the last possible time has no time, but it has a number."""
 
     kind: CursorType
     start: int

@@ -32,12 +32,12 @@ class TracelakeError(Exception):
     def problem(self) -> dict[str, Any]:
         """This error as a problem+json object (RFC 9457)."""
         title = type(self).__name__
-        known = {"type": f"urn:tracelake:error:{self.code}", "title": title, "status": self.status, "code": self.code, "detail": self.detail}
-        return known | ({"id": self.id} if self.id else {}) | ({"retry_after": self.retry_after} if self.retry_after else {}) | self.extra
+        fields = {"type": f"urn:tracelake:error:{self.code}", "title": title, "status": self.status, "code": self.code, "detail": self.detail}
+        return fields | ({"id": self.id} if self.id else {}) | ({"retry_after": self.retry_after} if self.retry_after else {}) | self.extra
 
     @staticmethod
     def of(problem: dict[str, Any]) -> "TracelakeError":
-        """The error that a problem+json object speaks of; an unknown code keeps its words and becomes the plain class."""
+        """The error in a problem+json object; an unknown code becomes a plain TracelakeError with the same detail."""
         rest = dict(problem)
         for key in ("type", "title", "status"):
             rest.pop(key, None)

@@ -1,4 +1,4 @@
-"""Every reason to refuse a DAG file, each with its own code; all of them name the place, the line and the remedy."""
+"""Every reason to refuse a DAG file, each with its own code; all of them name the path, the line and the remedy."""
 
 from typing import Self
 
@@ -10,7 +10,7 @@ class DagInvalid(TracelakeError, code="dag_invalid", status=422):
 
     @classmethod
     def at(cls, place: str, line: int, what: str, remedy: str) -> Self:
-        """The error for one place of a file; `place` is a path such as `jobs[1].inputs[0].from.job`."""
+        """The error at one position of a file; `place` is a path such as `jobs[1].inputs[0].from.job`."""
         sentence = remedy if remedy.endswith("?") else f"{remedy}."
         return cls(f"line {line}, {place}: {what}{'' if what.endswith('?') else '.'} {sentence}", place=place, line=line, remedy=sentence)
 

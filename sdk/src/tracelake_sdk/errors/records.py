@@ -1,4 +1,4 @@
-"""What can be wrong with records, kinds and repositories."""
+"""Errors of records, kinds and repositories."""
 
 from tracelake_sdk.errors.base import TracelakeError
 
@@ -24,7 +24,7 @@ class RecordRefused(TracelakeError, code="record_refused", status=422):
 
 
 class ClockAhead(TracelakeError, code="clock_ahead", status=422):
-    """The record says that it was produced more than five minutes from now; set the producer's clock."""
+    """The record's `produced_at` is more than five minutes in the future; correct the producer's clock."""
 
 
 class RecordConflict(TracelakeError, code="record_conflict", status=409):
@@ -44,7 +44,7 @@ class OffsetOfAnotherEpoch(OffsetUnknown, code="offset_of_another_epoch", status
 
 
 class RepositoryUnavailable(TracelakeError, code="repository_unavailable", status=503):
-    """The repository does not answer; what was emitted is kept in the spool, `tracelake record flush` sends it."""
+    """The repository does not answer; emitted records are kept in the spool, and `tracelake record flush` sends them."""
 
 
 class RepositoryDamaged(TracelakeError, code="repository_damaged", status=500):

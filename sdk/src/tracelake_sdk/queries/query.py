@@ -1,4 +1,4 @@
-"""Queries: what is asked, what it was pinned to, and the receipt by which the same rows can be had again."""
+"""Queries: the request, the pinned versions, and the receipt with which the same rows can be read again."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,16 +30,16 @@ MEDIA_TYPES = {
     ResultFormat.CSV: "text/csv; charset=utf-8",
     ResultFormat.ARROW: "application/vnd.apache.arrow.stream",
 }
-# Where the receipt is when the body is not JSON: one line of JSON in this header.
+# The header with the receipt, as one line of JSON, if the body is not JSON.
 RECEIPT_HEADER = "Tracelake-Receipt"
 MORE_HEADER = "Tracelake-More"
 
 
 class QueryStatus(StrEnum):
     DONE = "done"
-    REFUSED = "refused"        # not a statement that may run here, or about a dataset that the caller may not read
-    FAILED = "failed"          # the engine could not do what it says
-    OVER_LIMIT = "over_limit"  # it needed more time, memory or space than it may have
+    REFUSED = "refused"        # the statement is not allowed, or reads a dataset that the caller may not read
+    FAILED = "failed"          # the engine could not run it
+    OVER_LIMIT = "over_limit"  # it needed more time, memory or disk than allowed
 
 
 class _Wire(Deferred):
@@ -59,27 +59,27 @@ class ReplayRequest(_Wire):
 
 class QueryColumn(Deferred):
     name: str
-    type: str  # as the engine spells it
+    type: str  # the engine's name of the type
 
 
 class QueryPin(Deferred):
     """The version of one dataset that a query reads, fixed before the first file is opened."""
 
-    name: str  # as it was asked for: `orders`, or `orders@3`
+    name: str  # as the statement names it: `orders`, or `orders@3`
     dataset_uuid: UUID
     dataset_version: UUID
     version: int
 
 
 class Receipt(Deferred):
-    """What a query read and what came out of it."""
+    """The versions that a query read, and the hash of its result."""
 
     id: UUID
     at: datetime
     pins: list[QueryPin]
     sql_sha256: str
-    result_hash: str | None            # over the rows as a set in which equal rows count, whatever their order; None where there is no result
-    left_out: list[str] = Field(default_factory=list)  # columns that the hash leaves out: computed floating-point numbers differ in their last digits
+    result_hash: str | None            # over the rows as a multiset, in any order; None without a result
+    left_out: list[str] = Field(default_factory=list)  # columns that the hash omits: computed floating-point numbers differ in their last digits
     row_count: int
     milliseconds: float
     engine_version: str
@@ -88,7 +88,7 @@ class Receipt(Deferred):
 
 
 class Replay(Deferred):
-    """What became of asking a query again on its pins."""
+    """The comparison of a replayed query with the original."""
 
     of: UUID
     same: bool
@@ -97,7 +97,7 @@ class Replay(Deferred):
 
 
 class QueryAnswer(Deferred):
-    """A result as JSON. Decimals and 64-bit integers are texts, NaN is "NaN"."""
+    """A result as JSON. Decimals and 64-bit integers are strings, NaN is "NaN"."""
 
     columns: list[QueryColumn]
     rows: list[list[Any]]
@@ -116,7 +116,7 @@ class RawAnswer:
 
 
 class QueryRun(Deferred):
-    """A line of the query log. The statement is shown to its author alone."""
+    """A line of the query log. Only its author sees the statement."""
 
     id: UUID
     at: datetime
@@ -137,14 +137,14 @@ class QueryRun(Deferred):
 
 
 class SaveQuery(_Wire):
-    model_config = ConfigDict(defer_build=False)  # FastAPI takes it as a body, and must find it built
+    model_config = ConfigDict(defer_build=False)  # FastAPI needs a built model for a request body
 
     sql: Sql
     description: str = Field(default="", max_length=1000)
 
 
 class SavedQuery(Deferred):
-    """A statement that its author keeps under a name."""
+    """A statement that its author saved under a name."""
 
     name: str
     sql: str
@@ -152,10 +152,10 @@ class SavedQuery(Deferred):
     saved_at: datetime
 
 
-# What a query process asks of control
-class AskedName(_Wire):
+# Requests of the query process to control
+class RequestedName(_Wire):
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
-    version: int | None = Field(default=None, ge=1)  # None: the one that readers see now
+    version: int | None = Field(default=None, ge=1)  # None: the current one
 
     @property
     def called(self) -> str:
@@ -167,17 +167,17 @@ class AdmitRequest(_Wire):
 
 
 class Admitted(Deferred):
-    """The token is one that may ask; which datasets it may read is judged when they are pinned."""
+    """The token may run queries; permission for each dataset is checked when it is pinned."""
 
 
 class PinRequest(_Wire):
-    caller: str  # the token of the user: what it may not read is not pinned
-    names: list[AskedName] = Field(max_length=MOST_NAMES)
+    caller: str  # the token of the user: datasets that it may not read are not pinned
+    names: list[RequestedName] = Field(max_length=MOST_NAMES)
     replay_of: UUID | None = None  # take the pins of this query instead of current ones
 
 
 class TableFacts(Deferred):
-    """What is behind one version; it never changes."""
+    """The files and schema of one version; immutable."""
 
     location: str                 # below the storage's root
     table_schema: dict[str, Any]
@@ -192,7 +192,7 @@ class PinnedTable(Deferred):
 
 
 class Expected(Deferred):
-    """What a query that is replayed came to."""
+    """The result of the original query, for a replay to compare with."""
 
     result_hash: str | None
     row_count: int
@@ -200,7 +200,7 @@ class Expected(Deferred):
 
 
 class Pinned(Deferred):
-    """Pins that are committed, and what lies behind them; they hold for `lease_seconds` unless renewed."""
+    """Committed pins with their tables; they hold for `lease_seconds` unless renewed."""
 
     id: UUID
     lease_seconds: float
@@ -213,7 +213,7 @@ class RenewRequest(_Wire):
 
 
 class Renewed(Deferred):
-    lost: list[UUID]  # released or expired: whatever reads under them must stop
+    lost: list[UUID]  # released or expired: queries that use them must stop
 
 
 class RunFacts(_Wire):
@@ -235,7 +235,7 @@ class RunFacts(_Wire):
 
 class ReleaseRequest(_Wire):
     pin: UUID | None = None     # None: it ended before anything was pinned
-    caller: str | None = None   # needed then: whose query it was
+    caller: str | None = None   # required then: the token of the user
     run: RunFacts
 
 

@@ -1,4 +1,4 @@
-"""Results of queries as Python: rows with values of their own types, or as Arrow and pandas where those are installed."""
+"""Results of queries as Python: rows with Python values, or Arrow and pandas if those are installed."""
 
 import base64
 import importlib
@@ -40,7 +40,7 @@ class QueryResult:
     def arrow(self) -> Any:
         """A `pyarrow.Table`."""
         pyarrow = _package("pyarrow", "arrow()")
-        arrays = [_arrow_array(pyarrow, [row[place] for row in self.rows], column.type) for place, column in enumerate(self.columns)]
+        arrays = [_arrow_array(pyarrow, [row[index] for row in self.rows], column.type) for index, column in enumerate(self.columns)]
         return pyarrow.Table.from_arrays(arrays, names=[column.name for column in self.columns])
 
     def pandas(self) -> Any:
@@ -56,7 +56,7 @@ def _package(name: str, needed_by: str) -> Any:
 
 
 def _reader(type: str) -> Callable[[Any], Any] | None:
-    """From the wire to Python; None: as it is."""
+    """Converts a value of the wire to Python; None: no conversion."""
     if type in _WHOLE:
         return int
     if type.startswith("DECIMAL("):
@@ -74,7 +74,7 @@ def _reader(type: str) -> Callable[[Any], Any] | None:
 
 
 def _or_text(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Python's times end in the year 9999; what lies beyond stays a text."""
+    """Python's times end in the year 9999; later times stay text."""
 
     def reading(text: str) -> Any:
         try:
@@ -92,7 +92,7 @@ def _arrow_array(pyarrow: Any, values: list[Any], type: str) -> Any:
 
 
 def _arrow_type(pyarrow: Any, type: str) -> Any:
-    """None: what the values are."""
+    """None: inferred from the values."""
     if type.startswith("DECIMAL("):
         precision, scale = type.removeprefix("DECIMAL(").removesuffix(")").split(",")
         return pyarrow.decimal128(int(precision), int(scale))

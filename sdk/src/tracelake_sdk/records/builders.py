@@ -1,4 +1,4 @@
-"""Builders of records, so that every producer spells windows, slice filters, run ids and datasets alike."""
+"""Builders of records, so that all producers write windows, slice filters, run ids and datasets in the same form."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
@@ -16,53 +16,53 @@ Value = int | float | str | None
 
 
 def moment(value: datetime) -> str:
-    """A moment as payloads spell it: in UTC, ending in Z. One without a time zone is nobody's, and refused."""
+    """A time as payloads contain it: in UTC, ending in Z. A time without a zone raises ValueError."""
     if value.tzinfo is None:
         raise ValueError("a moment has a time zone")
     return value.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
 
 
 def window(start: datetime | None, end: datetime | None) -> dict[str, str | None]:
-    """The two properties of a payload that say which half-open window it is about."""
-    asked = Window(start=start, end=end)
-    return {"window_start": asked.start and moment(asked.start), "window_end": asked.end and moment(asked.end)}
+    """The two payload properties of a half-open window."""
+    window = Window(start=start, end=end)
+    return {"window_start": window.start and moment(window.start), "window_end": window.end and moment(window.end)}
 
 
 def slice_filter(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
-    """Conditions in the one order that they have; the lists of `in` too, and nothing twice."""
+    """Conditions in canonical order, also the lists of `in`, without duplicates."""
     spelt = [{"column": column, "op": op, "value": _ordered(value) if op == "in" else value} for column, op, value in conditions]
     return _ordered(spelt, lambda one: canonical([one["column"], one["op"], one["value"]]))
 
 
 def attempt_run_id(run: str, attempt: int) -> str:
-    """The id of one try of a run: a retry has another."""
+    """The id of one attempt of a run: a retry has another."""
     if attempt < 1:
         raise ValueError("attempts are counted from 1")
     return f"{run}:{attempt}"
 
 
 def in_run(context: MetadataContext, *, job: str | None, run: str, attempt: int) -> MetadataContext:
-    """The context of one try of a run of a job."""
+    """The context of one attempt of a run of a job."""
     return MetadataContext.model_validate(context.model_dump() | {"job_id": job, "run_id": attempt_run_id(run, attempt)})
 
 
 def dataset_target(dataset: UUID, layer: str, *, name: str | None = None) -> MetadataTarget:
-    """What a record about a registered dataset is about."""
+    """The target of a record about a registered dataset."""
     return MetadataTarget(source_id="lake", schema=layer, table=str(dataset), extras={"name": name} if name else {})
 
 
 def dataset_extras(dataset: UUID, generation: UUID, version: int | None) -> dict[str, Any]:
-    """What the extras of a record about a registered dataset carry; a candidate that was not promoted has no version."""
+    """The extras of a record about a registered dataset; a candidate that was not promoted has no version."""
     return {"dataset": {"uuid": str(dataset), "generation": str(generation), "version": version}}
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What source and target may differ by; with both given, the greater holds."""
+    """The allowed difference between source and target; if both are given, the greater one applies."""
 
     absolute: float | None = None
     percent: float | None = None
-    tolerance: float | None = None  # what came of the two for the value at hand
+    tolerance: float | None = None  # the effective value
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Variability:
 
 @dataclass(frozen=True)
 class DrillDown:
-    """Where in a drill-down one result stands, and how far it went."""
+    """The position of one result in a drill-down, and how far it went."""
 
     level: str | None = None  # None: the whole window
     group: dict[str, Scalar] | None = None
@@ -118,7 +118,7 @@ class CatalogChange:
 
 def fingerprint(columns: Sequence[SnapshotColumn]) -> str:
     """Equal for equal columns in equal order."""
-    return hashlib.sha256(canonical([_said(asdict(column)) for column in columns])).hexdigest()
+    return hashlib.sha256(canonical([_without_none(asdict(column)) for column in columns])).hexdigest()
 
 
 def _now() -> datetime:
@@ -136,7 +136,7 @@ class RecordBuilder:
     now: Callable[[], datetime] = _now
 
     def record(self, kind: str, payload: dict[str, Any], *, extras: dict[str, Any] | None = None, produced_at: datetime | None = None) -> MetadataRecord:
-        """Of any kind."""
+        """A record of any kind."""
         return MetadataRecord(
             target=self.target, kind=kind, payload=payload, producer_id=self.producer_id, quality=self.quality,
             produced_at=produced_at or self.now(), extras=self.extras | (extras or {}),
@@ -149,9 +149,9 @@ class RecordBuilder:
         extras: dict[str, Any] | None = None,
     ) -> MetadataRecord:
         """Guardrail actions and the number of removed duplicates are in `extras`."""
-        said = _said({"watermark_column": watermark_column, "mode": mode, "source_rows": source_rows, "rejected_rows": rejected_rows, "files": files})
+        optional = _without_none({"watermark_column": watermark_column, "mode": mode, "source_rows": source_rows, "rejected_rows": rejected_rows, "files": files})
         payload = {"rows": rows, "bytes": bytes, "watermark_before": watermark_before, "watermark_after": watermark_after}
-        return self.record("ingestion_volume", payload | _part(start, end, conditions) | said, extras=extras)
+        return self.record("ingestion_volume", payload | _part(start, end, conditions) | optional, extras=extras)
 
     def ingestion_runtime(
         self, *, duration_seconds: float, retries: int, outcome: Literal["success", "failed", "timeout", "canceled"],
@@ -159,12 +159,12 @@ class RecordBuilder:
         started_at: datetime | None = None, ended_at: datetime | None = None, error_class: str | None = None,
         timeout_seconds: float | None = None, sla_seconds: float | None = None, frequency_seconds: float | None = None, extras: dict[str, Any] | None = None,
     ) -> MetadataRecord:
-        said = _said({
+        optional = _without_none({
             "started_at": started_at and moment(started_at), "ended_at": ended_at and moment(ended_at), "error_class": error_class,
             "timeout_seconds": timeout_seconds, "sla_seconds": sla_seconds, "frequency_seconds": frequency_seconds,
         })
         payload = {"duration_seconds": duration_seconds, "retries": retries, "outcome": outcome}
-        return self.record("ingestion_runtime", payload | _part(start, end, conditions) | said, extras=extras)
+        return self.record("ingestion_runtime", payload | _part(start, end, conditions) | optional, extras=extras)
 
     def recon_result(
         self, *, check: str, metric: str, outcome: Literal["pass", "warn", "fail", "error", "not_evaluated"], source_value: Value, target_value: Value,
@@ -172,7 +172,7 @@ class RecordBuilder:
         variability: Variability | None = None, band: tuple[float, float] | None = None, baseline_run_ids: Sequence[str] = (),
         drill_down: DrillDown | None = None, on_fail: Literal["block", "alert", "record"] | None = None, extras: dict[str, Any] | None = None,
     ) -> MetadataRecord:
-        place = drill_down or DrillDown()
+        position = drill_down or DrillDown()
         payload = {
             "check": check, "metric": metric, "outcome": outcome, "source_value": source_value, "target_value": target_value,
             "difference": _difference(source_value, target_value),
@@ -180,25 +180,25 @@ class RecordBuilder:
             "variability": variability and asdict(variability),
             "band": band and {"low": band[0], "high": band[1]},
             "baseline_run_ids": list(baseline_run_ids),
-            **asdict(place), "levels": list(place.levels),
+            **asdict(position), "levels": list(position.levels),
         }
-        return self.record("recon_result", payload | _part(start, end, conditions) | _said({"on_fail": on_fail}), extras=extras)
+        return self.record("recon_result", payload | _part(start, end, conditions) | _without_none({"on_fail": on_fail}), extras=extras)
 
     def schema_snapshot(self, columns: Sequence[SnapshotColumn], *, catalog: str | None = None, extras: dict[str, Any] | None = None) -> MetadataRecord:
-        payload = {"columns": [_said(asdict(column)) for column in columns], "fingerprint": fingerprint(columns)}
-        return self.record("schema_snapshot", payload | _said({"catalog": catalog}), extras=extras)
+        payload = {"columns": [_without_none(asdict(column)) for column in columns], "fingerprint": fingerprint(columns)}
+        return self.record("schema_snapshot", payload | _without_none({"catalog": catalog}), extras=extras)
 
     def statistics_snapshot(
         self, *, rows: int | None, bytes: int | None, exact: bool, columns: Sequence[dict[str, Any]] = (), sampled_fraction: float | None = None,
         extras: dict[str, Any] | None = None,
     ) -> MetadataRecord:
         payload = {"rows": rows, "bytes": bytes, "columns": list(columns), "exact": exact}
-        return self.record("statistics_snapshot", payload | _said({"sampled_fraction": sampled_fraction}), extras=extras)
+        return self.record("statistics_snapshot", payload | _without_none({"sampled_fraction": sampled_fraction}), extras=extras)
 
     def catalog_diff(
         self, *, from_fingerprint: str | None, to_fingerprint: str | None, changes: Sequence[CatalogChange], extras: dict[str, Any] | None = None
     ) -> MetadataRecord:
-        """Breaking when one of the changes is."""
+        """Breaking if one of the changes is breaking."""
         payload = {
             "from_fingerprint": from_fingerprint, "to_fingerprint": to_fingerprint, "breaking": any(change.breaking for change in changes),
             "changes": [asdict(change) for change in changes],
@@ -214,10 +214,10 @@ def _difference(source: Value, target: Value) -> float | int | None:
     return target - source if isinstance(source, (int, float)) and isinstance(target, (int, float)) else None
 
 
-def _said(optional: dict[str, Any]) -> dict[str, Any]:
+def _without_none(optional: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in optional.items() if value is not None}
 
 
 def _ordered(items: Iterable[Any], key: Callable[[Any], bytes] = canonical) -> list[Any]:
-    """By their spelling, each once."""
+    """Sorted by their canonical JSON, without duplicates."""
     return [item for _, item in sorted({key(item): item for item in items}.items())]

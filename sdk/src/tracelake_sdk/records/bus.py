@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 EVENTS = "metadata.events"  # records before they are stored
-STORED = "metadata.stored"  # what a repository accepted, with its offset
+STORED = "metadata.stored"  # records that a repository accepted, with their offsets
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Received:
 
 
 class Subscription(Protocol):
-    """One subscriber's place in one topic. Several processes may share it: each message takes effect once."""
+    """One subscriber's position in one topic. Several processes may share it: each message takes effect once."""
 
     @property
     def topic(self) -> str: ...
@@ -41,11 +41,11 @@ class Subscription(Protocol):
     def name(self) -> str: ...
 
     def read(self, limit: int = 100) -> list[Received]:
-        """The messages after the last commit, oldest first; the same ones until they are committed."""
+        """The messages after the last commit, oldest first; repeated until they are committed."""
         ...
 
     def commit(self, done: Sequence[Received]) -> None:
-        """Marks these, the first ones that were read, as processed."""
+        """Marks these messages, the first that were read, as processed."""
         ...
 
     def close(self) -> None: ...
@@ -79,13 +79,13 @@ class MemoryBus:
         return _MemorySubscription(self, topic, name)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
     def behind(self, topic: str, name: str, limit: int) -> list[Received]:
         with self._lock:
             start = self._offsets[topic, name]
             found = self._topics[topic][start : start + limit]
-        return [Received(str(place), message.body, message.key) for place, message in enumerate(found, start)]
+        return [Received(str(index), message.body, message.key) for index, message in enumerate(found, start)]
 
     def moved(self, topic: str, name: str, last: str) -> None:
         with self._lock:
@@ -106,4 +106,4 @@ class _MemorySubscription:
             self.bus.moved(self.topic, self.name, done[-1].offset)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""

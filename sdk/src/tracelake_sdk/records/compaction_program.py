@@ -1,7 +1,7 @@
-"""Compaction as repositories order it: lines of JSON go to a Spark program of their own, sorted Parquet files come back.
+"""Compaction for repositories: a separate Spark program turns lines of JSON into sorted Parquet files.
 
-The program is given two folders and nothing else: no token, no address. Whoever ordered it compares what came back with
-what was handed over, brings the files to their place, and only then lets go of the rows.
+The program gets two folders and nothing else: no token, no address. The repository compares the files with the rows that it passed,
+moves the files into the table, and only then deletes the rows.
 """
 
 import hashlib
@@ -28,15 +28,15 @@ Launch = Callable[[Sequence[str]], Sequence[str]]
 
 
 class CompactionOrder(BaseModel):
-    """What the Spark program is asked to do; a timestamp is its microseconds since 1970 in the lines."""
+    """The input of the Spark program; a timestamp in the lines is microseconds since 1970."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: str                    # file of lines of JSON
-    target: str                    # folder for the files, which is not there yet
+    target: str                    # folder for the files; must not exist
     columns: dict[str, ColumnType]
     sort: list[str]
-    apart: str | None = None       # a column of which each file has one value alone
+    apart: str | None = None       # a column; each file has only one value of it
     rows_per_file: int = ROWS_PER_FILE
     spark: LocalSpark = Field(default_factory=LocalSpark)
 
@@ -49,13 +49,13 @@ class CompactionOutcome(BaseModel):
 
 @dataclass
 class RowSum:
-    """Count and hash of rows, whatever their order."""
+    """Count and hash of rows, independent of their order."""
 
     rows: int = 0
     _sum: int = 0
 
     def add(self, values: Iterable[Any]) -> None:
-        """Of one row, in the order of the columns; times as microseconds."""
+        """Adds one row, in the order of the columns; times as microseconds."""
         self.rows += 1
         spelt = json.dumps(list(values), separators=(",", ":"), ensure_ascii=False).encode()
         self._sum = (self._sum + int.from_bytes(hashlib.sha256(spelt).digest())) % 2**256
@@ -70,21 +70,21 @@ def as_is(command: Sequence[str]) -> Sequence[str]:
 
 
 def compact(order: CompactionOrder, folder: Path, log: Path, *, environment: dict[str, str] | None = None, launch: Launch = as_is) -> list[Path]:
-    """Runs the Spark program; the files it has written. `launch` may wrap its command; what it says goes to `log`. Raises CompactionFailed."""
+    """Runs the Spark program and returns the files that it wrote. `launch` may wrap its command; its output goes to `log`. Raises CompactionFailed."""
     if find_spec("tracelake_spark") is None:
         raise CompactionFailed("Compaction needs Spark, which is not installed here; install the package tracelake-spark.")
-    asked, answer = folder / "order.json", folder / "outcome.json"
-    asked.write_text(order.model_dump_json())
-    command = launch([sys.executable, "-m", _PROGRAM, str(asked), str(answer)])
+    order_file, outcome_file = folder / "order.json", folder / "outcome.json"
+    order_file.write_text(order.model_dump_json())
+    command = launch([sys.executable, "-m", _PROGRAM, str(order_file), str(outcome_file)])
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as said:
+    with log.open("wb") as output:
         try:
             code = subprocess.run(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=folder, check=False, timeout=_MOST_SECONDS
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=folder, check=False, timeout=_MOST_SECONDS
             ).returncode
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CompactionFailed(f"The Spark program did not run: {type(error).__name__}.") from None
-    if code != 0 or not answer.exists():
+    if code != 0 or not outcome_file.exists():
         raise CompactionFailed(f"The Spark program ended with {code} and without files; its output is in {log}.")
-    outcome = CompactionOutcome.model_validate_json(answer.read_bytes())
+    outcome = CompactionOutcome.model_validate_json(outcome_file.read_bytes())
     return [Path(order.target) / name for name in outcome.files]

@@ -20,13 +20,13 @@ from tracelake_sdk.errors import NotFound, QueryAbandoned, QueryInvalid, QueryOv
 from tracelake_sdk.queries import (
     MORE_HEADER,
     RECEIPT_HEADER,
-    AskedName,
     Pinned,
     PinRequest,
     QueryStatus,
     Receipt,
     ReleaseRequest,
     Replay,
+    RequestedName,
     ResultFormat,
     RunFacts,
     Sql,
@@ -153,7 +153,7 @@ class _LogEntry:
         return round((time.monotonic() - self._started) * 1000, 3)
 
 
-def _read(engine: EngineProcess, sql: str, entry: _LogEntry, control: PinClient, token: str) -> tuple[str, list[AskedName]]:
+def _read(engine: EngineProcess, sql: str, entry: _LogEntry, control: PinClient, token: str) -> tuple[str, list[RequestedName]]:
     try:
         answer = engine.read(Read(sql=sql))
     except (QueryRefused, QueryInvalid, QueryOverLimit, QueryAbandoned) as error:

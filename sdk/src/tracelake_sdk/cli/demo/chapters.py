@@ -58,7 +58,7 @@ class Chapters:
             self.printer.say("The DAG already exists: deploying the same file again changed nothing.")
         self.printer.picture([(branch.lines, branch.job.name, JOBS[branch.job.name][1]) for branch in branches(dag)])
         self.printer.command(again("deploy", str(self.definition)))
-        self.client.dags.run(DAG, CUSTOMERS)  # it wakes Spark, which takes its time
+        self.client.dags.run(DAG, CUSTOMERS)  # starts Spark early, because that takes seconds
 
     def from_files_to_gold(self) -> None:
         self.printer.chapter("From files to gold")
@@ -76,8 +76,8 @@ class Chapters:
 
     def rules(self) -> None:
         self.printer.chapter("What good data means")
-        known = {(rule.rule_type, rule.rule_expression) for rule in self.client.rules.list(dataset=RAW).items}
-        missing = [rule for rule in RULES if rule not in known]
+        existing = {(rule.rule_type, rule.rule_expression) for rule in self.client.rules.list(dataset=RAW).items}
+        missing = [rule for rule in RULES if rule not in existing]
         for type, expression in missing:
             self.client.rules.add(RAW, type, expression, idempotency_key=_key(type))
         self.printer.say(
@@ -128,7 +128,7 @@ class Chapters:
         self.printer.command(again("dataset", "show", GOLD, "--version", str(newest.version)), again("explain", GOLD))
         return newest.version
 
-    # What the chapters are made of
+    # Steps that chapters share
     def _resume(self, dag: DagStatus) -> None:
         """An interrupted demo, or a user, may have left it paused."""
         for job in dag.jobs:
@@ -166,7 +166,7 @@ class Chapters:
         return self.client.datasets.versions(dataset, limit=1).items[0]
 
     def _versions(self, dag: DagStatus) -> None:
-        """The picture of the DAG with the version that each job has made."""
+        """The tree of the DAG with the newest version of each job."""
         drawn = branches(dag)
         names = [JOBS[branch.job.name][0] for branch in drawn]
         newest = [self._newest(name) for name in names]
@@ -175,10 +175,10 @@ class Chapters:
             f"{name:<{width}}  version {one.version}  {one.row_count:>{digits},} rows   {one.parts[-1].reason}"
             for name, one in zip(names, newest, strict=True)
         ]
-        self.printer.picture([(branch.lines, branch.job.name, said) for branch, said in zip(drawn, words, strict=True)])
+        self.printer.picture([(branch.lines, branch.job.name, note) for branch, note in zip(drawn, words, strict=True)])
 
     def _verdict(self, decision: Promotion) -> None:
-        """The gate's sentence, with the file that the sample keys were found in."""
+        """The gate's reason, with the file that contains the sample keys."""
         samples = [sample for result in decision.quality_results if result.verdict is GateVerdict.FAIL for sample in result.samples]
         ids = [sample.removeprefix("order_id=") for sample in samples]
         files = self.landing.files_with(ids) if ids else []
@@ -212,12 +212,12 @@ class Chapters:
         drawn = [(here, name, words)]
         for place, pin in enumerate(part.inputs):
             last = place == len(part.inputs) - 1
-            known: UUID | str = pin.name or pin.dataset_uuid
-            below = self.client.datasets.version(known, pin.version)
-            drawn += self._lineage(str(known), below, further + ("└─ " if last else "├─ "), further + ("   " if last else "│  "))
+            dataset: UUID | str = pin.name or pin.dataset_uuid
+            below = self.client.datasets.version(dataset, pin.version)
+            drawn += self._lineage(str(dataset), below, further + ("└─ " if last else "├─ "), further + ("   " if last else "│  "))
         return drawn
 
 
 def _key(type: str) -> str:
-    """Under which a rule is made once, however often its command is pasted."""
+    """The key under which a rule is created once, however often its command is pasted."""
     return f"demo-{type.lower()}"

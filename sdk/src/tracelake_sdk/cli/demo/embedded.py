@@ -1,4 +1,4 @@
-"""The system that the demo runs on: one that runs already, or one that it starts and stops itself."""
+"""The system that the demo runs on: one that is already running, or one that the demo starts and stops."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from tracelake_sdk.home import HomeFiles, default_home
 
 _START_SECONDS = 180.0
 _STOP_SECONDS = 60.0
-_SAID = re.compile(r"error \[([a-z_]+)\]: (.*)")
+_ERROR_LINE = re.compile(r"error \[([a-z_]+)\]: (.*)")
 
 
 @dataclass
@@ -45,7 +45,7 @@ class OwnSystem:
             time.sleep(0.05)
 
     def wait(self) -> None:
-        """Waits until it ends by itself, or the user stops it."""
+        """Waits until the system exits, or the user stops it."""
         try:
             self.process.wait()
         except KeyboardInterrupt:
@@ -59,7 +59,7 @@ class OwnSystem:
             try:
                 self.process.wait(max(0.0, deadline - time.monotonic()))
             except KeyboardInterrupt:
-                continue  # it stops already; leaving now would leave it behind
+                continue  # it is already stopping; keep waiting, or the process would be orphaned
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -68,14 +68,14 @@ class OwnSystem:
     def _why_it_ended(self) -> TracelakeError:
         self.output.seek(0)
         lines = self.output.read().decode(errors="replace").strip().splitlines()
-        said = _SAID.fullmatch(lines[-1]) if lines else None
-        if said:
-            return TracelakeError.of({"code": said[1], "detail": said[2]})
+        reported = _ERROR_LINE.fullmatch(lines[-1]) if lines else None
+        if reported:
+            return TracelakeError.of({"code": reported[1], "detail": reported[2]})
         return StartFailed(f"The system ended with exit code {self.process.returncode} before it was up; its logs are in {self.files.home / 'logs'}.")
 
 
 def find_running() -> Client | None:
-    """A client of the system that runs here already, if one does. One that was asked for by its address must run."""
+    """A client of the system that is already running here, if any. A system that is given by its address must be running."""
     try:
         client = Client()
         client.me()
@@ -94,7 +94,7 @@ def start() -> OwnSystem:
 
 @contextmanager
 def unwound_by_signals() -> Generator[None]:
-    """Lets a termination leave the way Ctrl-C does: through every `finally`."""
+    """Makes SIGTERM exit the way Ctrl-C does: through every `finally`."""
     before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield

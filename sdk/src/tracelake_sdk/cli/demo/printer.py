@@ -32,7 +32,7 @@ class Printer:
         self._print(Text(" ".join(sentences)))
 
     def stress(self, sentence: str, style: str) -> None:
-        """A sentence that must not be overlooked."""
+        """A highlighted sentence."""
         self._print(Text(sentence, style))
 
     def command(self, *commands: str) -> None:
@@ -40,7 +40,7 @@ class Printer:
             self._screen.print(Text.assemble(" " * _INDENT, (command, "green")), soft_wrap=True)
 
     def picture(self, rows: Sequence[tuple[str, str, str]]) -> None:
-        """The jobs as a tree: the lines that lead to each, its name, and what there is to say of it."""
+        """The jobs as a tree: connecting lines, name and note of each."""
         width = max(len(lines) + len(name) for lines, name, _ in rows)
         self._screen.print()
         for lines, name, words in rows:
@@ -49,7 +49,7 @@ class Printer:
         self._screen.print()
 
     def facts(self, rows: Sequence[tuple[str, str]]) -> None:
-        """A word and its sentence, which on a terminal is wrapped beside the word."""
+        """A label and its sentence, which is wrapped beside the label on a terminal."""
         width = max(len(word) for word, _ in rows) + _INDENT
         self._screen.print()
         for word, sentence in rows:
@@ -63,7 +63,7 @@ class Printer:
         self._screen.print()
 
     def lines(self, lines: Sequence[str]) -> None:
-        """As they are, set off like a picture; the first is the heading."""
+        """Indented lines without wrapping; the first is the heading."""
         self._screen.print()
         for place, line in enumerate(lines):
             self._screen.print(Text.assemble(" " * (_INDENT + 2), (line, "" if place else "bold")), soft_wrap=True)
@@ -71,7 +71,7 @@ class Printer:
 
     @contextmanager
     def busy(self, words: str) -> Generator[Callable[[str], None]]:
-        """Shows what is being waited for, on a terminal alone; what is yielded changes the words."""
+        """Shows a spinner with this text, on a terminal only; the yielded function changes the text."""
         if not self._screen.is_terminal:
             yield lambda words: None
             return

@@ -34,7 +34,7 @@ def show_queries(printer: Printer, client: Client, *, newest: int) -> None:
 
 
 def _beside(printer: Printer, client: Client, newest: int) -> None:
-    earlier = f'SELECT sum(now.revenue) AS now, (SELECT sum(revenue) FROM "revenue@{newest - 1}") AS before FROM revenue AS now'  # noqa: S608  numbers alone
+    earlier = f'SELECT sum(now.revenue) AS now, (SELECT sum(revenue) FROM "revenue@{newest - 1}") AS before FROM revenue AS now'  # noqa: S608  only numbers are interpolated
     found = client.query(earlier)
     now, before = found.rows[0]
     printer.say(f"The earlier version is still readable: revenue was {_spoken(before)} in version {newest - 1} and is {_spoken(now)} now, in one query.")
@@ -43,7 +43,7 @@ def _beside(printer: Printer, client: Client, newest: int) -> None:
 
 def _table(printer: Printer, result: QueryResult) -> None:
     rows = [[column.name for column in result.columns], *[[_spoken(value) for value in row] for row in result.rows]]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(result.columns))]
+    widths = [max(len(row[index]) for row in rows) for index in range(len(result.columns))]
     printer.lines(["   ".join(f"{value:>{width}}" for value, width in zip(row, widths, strict=True)) for row in rows])
 
 

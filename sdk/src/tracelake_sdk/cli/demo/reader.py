@@ -1,4 +1,4 @@
-"""A reader who queries a dataset again and again while something happens to it, and remembers every version seen."""
+"""A reader that queries a dataset in a loop while it changes, and records every version that it saw."""
 
 import threading
 from collections.abc import Generator
@@ -12,7 +12,7 @@ Sight = tuple[int, int]  # version and rows
 
 
 class Reader:
-    """Looks in a thread of its own, over a connection of its own."""
+    """Queries in a separate thread, over a separate connection."""
 
     def __init__(self, dataset: str) -> None:
         self._sql: str = f"SELECT count(*) FROM {dataset}"  # noqa: S608  a name from this program
@@ -26,7 +26,7 @@ class Reader:
         self._thread.start()
 
     def leave(self) -> None:
-        """After one more look; what went wrong while looking is raised here."""
+        """Queries once more, then raises any error of the thread."""
         self._left.set()
         self._thread.join()
         if self._failed is not None:
@@ -41,7 +41,7 @@ class Reader:
                     if last:
                         return
                     self._left.wait(_PAUSE_SECONDS)
-        except Exception as error:  # it belongs to who started this thread
+        except Exception as error:  # raised again in the thread that started this one
             self._failed = error
 
     def _look(self, client: Client) -> None:
@@ -53,7 +53,7 @@ class Reader:
 
 @contextmanager
 def reading(dataset: str) -> Generator[Reader]:
-    """A reader who is there while the block runs."""
+    """A reader that runs as long as the block."""
     reader = Reader(dataset)
     reader.come()
     try:

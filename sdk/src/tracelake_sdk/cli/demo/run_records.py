@@ -16,18 +16,18 @@ _ORDER = ("task_run", "gate_result", "promotion_decision")
 
 
 def show_records(printer: Printer, client: Client, dataset: str, *, newest: int) -> None:
-    """Of this version of the dataset."""
+    """Shows the records of this version of the dataset."""
     printer.chapter("Everything is recorded")
     run = client.datasets.version(dataset, newest).parts[-1].run_id
-    said = "Every run, every gate result and every decision is also a metadata record that any program can read, here or in another system."
+    sentence = "Every run, every gate result and every decision is also a metadata record that any program can read, here or in another system."
     try:
         with printer.busy("waiting for the records …"):
             records = _records_of(run)
     except RecordsElsewhere as error:
-        printer.say(said, error.detail)
+        printer.say(sentence, error.detail)
         return
     printer.say(
-        said,
+        sentence,
         f"{counted(len(records), 'record')} of the run that made {dataset} version {newest}:",
     )
     printer.facts([(stored.record.kind, _words(stored)) for stored in records])
@@ -35,7 +35,7 @@ def show_records(printer: Printer, client: Client, dataset: str, *, newest: int)
 
 
 def _records_of(run: str) -> list[StoredRecord]:
-    """A record follows its fact by a moment."""
+    """Waits for the records, which are emitted shortly after the run ends."""
     deadline = time.monotonic() + _PATIENCE
     with opened(None, None) as (repository, context):
         while time.monotonic() < deadline:

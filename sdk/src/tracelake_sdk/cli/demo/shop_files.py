@@ -17,7 +17,7 @@ _STATUSES, _STATUS_WEIGHTS = ("paid", "canceled"), (96, 4)
 
 @dataclass(frozen=True)
 class Shop:
-    """How large the shop is; its files are made when they are asked for."""
+    """The size of the shop; files are generated on demand."""
 
     customers: int = 2_000
     orders_a_day: int = 50_000
@@ -40,12 +40,12 @@ class Shop:
         customers = chance.choices(range(1, self.customers + 1), k=many)
         statuses = chance.choices(_STATUSES, _STATUS_WEIGHTS, k=many)
         cents = [int(chance.lognormvariate(8.0, 0.7)) + 100 for _ in range(many)]
-        for place in chance.sample(range(many), self.spoiled) if spoiled else ():
-            cents[place] = -cents[place]
+        for index in chance.sample(range(many), self.spoiled) if spoiled else ():
+            cents[index] = -cents[index]
         yield "order_id,customer_id,ordered_at,status,amount"
-        for place in range(many):
-            at = f"{midnight + timedelta(seconds=seconds[place]):%Y-%m-%d %H:%M:%S}"
-            yield f"{before + place + 1},{customers[place]},{at},{statuses[place]},{cents[place] / 100:.2f}"
+        for index in range(many):
+            at = f"{midnight + timedelta(seconds=seconds[index]):%Y-%m-%d %H:%M:%S}"
+            yield f"{before + index + 1},{customers[index]},{at},{statuses[index]},{cents[index] / 100:.2f}"
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,13 @@ class Landing:
         return _written(self.file(day), self.shop.order_lines(day, spoiled=spoiled))
 
     def files_with(self, order_ids: Iterable[str]) -> list[Path]:
-        """The files in which these orders stand."""
+        """The files that contain these orders."""
         beginnings = tuple(f"{id}," for id in order_ids)
         return [file for file in sorted(self.orders.glob("*.csv")) if any(line.startswith(beginnings) for line in file.read_text().splitlines())]
 
 
 def _written(file: Path, lines: Iterable[str]) -> Path:
-    """Whole or absent; a file that holds this very text already keeps its time, by which it counts as known."""
+    """Writes atomically. A file that already has this text keeps its modification time, so that it does not count as changed."""
     text = "".join(f"{line}\n" for line in lines)
     if not file.exists() or file.read_text() != text:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -16,8 +16,8 @@ from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.client import Client
 from tracelake_sdk.home import default_home
 
-LOCATION = "demo"     # that the DAG file names: the landing folder
-_FIRST_DAYS = 4       # of orders, at the first demo; each later one adds a day
+LOCATION = "demo"     # the location of the landing folder in the DAG file
+_FIRST_DAYS = 4       # of orders in the first demo; each later demo adds a day
 
 DEFINITION = Path(__file__).with_name("shop.yaml")
 
@@ -71,7 +71,7 @@ def _stop(printer: Printer, own: OwnSystem) -> None:
             with printer.busy("stopping the system …"):
                 own.stop()
     finally:
-        own.stop()  # also where it ended by itself, or somebody pressed Ctrl-C again before it was asked to
+        own.stop()  # also after it exited by itself, or after a second Ctrl-C
 
 
 def _prepare() -> Landing:
@@ -80,10 +80,10 @@ def _prepare() -> Landing:
     folder = home.with_name(f"{home.name}-demo")  # beside the home: no location may be in it
     landing = Landing(folder / "landing")
     landing.bring_customers()
-    known = landing.days
-    if known:
-        landing.bring(known)  # an interrupted demo may have left it spoiled
-    for day in range(known + 1, max(known + 1, _FIRST_DAYS) + 1):
+    arrived = landing.days
+    if arrived:
+        landing.bring(arrived)  # an interrupted demo may have left it spoiled
+    for day in range(arrived + 1, max(arrived + 1, _FIRST_DAYS) + 1):
         landing.bring(day)
     (folder / "dag.yaml").write_text(DEFINITION.read_text())
     return landing

@@ -19,7 +19,7 @@ from tracelake.control.queries.store import Author, TableRow
 from tracelake.storage.paths import table_location
 from tracelake_sdk.bounded_cache import BoundedCache
 from tracelake_sdk.errors import Malformed, NotReplayable, Unavailable
-from tracelake_sdk.queries import AskedName, Expected, QueryPin, Released, ReleaseRequest, Renewed
+from tracelake_sdk.queries import Expected, QueryPin, Released, ReleaseRequest, Renewed, RequestedName
 
 _log = structlog.get_logger()
 
@@ -41,7 +41,7 @@ class Pins:
     lease: timedelta
     _spelt_tables: BoundedCache[tuple[UUID, int], _Table] = field(default_factory=_no_tables)  # by dataset and version; nothing of it ever changes
 
-    def take(self, caller: Caller, names: Sequence[AskedName], *, replay_of: UUID | None = None) -> dict[str, Any]:
+    def take(self, caller: Caller, names: Sequence[RequestedName], *, replay_of: UUID | None = None) -> dict[str, Any]:
         """The form is that of `Pinned`; raises NotFound with the nearest name where the caller may not read one of them."""
         caller.require(Right.READ)
         id = new_id()
@@ -91,7 +91,7 @@ class Pins:
             _log.warning("pins expired: their holder has ended", number=sum(dropped))
         return len(dropped)
 
-    def _pins_of(self, tx: Transaction, caller: Caller, names: Sequence[AskedName], replay_of: UUID) -> tuple[list[QueryPin], Expected]:
+    def _pins_of(self, tx: Transaction, caller: Caller, names: Sequence[RequestedName], replay_of: UUID) -> tuple[list[QueryPin], Expected]:
         """The pins that a query had, as far as the caller may read their datasets today."""
         run = resolving.get_run(tx, caller, replay_of)
         if not run.replayable:

@@ -11,10 +11,10 @@ from tracelake.control.registry import reading
 from tracelake.control.registry import store as registry
 from tracelake.control.registry.store import Resolved
 from tracelake_sdk.errors import NotFound, QueryRefused
-from tracelake_sdk.queries import AskedName, QueryPin
+from tracelake_sdk.queries import QueryPin, RequestedName
 
 
-def resolve(tx: Transaction, caller: Caller, names: Sequence[AskedName]) -> list[QueryPin]:
+def resolve(tx: Transaction, caller: Caller, names: Sequence[RequestedName]) -> list[QueryPin]:
     """In the order of the names. One statement reads all of them, so that all are of one moment."""
     found = {row.name: row for row in registry.resolve(tx, caller.org_id, sorted({asked.name for asked in names}))} if names else {}
     may = reading.readable(tx, caller, {row.dataset_id for row in found.values()})

@@ -9,7 +9,7 @@ from typing import IO, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tracelake_sdk.errors import TracelakeError
-from tracelake_sdk.queries import AskedName, QueryColumn, ResultFormat
+from tracelake_sdk.queries import QueryColumn, RequestedName, ResultFormat
 
 _LENGTHS = struct.Struct(">II")
 _LONGEST_HEAD = 64 * 2**20
@@ -58,7 +58,7 @@ Question = Annotated[Read | Run, Field(discriminator="do")]
 
 
 class WasRead(_Frame):
-    names: list[AskedName]
+    names: list[RequestedName]
 
 
 class Ran(_Frame):

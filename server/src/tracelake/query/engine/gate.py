@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from tracelake.query.engine.functions import FUNCTIONS, TABLE_FUNCTIONS
 from tracelake_sdk.errors import QueryInvalid, QueryRefused
-from tracelake_sdk.queries import MOST_NAMES, AskedName
+from tracelake_sdk.queries import MOST_NAMES, RequestedName
 
 Tree = Mapping[str, Any]
 
@@ -39,7 +39,7 @@ class Statement:
     """One statement that may run, and what it reads."""
 
     tree: Tree
-    names: tuple[AskedName, ...]
+    names: tuple[RequestedName, ...]
 
 
 def judge(parsed: Tree) -> Statement:
@@ -57,7 +57,7 @@ def judge(parsed: Tree) -> Statement:
         raise QueryRefused("The statement is nested too deeply; write it flatter.") from None
     if len(names) > MOST_NAMES:
         raise QueryRefused(f"The statement reads {len(names)} datasets; {MOST_NAMES} is the limit.")
-    return Statement(statements[0]["node"], tuple(AskedName(name=name, version=version) for name, version in names))
+    return Statement(statements[0]["node"], tuple(RequestedName(name=name, version=version) for name, version in names))
 
 
 def _not_understood(parsed: Tree) -> Exception:

@@ -99,7 +99,7 @@ class ColdFiles:
         for added in self._added:
             wanted = [id for id in ids if added.first_id <= id <= added.last_id]
             if wanted:
-                found |= self._open(added).places.keys() & set(wanted)
+                found |= self._open(added).positions.keys() & set(wanted)
         return found
 
     def rows(self, paths: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -134,7 +134,7 @@ class _Opened:
             ids: list[str] = self._file.read(columns=["id"], use_threads=False).column(0).to_pylist()
         except (OSError, ValueError):  # Arrow's own errors are among these
             raise _unreadable(path) from None
-        self.places: dict[str, int] = {UUID(id).hex: place for place, id in enumerate(ids)}
+        self.positions: dict[str, int] = {UUID(id).hex: position for position, id in enumerate(ids)}
         self._starts: list[int] = [0]
         for group in range(self._file.num_row_groups):
             self._starts.append(self._starts[-1] + self._file.metadata.row_group(group).num_rows)
@@ -143,9 +143,9 @@ class _Opened:
     def bodies(self, ids: Sequence[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         for id in ids:
-            if (place := self.places.get(id)) is not None:
-                group = bisect_right(self._starts, place) - 1
-                found[id] = self._groups.find_or_make(group, lambda group=group: self._read(group))[place - self._starts[group]].encode()
+            if (position := self.positions.get(id)) is not None:
+                group = bisect_right(self._starts, position) - 1
+                found[id] = self._groups.find_or_make(group, lambda group=group: self._read(group))[position - self._starts[group]].encode()
         return found
 
     def rows(self) -> Iterator[dict[str, Any]]:

@@ -113,7 +113,7 @@ class LocalFolder:
         root = f"{self.root}/"
         with reached():
             walked = os.walk(f"{root}{folder}".rstrip("/"), onerror=_absent_or_raise)
-            return sorted(f"{place}/{name}".removeprefix(root) for place, _, names in walked for name in names)
+            return sorted(f"{parent}/{name}".removeprefix(root) for parent, _, names in walked for name in names)
 
     def delete(self, paths: Sequence[str]) -> None:
         with reached():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from heapq import merge
 from typing import Any, NamedTuple, Protocol
 
-from tracelake_sdk.records.repository.embedded.layout import FIRST, Place
+from tracelake_sdk.records.repository.embedded.layout import FIRST, LogPosition
 from tracelake_sdk.records.repository.embedded.segments import RecordLog
 
 Pair = tuple[str, tuple[str, str, str]]  # kind, and key of the target
@@ -146,31 +146,31 @@ class Follower:
     def __init__(self, log: RecordLog) -> None:
         self._log: RecordLog = log
         self._views: list[View] = []
-        self.place: Place = FIRST  # up to which all views have taken in
+        self.position: LogPosition = FIRST  # up to which all views have taken in
 
     def poll(self) -> None:
         """Everything that was logged until now, by whomever."""
-        while (chunk := self._log.read(self.place)).end != self.place:
+        while (chunk := self._log.read(self.position)).end != self.position:
             self.advance([entry for line in chunk.lines if (entry := Entry.of(line.says)) is not None], chunk.end)
 
-    def advance(self, entries: Iterable[Entry], end: Place) -> None:
+    def advance(self, entries: Iterable[Entry], end: LogPosition) -> None:
         """What this process has logged itself need not be read back."""
         for entry in entries:
             for view in self._views:
                 view.take_in(entry)
-        self.place = end
+        self.position = end
 
-    def add(self, view: View, place: Place) -> None:
-        """Brings a view that has taken in up to a place to where the others are."""
+    def add(self, view: View, position: LogPosition) -> None:
+        """Brings a view that has taken in up to a position to where the others are."""
         if not self._views:
-            self._views, self.place = [view], place
+            self._views, self.position = [view], position
             self.poll()
             return
         self.poll()  # a snapshot may be ahead of what this process has read
-        while place < self.place:
-            chunk = self._log.read(place)
+        while position < self.position:
+            chunk = self._log.read(position)
             for line in chunk.lines:
-                if line.behind <= self.place and (entry := Entry.of(line.says)) is not None:
+                if line.behind <= self.position and (entry := Entry.of(line.says)) is not None:
                     view.take_in(entry)
-            place = chunk.end
+            position = chunk.end
         self._views.append(view)

@@ -22,14 +22,14 @@ _PAGE = re.compile(r"([0-9]{8}T[0-9]{12}Z)\.([0-9a-f]{32})")
 _BEGINNING = "0"  # the offset of a repository that has no log yet
 
 
-class Place(NamedTuple):
-    """Between two lines of the log; places compare as they lie."""
+class LogPosition(NamedTuple):
+    """Between two lines of the log; positions compare as they lie."""
 
     segment: int
     byte: int
 
 
-FIRST = Place(1, 0)
+FIRST = LogPosition(1, 0)
 
 
 def part(name: str) -> str:
@@ -75,18 +75,18 @@ def segment_number(path: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def spell_offset(log: str | None, place: Place) -> str:
-    return _BEGINNING if log is None else f"{log}.{place.segment}.{place.byte}"
+def spell_offset(log: str | None, position: LogPosition) -> str:
+    return _BEGINNING if log is None else f"{log}.{position.segment}.{position.byte}"
 
 
-def read_offset(log: str | None, offset: str | None) -> Place:
+def read_offset(log: str | None, offset: str | None) -> LogPosition:
     """Raises OffsetUnknown for one of another log."""
     if offset is None or offset == _BEGINNING:
         return FIRST
     found = _OFFSET.fullmatch(offset)
     if found is None or found[1] != log:
         raise OffsetUnknown
-    return Place(int(found[2]), int(found[3]))
+    return LogPosition(int(found[2]), int(found[3]))
 
 
 def spell_page(produced: str, id: str) -> str:

@@ -38,7 +38,7 @@ def rebuild(folder: Folder, log: RecordLog, tenant: str) -> Rebuilt:
     unnamed = [path for path in there if path.startswith(f"{RECORDS}/") and path.endswith(".json") and path not in paths]
     cold = _cold_entries(folder, named) if repaired or not named else []  # a log that was never damaged names them
     logged, spare = _log_files(folder, log, tenant, follower, identities, unnamed, cold)
-    snapshots.write(folder, log, newest, identities, follower.place)
+    snapshots.write(folder, log, newest, identities, follower.position)
     return Rebuilt(len(identities), as_indexed, len(removed) + spare, logged, repaired)
 
 
@@ -93,7 +93,7 @@ def _log_files(
 
 def _append(log: RecordLog, tenant: str, follower: Follower, entry: Entry) -> int:
     """How many were appended: none where another process was quicker, of an object store."""
-    end = log.append(follower.place, [spell(entry.says())], tenant)
+    end = log.append(follower.position, [spell(entry.says())], tenant)
     if end is None:
         follower.poll()
         return 0

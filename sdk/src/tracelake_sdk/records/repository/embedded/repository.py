@@ -167,22 +167,22 @@ class EmbeddedRepository:
 
     def tail(self, context: MetadataContext, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000) -> TailPage:
         with self._at_work(context):
-            place = read_offset(self._log_id(), offset)
-            if not self._log.between_lines(place):
+            position = read_offset(self._log_id(), offset)
+            if not self._log.between_lines(position):
                 raise OffsetUnknown
             taken: list[Entry] = []
             dropped = Dropped.read(self._folder)
-            while len(taken) < limit and (chunk := self._log.read(place)).end != place:
-                place = chunk.end
+            while len(taken) < limit and (chunk := self._log.read(position)).end != position:
+                position = chunk.end
                 for line in chunk.lines:
                     if (entry := Entry.of(line.says)) is not None and (not kinds or entry.kind in kinds) and not dropped.gone(entry.kind, entry.id):
                         taken.append(entry)
                         if len(taken) == limit:
-                            place = line.behind
+                            position = line.behind
                             break
             bodies = read_bodies(self._folder, self._cold, [(entry.id, entry.path) for entry in taken])
             items = [self._in_version(read_stored(body, entry.id), None) for entry, body in zip(taken, bodies, strict=True)]
-            return TailPage(items=items, offset=spell_offset(self._log_id(), place))  # asked again: it may have begun meanwhile
+            return TailPage(items=items, offset=spell_offset(self._log_id(), position))  # asked again: it may have begun meanwhile
 
     def rebuild(self) -> Rebuilt:
         """Makes the index again from the log and the record files, whatever the snapshots say, and repairs what a crash left."""
@@ -236,15 +236,15 @@ class EmbeddedRepository:
 
     def _loaded_newest(self) -> Newest:
         if self._newest is None:
-            newest, place = snapshots.read_newest(self._folder, self._log)
-            self._follower.add(newest, place)
+            newest, position = snapshots.read_newest(self._folder, self._log)
+            self._follower.add(newest, position)
             self._newest = newest
         return self._newest
 
     def _loaded_identities(self) -> Identities:
         if self._identities is None:
-            identities, place = snapshots.read_identities(self._folder, self._log)
-            self._follower.add(identities, place)
+            identities, position = snapshots.read_identities(self._folder, self._log)
+            self._follower.add(identities, position)
             self._identities = identities
         return self._identities
 
@@ -269,13 +269,13 @@ class EmbeddedRepository:
         fingerprints = Fingerprints(context)
         drafts: list[Draft] = []
         refused: dict[int, StoreResult] = {}
-        for place, record in enumerate(records):
+        for position, record in enumerate(records):
             try:
                 drafts.append(self._draft(record, fingerprints, context))
             except TracelakeError as error:
-                refused[place] = StoreResult(result="refused", problem=error.problem())
+                refused[position] = StoreResult(result="refused", problem=error.problem())
         stored = iter(self._store(drafts))
-        return [refused[place] if place in refused else next(stored) for place in range(len(records))]
+        return [refused[position] if position in refused else next(stored) for position in range(len(records))]
 
     def _store(self, drafts: Sequence[Draft]) -> list[StoreResult]:
         """Files first, then their lines in one write, which is what makes them exist."""
@@ -306,7 +306,7 @@ class EmbeddedRepository:
                     return
                 self._folder.stage([file for draft in left if (file := draft.file) is not None and not self._folder.staged(file)])
                 entries = [draft.entry() for draft in left]
-                end = self._log.append(self._follower.place, [spell(entry.says()) for entry in entries], self.tenant)
+                end = self._log.append(self._follower.position, [spell(entry.says()) for entry in entries], self.tenant)
                 if end is not None:
                     self._follower.advance(entries, end)
                     return
@@ -319,7 +319,7 @@ class EmbeddedRepository:
     def _take_snapshot(self) -> None:
         newest, identities = self._loaded_newest(), self._loaded_identities()
         with self._log.turn():
-            snapshots.write(self._folder, self._log, newest, identities, self._follower.place)
+            snapshots.write(self._folder, self._log, newest, identities, self._follower.position)
 
     def _is_left(self, kind: str, target: tuple[str, str, str], latest: Latest, dropped: Dropped) -> bool:
         """Whether there is still a record of a kind about a target."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from tracelake_sdk.errors.records import RepositoryDamaged
 from tracelake_sdk.records.repository.embedded.folders import Folder, LocalFolder, reached, write_all
-from tracelake_sdk.records.repository.embedded.layout import FIRST, LOG, Place, segment_number, segment_path
+from tracelake_sdk.records.repository.embedded.layout import FIRST, LOG, LogPosition, segment_number, segment_path
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 READ_AT_ONCE = 4 * 1024 * 1024
@@ -25,7 +25,7 @@ NEXT = "next"  # names the segment behind this one
 
 class Line(NamedTuple):
     says: dict[str, Any]
-    behind: Place  # where the next one begins
+    behind: LogPosition  # where the next one begins
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Chunk:
     """Some lines, and where they end; no progress means that there is no more."""
 
     lines: list[Line]
-    end: Place
+    end: LogPosition
 
 
 @dataclass(frozen=True)
@@ -47,28 +47,28 @@ class RecordLog(Protocol):
         """None while nothing was ever stored."""
         ...
 
-    def read(self, place: Place, most: int = READ_AT_ONCE) -> Chunk:
-        """What begins at a place; raises RepositoryDamaged where a line cannot be read."""
+    def read(self, position: LogPosition, most: int = READ_AT_ONCE) -> Chunk:
+        """What begins at a position; raises RepositoryDamaged where a line cannot be read."""
         ...
 
-    def between_lines(self, place: Place) -> bool:
-        """Whether it is a place of this log."""
+    def between_lines(self, position: LogPosition) -> bool:
+        """Whether it is a position of this log."""
         ...
 
     def turn(self) -> AbstractContextManager[None]:
         """A context in which no other writer appends, or one in which `append` reports that another writer did."""
         ...
 
-    def append(self, place: Place, lines: Sequence[bytes], tenant: str) -> Place | None:
+    def append(self, position: LogPosition, lines: Sequence[bytes], tenant: str) -> LogPosition | None:
         """Behind the last line, which must be read before; None: somebody was quicker, read and try again."""
         ...
 
-    def secure(self, place: Place) -> None:
-        """Makes durable what was appended up to a place, before a snapshot speaks of it."""
+    def secure(self, position: LogPosition) -> None:
+        """Makes durable what was appended up to a position, before a snapshot speaks of it."""
         ...
 
     def repair(self) -> int:
-        """Blanks out lines that cannot be read, so that all other places stay as they are; how many."""
+        """Blanks out lines that cannot be read, so that all other positions stay as they are; how many."""
         ...
 
     def close(self) -> None: ...
@@ -90,30 +90,30 @@ def lines_of(data: bytes, segment: int, start: int) -> Chunk:
     if len(said) != len(lines):
         raise RepositoryDamaged(f"A line of the log in `{segment_path(segment)}` cannot be read.")
     found: list[Line] = []
-    place, following = start, iter(said)
+    position, following = start, iter(said)
     for text in texts:
-        place += len(text)
+        position += len(text)
         if text.isspace():
             continue
         says = next(following)
         if NEXT in says:
-            return Chunk(found, Place(says[NEXT], 0))
-        found.append(Line(says, Place(segment, place)))
-    return Chunk(found, Place(segment, place))
+            return Chunk(found, LogPosition(says[NEXT], 0))
+        found.append(Line(says, LogPosition(segment, position)))
+    return Chunk(found, LogPosition(segment, position))
 
 
 def unreadable(data: bytes) -> list[tuple[int, int]]:
     """Where lines lie that are not JSON objects: start and length, without the line's end."""
     found: list[tuple[int, int]] = []
-    place = 0
+    position = 0
     for text in data.split(b"\n")[:-1]:
         try:
             good = text.isspace() or not text or isinstance(json.loads(text), dict)
         except ValueError:
             good = False
         if not good:
-            found.append((place, len(text)))
-        place += len(text) + 1
+            found.append((position, len(text)))
+        position += len(text) + 1
     return found
 
 
@@ -148,40 +148,40 @@ class FileLog:
                 self._known = _name(os.pread(handle, _HEADER_BYTES, 0)) if handle is not None else None
         return self._known
 
-    def read(self, place: Place, most: int = READ_AT_ONCE) -> Chunk:
+    def read(self, position: LogPosition, most: int = READ_AT_ONCE) -> Chunk:
         with reached():
-            handle = self._to_read(place.segment)
+            handle = self._to_read(position.segment)
             if handle is None:
-                return Chunk([], place)
-            data = os.pread(handle, most, place.byte)
+                return Chunk([], position)
+            data = os.pread(handle, most, position.byte)
         if len(data) == most and b"\n" not in data:
-            return self.read(place, most * 2)
-        return lines_of(data, place.segment, place.byte) if data else Chunk([], place)
+            return self.read(position, most * 2)
+        return lines_of(data, position.segment, position.byte) if data else Chunk([], position)
 
-    def between_lines(self, place: Place) -> bool:
+    def between_lines(self, position: LogPosition) -> bool:
         with reached():
-            handle = self._to_read(place.segment)
+            handle = self._to_read(position.segment)
             if handle is None:
-                return place.byte == 0 and (place == FIRST or self._to_read(place.segment - 1) is not None)
-            return place.byte == 0 or os.pread(handle, 1, place.byte - 1) == b"\n"
+                return position.byte == 0 and (position == FIRST or self._to_read(position.segment - 1) is not None)
+            return position.byte == 0 or os.pread(handle, 1, position.byte - 1) == b"\n"
 
     @contextmanager
     def turn(self) -> Generator[None]:
         with self._folder.turn():
             yield
 
-    def append(self, place: Place, lines: Sequence[bytes], tenant: str) -> Place | None:
+    def append(self, position: LogPosition, lines: Sequence[bytes], tenant: str) -> LogPosition | None:
         self._folder.watch("store:turn")
-        if place.byte >= self._segment_bytes:
-            place = self._rotate(place)
-        elif place.byte == 0:
+        if position.byte >= self._segment_bytes:
+            position = self._rotate(position)
+        elif position.byte == 0:
             name = self.name()
-            place = self._begin(place.segment, name.log if name else secrets.token_hex(8), tenant)
-        return self._write(place, b"".join(lines))
+            position = self._begin(position.segment, name.log if name else secrets.token_hex(8), tenant)
+        return self._write(position, b"".join(lines))
 
-    def secure(self, place: Place) -> None:
+    def secure(self, position: LogPosition) -> None:
         with reached():
-            os.fsync(self._to_write(place.segment))
+            os.fsync(self._to_write(position.segment))
 
     def repair(self) -> int:
         found = 0
@@ -206,37 +206,37 @@ class FileLog:
         """A repository that nobody closed leaves no handle open."""
         self.close()
 
-    def _begin(self, segment: int, log: str, tenant: str) -> Place:
+    def _begin(self, segment: int, log: str, tenant: str) -> LogPosition:
         header = _header(log, tenant, segment)
         if not self._folder.put_new(segment_path(segment), header):
             header = self._folder.read(segment_path(segment)) or header  # by a writer that died right behind it
-        return Place(segment, len(header))
+        return LogPosition(segment, len(header))
 
-    def _rotate(self, place: Place) -> Place:
+    def _rotate(self, position: LogPosition) -> LogPosition:
         name = self.name()
         if name is None:
             raise RepositoryDamaged(f"`{segment_path(1)}` is missing.")
         self._folder.watch("rotate:before")
-        following = self._begin(place.segment + 1, name.log, name.tenant)
+        following = self._begin(position.segment + 1, name.log, name.tenant)
         self._folder.watch("rotate:made")
-        self._write(place, spell({NEXT: place.segment + 1}))
-        self.secure(place)  # full segments are durable, whatever the writers ask for
+        self._write(position, spell({NEXT: position.segment + 1}))
+        self.secure(position)  # full segments are durable, whatever the writers ask for
         self._folder.watch("rotate:named")
         return following
 
-    def _write(self, place: Place, body: bytes) -> Place | None:
+    def _write(self, position: LogPosition, body: bytes) -> LogPosition | None:
         with reached():
-            handle = self._to_write(place.segment)
-            if (size := os.fstat(handle).st_size) > place.byte:
-                if b"\n" in os.pread(handle, size - place.byte, place.byte):
+            handle = self._to_write(position.segment)
+            if (size := os.fstat(handle).st_size) > position.byte:
+                if b"\n" in os.pread(handle, size - position.byte, position.byte):
                     return None
-                os.ftruncate(handle, place.byte)  # half a line of a writer that died
+                os.ftruncate(handle, position.byte)  # half a line of a writer that died
             self._folder.watch("append:before")
             write_all(handle, body)
             if self._folder.fsync:
                 os.fsync(handle)
         self._folder.watch("append:done")
-        return Place(place.segment, place.byte + len(body))
+        return LogPosition(position.segment, position.byte + len(body))
 
     def _to_read(self, segment: int) -> int | None:
         if self._reading is not None and self._reading[0] == segment:
@@ -271,37 +271,37 @@ class ObjectLog:
             self._known = _name(self._folder.read(segment_path(1)))
         return self._known
 
-    def read(self, place: Place, most: int = READ_AT_ONCE) -> Chunk:
+    def read(self, position: LogPosition, most: int = READ_AT_ONCE) -> Chunk:
         lines: list[Line] = []
         ahead, taken = 1, 0
         while taken < most:
-            wanted = range(place.segment, place.segment + ahead)
+            wanted = range(position.segment, position.segment + ahead)
             for number, body in zip(wanted, self._folder.read_many([segment_path(number) for number in wanted]), strict=True):
                 if body is None:
-                    return Chunk(lines, place)
-                lines += lines_of(body[place.byte :], number, place.byte).lines
-                place = Place(number + 1, 0)
+                    return Chunk(lines, position)
+                lines += lines_of(body[position.byte :], number, position.byte).lines
+                position = LogPosition(number + 1, 0)
                 taken += len(body)
             ahead = min(2 * ahead, _MOST_AHEAD)
-        return Chunk(lines, place)
+        return Chunk(lines, position)
 
-    def between_lines(self, place: Place) -> bool:
-        if place.byte == 0:
-            return place == FIRST or self._folder.read(segment_path(place.segment - 1)) is not None
-        body = self._folder.read(segment_path(place.segment)) or b""
-        return len(body) >= place.byte and body[place.byte - 1 : place.byte] == b"\n"
+    def between_lines(self, position: LogPosition) -> bool:
+        if position.byte == 0:
+            return position == FIRST or self._folder.read(segment_path(position.segment - 1)) is not None
+        body = self._folder.read(segment_path(position.segment)) or b""
+        return len(body) >= position.byte and body[position.byte - 1 : position.byte] == b"\n"
 
     @contextmanager
     def turn(self) -> Generator[None]:
         """No lock: `append` reports a conflict."""
         yield
 
-    def append(self, place: Place, lines: Sequence[bytes], tenant: str) -> Place | None:
+    def append(self, position: LogPosition, lines: Sequence[bytes], tenant: str) -> LogPosition | None:
         name = self.name()
-        header = _header(name.log if name else secrets.token_hex(8), tenant, place.segment)
-        return Place(place.segment + 1, 0) if self._folder.put_new(segment_path(place.segment), header + b"".join(lines)) else None
+        header = _header(name.log if name else secrets.token_hex(8), tenant, position.segment)
+        return LogPosition(position.segment + 1, 0) if self._folder.put_new(segment_path(position.segment), header + b"".join(lines)) else None
 
-    def secure(self, place: Place) -> None:
+    def secure(self, position: LogPosition) -> None:
         """What is put is durable."""
 
     def repair(self) -> int:
