@@ -6,7 +6,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from support.controls import Desk, running_control, served, settings_for
+from support.controls import ControlPlane, running_control, served, settings_for
 from support.databases import StateDatabase, fresh_database, running_postgres
 from support.s3_servers import S3Server, running_s3
 from support.sizes import full
@@ -67,14 +67,14 @@ def database(postgres: EmbeddedPostgres) -> Iterator[StateDatabase]:
 
 
 @pytest.fixture
-def desk(database: StateDatabase, tmp_path: Path) -> Iterator[Desk]:
+def control_plane(database: StateDatabase, tmp_path: Path) -> Iterator[ControlPlane]:
     with running_control(settings_for(database, tmp_path / "home", tasks=QUIET), database) as running:
         yield running
 
 
 @pytest.fixture
-def api_url(desk: Desk) -> Iterator[str]:
-    with served(desk.control) as url:
+def api_url(control_plane: ControlPlane) -> Iterator[str]:
+    with served(control_plane.control) as url:
         yield url
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.controls import Desk
+from support.controls import ControlPlane
 from support.registries import SAMPLE
 
 from .test_cli import Shell
@@ -15,17 +15,17 @@ DEFINITION = SAMPLE.format(name="sample", max_attempts=3)
 
 
 @pytest.fixture
-def shell(desk: Desk, api_url: str) -> Shell:
-    return Shell(desk.control.settings.home, api_url)
+def shell(control_plane: ControlPlane, api_url: str) -> Shell:
+    return Shell(control_plane.control.settings.home, api_url)
 
 
-def as_somebody(desk: Desk, shell: Shell, token: str) -> Shell:
-    other = Shell(desk.control.settings.home, shell.environment["TRACELAKE_API_URL"])
+def as_somebody(control_plane: ControlPlane, shell: Shell, token: str) -> Shell:
+    other = Shell(control_plane.control.settings.home, shell.environment["TRACELAKE_API_URL"])
     other.environment |= {"TRACELAKE_TOKEN": token}
     return other
 
 
-def test_a_user_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None:
+def test_a_user_is_created_let_in_and_disabled(control_plane: ControlPlane, shell: Shell) -> None:
     assert "would be active, with the role reader. Nothing was changed." in shell("admin", "user", "create", "ada", "--role", "reader", "--dry-run")
     assert [user["name"] for user in shell.json("admin", "user", "list")["items"]] == ["admin"]
     said = shell("admin", "user", "create", "ada", "--role", "reader")
@@ -35,12 +35,12 @@ def test_a_user_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None
     assert said.splitlines()[4].endswith(" admin read-roles set DATASET reader")
     made = shell.json("admin", "token", "create", "laptop", "--user", "ada", "--days", "7")
     assert made["token"].startswith("tl_")
-    ada = as_somebody(desk, shell, made["token"])
+    ada = as_somebody(control_plane, shell, made["token"])
     assert json.loads(ada("dataset", "list", "-o", "json")) == {"items": [], "next": None}
     assert "error [forbidden]" in ada("admin", "user", "list", code=1)
-    assert made["token"] not in shell("admin", "token", "list") + shell("admin", "audit") + str(desk.query("SELECT * FROM api_token"))
+    assert made["token"] not in shell("admin", "token", "list") + shell("admin", "audit") + str(control_plane.query("SELECT * FROM api_token"))
     assert shell.json("admin", "user", "disable", "ada")["disabled_at"] is not None
-    desk.services.access._remembered.clear()
+    control_plane.services.access._remembered.clear()
     assert "error [unauthenticated]" in ada("dataset", "list", code=1)
     assert "is active, with the role reader." in shell("admin", "user", "enable", "ada")
     told, who, how = ada("dataset", "list").splitlines()
@@ -54,21 +54,21 @@ def test_a_user_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None
     assert "error [last_admin]" in shell("admin", "role", "remove", "admin", "admin", code=1)
 
 
-def test_an_org_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None:
+def test_an_org_is_created_let_in_and_disabled(control_plane: ControlPlane, shell: Shell) -> None:
     assert shell("admin", "org", "create", "other", "--dry-run") == "Org other would be active, with its admin admin. Nothing was changed.\n"
     made = shell.json("admin", "org", "create", "other", "--admin", "ada")
     assert (made["name"], made["admin"], made["operates"]) == ("other", "ada", False)
     assert shell("admin", "org", "create", "other", "--admin", "ada") == "Org other is active, with its admin ada.\n"
     assert shell("admin", "org", "create", "third").splitlines()[-1].startswith("tl_")
     assert [(org["name"], org["operates"]) for org in shell.json("admin", "org", "list")["items"]] == [("main", True), ("other", False), ("third", False)]
-    ada = as_somebody(desk, shell, made["token"])
+    ada = as_somebody(control_plane, shell, made["token"])
     shell("deploy", "-", stdin=DEFINITION)
     assert "Org other has no datasets yet" in ada("dataset", "list")
     assert "error [not_found]" in ada("dataset", "show", "sample_raw", code=1)
     assert "error [forbidden]" in ada("admin", "org", "list", code=1)
     assert "would be disabled" in shell("admin", "org", "disable", "other", "--dry-run")
     assert "is disabled" in shell("admin", "org", "disable", "other")
-    desk.services.access._remembered.clear()
+    control_plane.services.access._remembered.clear()
     assert "error [unauthenticated]" in ada("dataset", "list", code=1)
     assert "disabled" in shell("admin", "org", "list")
     assert shell("admin", "org", "enable", "other") == "Org other is active.\n"
@@ -77,7 +77,7 @@ def test_an_org_is_created_let_in_and_disabled(desk: Desk, shell: Shell) -> None
     assert shell.json("admin", "audit")["items"][0]["action"] == "enable_org"
 
 
-def test_roles_grants_and_read_roles_are_given_shown_and_taken(desk: Desk, shell: Shell) -> None:
+def test_roles_grants_and_read_roles_are_given_shown_and_taken(control_plane: ControlPlane, shell: Shell) -> None:
     shell("deploy", "-", stdin=DEFINITION)
     assert shell("admin", "role", "create", "night_shift") == "Role night_shift is defined.\n"
     shell("admin", "user", "create", "walter")
@@ -126,19 +126,19 @@ WRONG: list[tuple[list[str], int, str]] = [
 ]
 
 
-def test_what_is_wrong_is_said_in_one_sentence_with_the_right_exit_code(desk: Desk, shell: Shell) -> None:
-    before = desk.one("SELECT count(*) FROM audit")
+def test_what_is_wrong_is_said_in_one_sentence_with_the_right_exit_code(control_plane: ControlPlane, shell: Shell) -> None:
+    before = control_plane.one("SELECT count(*) FROM audit")
     for words, code, said in WRONG:
         assert said in shell(*words, code=code), words
-    assert desk.one("SELECT count(*) FROM audit") == before
+    assert control_plane.one("SELECT count(*) FROM audit") == before
 
 
-def test_tokens_of_services_and_workers_say_what_they_may(desk: Desk, shell: Shell) -> None:
+def test_tokens_of_services_and_workers_say_what_they_may(control_plane: ControlPlane, shell: Shell) -> None:
     dry = shell("admin", "token", "create", "board", "--service", "--scope", "read", "--role", "reader", "--dry-run")
     assert dry == "A token board would be created, of a service that may read with the role reader. Nothing was changed.\n"
     said = shell("admin", "token", "create", "board", "--service", "--scope", "read", "--role", "reader").splitlines()
     assert said[0].endswith("(board), of a service that may read with the role reader. It is shown only once:")
-    board = as_somebody(desk, shell, said[-1])
+    board = as_somebody(control_plane, shell, said[-1])
     assert json.loads(board("dataset", "list", "-o", "json"))["items"] == []
     worker = shell.json("admin", "token", "create", "digger", "--worker", "--pool", "default")
     assert (worker["kind"], worker["pools"]) == ("worker", ["default"])
@@ -148,7 +148,7 @@ def test_tokens_of_services_and_workers_say_what_they_may(desk: Desk, shell: She
     assert f"error [token_shown_once]: Token {first['id']} was made" in shell(*words, code=1)
 
 
-def test_datasets_are_searched_and_a_definition_that_makes_the_same_rows_is_the_next_version(desk: Desk, shell: Shell, tmp_path: Path) -> None:
+def test_datasets_are_searched_and_a_definition_that_makes_the_same_rows_is_the_next_version(control_plane: ControlPlane, shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "dag.yaml"
     file.write_text(DEFINITION)
     shell("deploy", str(file))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.controls import Desk
+from support.controls import ControlPlane
 
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import NotFound
@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.proves("T5.6"), pytest.mark.proves("X.1")]
 UNCHANGED = "Nothing was changed.\n"
 
 
-def test_a_location_is_added_moved_granted_revoked_and_removed(desk: Desk, api_url: str, tmp_path: Path) -> None:
-    shell = Shell(desk.control.settings.home, api_url)
+def test_a_location_is_added_moved_granted_revoked_and_removed(control_plane: ControlPlane, api_url: str, tmp_path: Path) -> None:
+    shell = Shell(control_plane.control.settings.home, api_url)
     first, second = tmp_path / "first", tmp_path / "second"
 
     def named() -> list[tuple[str, str, list[str]]]:
@@ -45,9 +45,9 @@ def test_a_location_is_added_moved_granted_revoked_and_removed(desk: Desk, api_u
     assert done[::-1] == [f"{verb}_location" for verb in ("add", "set", "revoke", "grant", "remove")]
 
 
-def test_the_sdk_walks_the_same_way(desk: Desk, api_url: str, tmp_path: Path) -> None:
+def test_the_sdk_walks_the_same_way(control_plane: ControlPlane, api_url: str, tmp_path: Path) -> None:
     url = (tmp_path / "files").as_uri()
-    with Client(api_url, HomeFiles(desk.control.settings.home).admin_token()) as client:
+    with Client(api_url, HomeFiles(control_plane.control.settings.home).admin_token()) as client:
         assert client.admin.add_location("shop", url, dry_run=True).revision == 1
         assert "shop" not in {one.name for one in client.admin.locations()}
         made = client.admin.add_location("shop", url, roles=["writer"])

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from support.controls import Desk
+from support.controls import ControlPlane
 
 from .test_cli import Shell
 
@@ -20,8 +20,8 @@ KIND = {
 
 
 @pytest.fixture
-def shell(desk: Desk, api_url: str) -> Shell:
-    return Shell(desk.control.settings.home, api_url)
+def shell(control_plane: ControlPlane, api_url: str) -> Shell:
+    return Shell(control_plane.control.settings.home, api_url)
 
 
 def test_records_and_kinds_of_a_running_system(shell: Shell) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.controls import Desk
+from support.controls import ControlPlane
 from support.processes import LONGEST, wait_until
 from support.relays import Relay, relayed
 
@@ -75,10 +75,10 @@ def relay(api_url: str) -> Iterator[Relay]:
         yield way
 
 
-def test_the_stream_of_a_service_is_followed_over_broken_connections(desk: Desk, api_url: str, relay: Relay) -> None:
-    tails = desk.services.tails
-    shell = Shell(desk.control.settings.home, relay.url)
-    with RemoteRepository(api_url, HomeFiles(desk.control.settings.home).admin_token() or "") as direct, following(shell, "--limit", "3") as follower:
+def test_the_stream_of_a_service_is_followed_over_broken_connections(control_plane: ControlPlane, api_url: str, relay: Relay) -> None:
+    tails = control_plane.services.tails
+    shell = Shell(control_plane.control.settings.home, relay.url)
+    with RemoteRepository(api_url, HomeFiles(control_plane.control.settings.home).admin_token() or "") as direct, following(shell, "--limit", "3") as follower:
         direct.bulk_store([record(number) for number in range(10)], CONTEXT)
         assert follower.hears(10) == list(range(10))
         assert tails.number_open == 1

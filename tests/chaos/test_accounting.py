@@ -7,7 +7,7 @@ from typing import LiteralString
 import psycopg
 import pytest
 from support.accounting import QUESTIONS, TOLD_QUESTIONS, VERSION_QUESTIONS, account_for, discrepancies, rows_of
-from support.controls import Desk, failed, running_control, settings_for, succeeded
+from support.controls import ControlPlane, failed, running_control, settings_for, succeeded
 from support.databases import StateDatabase
 
 from tracelake_sdk.datasets.scopes import CursorScope
@@ -39,25 +39,25 @@ DAMAGE: dict[str, LiteralString] = {
 
 
 @pytest.fixture
-def quiet(database: StateDatabase, tmp_path: Path) -> Iterator[Desk]:
+def quiet(database: StateDatabase, tmp_path: Path) -> Iterator[ControlPlane]:
     """A success, a failure that was retried, a cancel, and events; everything at rest."""
     settings = settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 60, "backoff_seconds": 0}, webhook={"url": "http://127.0.0.1:9/"})
-    with running_control(settings, database) as desk:
-        desk.deploy()
-        desk.services.tasks.cancels.cancel(desk.admin, desk.ask())
-        desk.ask()
-        [source] = desk.claim()
-        desk.complete(succeeded(source, events=[EventDraft(output=0, scope=CursorScope(value=cursor)) for cursor in (1, 2)]))
-        good, bad = desk.claim()
-        desk.complete(succeeded(good), failed(bad))
-        desk.services.tasks.reaper.run_once()
-        [again] = desk.claim()
-        desk.complete(succeeded(again))
+    with running_control(settings, database) as control_plane:
+        control_plane.deploy()
+        control_plane.services.tasks.cancels.cancel(control_plane.admin, control_plane.run_source())
+        control_plane.run_source()
+        [source] = control_plane.claim()
+        control_plane.complete(succeeded(source, events=[EventDraft(output=0, scope=CursorScope(value=cursor)) for cursor in (1, 2)]))
+        good, bad = control_plane.claim()
+        control_plane.complete(succeeded(good), failed(bad))
+        control_plane.services.tasks.reaper.run_once()
+        [again] = control_plane.claim()
+        control_plane.complete(succeeded(again))
         rows_of(database, "UPDATE outbox SET sent_at = now()")
-        yield desk
+        yield control_plane
 
 
-def test_each_kind_of_loss_and_doubling_is_found(quiet: Desk):
+def test_each_kind_of_loss_and_doubling_is_found(quiet: ControlPlane):
     # Those about versions have their own test, beside the line.
     assert set(DAMAGE) == {*QUESTIONS, *TOLD_QUESTIONS, METRIC} - set(VERSION_QUESTIONS)
     with psycopg.connect(quiet.database.superuser_url) as connection:
@@ -70,7 +70,7 @@ def test_each_kind_of_loss_and_doubling_is_found(quiet: Desk):
             connection.rollback()
 
 
-def test_an_account_says_what_is_missing(quiet: Desk):
+def test_an_account_says_what_is_missing(quiet: ControlPlane):
     assert account_for(quiet.database, told=True).tasks == {("start", "completed"): 1, ("start", "canceled"): 1, ("end", "completed"): 2}
     with psycopg.connect(quiet.database.superuser_url) as connection:
         connection.execute("ALTER TABLE event_ledger DISABLE TRIGGER ALL")

@@ -84,7 +84,7 @@ def control_with_idle_loops(processes: Processes, receiver: Receiver) -> Generat
         tasks={"lease_seconds": 1, "housekeeping_seconds": 60},
         webhook={"url": receiver.url, "allow_private_addresses": True},
     )
-    with running_control(settings, processes.database) as desk, served(desk.control), processes.client() as client:
+    with running_control(settings, processes.database) as control_plane, served(control_plane.control), processes.client() as client:
         yield client
 
 

@@ -15,7 +15,7 @@ import anyio.to_thread
 import pytest
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
-from support.controls import EMIT, Desk, fresh_claim_id, served, succeeded
+from support.controls import EMIT, ControlPlane, fresh_claim_id, served, succeeded
 from support.ports import free_port
 from support.processes import LONGEST, Processes, wait_until
 from support.sizes import size
@@ -129,13 +129,13 @@ def test_heartbeats_and_completions_keep_their_median_beside_200_idle_polls(proc
     assert medians["beside"] <= 3 * medians["alone"] + 0.005
 
 
-def test_a_heartbeat_is_answered_while_200_polls_wait(desk: Desk):
-    token, waiting = token_of(desk.control.settings.home), desk.control.waiting
-    with served(desk.control) as url, idle_polls(url, token, POLLS, lambda: waiting.number_waiting), asking_for_life(url, token) as alive:
+def test_a_heartbeat_is_answered_while_200_polls_wait(control_plane: ControlPlane):
+    token, waiting = token_of(control_plane.control.settings.home), control_plane.control.waiting
+    with served(control_plane.control) as url, idle_polls(url, token, POLLS, lambda: waiting.number_waiting), asking_for_life(url, token) as alive:
         assert alive.answered(LONGEST)
 
 
-def test_in_the_threads_of_the_framework_polls_would_starve_it(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_in_the_threads_of_the_framework_polls_would_starve_it(control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch):
     """What the threads of their own are for, and that the test above can fail."""
 
     def sharing(*parts: Any, **named: Any) -> ASGIApp:
@@ -148,8 +148,8 @@ def test_in_the_threads_of_the_framework_polls_would_starve_it(desk: Desk, monke
         return shared
 
     monkeypatch.setattr(process, "create_app", sharing)
-    token, waiting = token_of(desk.control.settings.home), desk.control.waiting
-    with served(desk.control) as url:
+    token, waiting = token_of(control_plane.control.settings.home), control_plane.control.waiting
+    with served(control_plane.control) as url:
         with idle_polls(url, token, POLLS, lambda: waiting.number_waiting, wait=FRAMEWORK_THREADS), asking_for_life(url, token) as alive:
             assert not alive.answered(2)
         with asking_for_life(url, token) as alive:

@@ -40,9 +40,9 @@ def by_hand(processes: Processes, **storage: float) -> Iterator[Lake]:
     """A control whose loops are still: the test itself is the worker, and moves the lines."""
     still = {"lease_seconds": 60, "housekeeping_seconds": 60, "backoff_seconds": 0}
     settings = settings_for(processes.database, processes.home, tasks=still, storage=storage)
-    with running_control(settings, processes.database) as desk:
-        desk.control.movers.stop()
-        yield Lake(desk.control, processes.database)
+    with running_control(settings, processes.database) as control_plane:
+        control_plane.control.movers.stop()
+        yield Lake(control_plane.control, processes.database)
 
 
 @on_both_sides

@@ -72,9 +72,9 @@ class S3Lake(Lake):
 def lake_on(server: S3Server, database: StateDatabase, home: Path, *, endpoint: str | None = None) -> Iterator[S3Lake]:
     url = server.fresh_url()
     settings = settings_for(database, home, tasks={"housekeeping_seconds": 60}, storage=server.section(url, endpoint=endpoint, timeout_seconds=30))
-    with running_control(settings, database) as desk:
-        desk.control.movers.stop()
-        lake = S3Lake(desk.control, database)
+    with running_control(settings, database) as control_plane:
+        control_plane.control.movers.stop()
+        lake = S3Lake(control_plane.control, database)
         lake.server, lake.url = server, url
         yield lake
 
@@ -132,8 +132,8 @@ def test_a_storage_that_refuses_makes_control_not_ready_and_the_line_moves_by_it
     with relayed(s3_server.endpoint) as relay:
         storage = s3_server.section(s3_server.fresh_url(), endpoint=relay.url, timeout_seconds=1)
         settings = settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 0.1}, storage=storage)
-        with running_control(settings, database) as desk:
-            lake = S3Lake(desk.control, database)
+        with running_control(settings, database) as control_plane:
+            lake = S3Lake(control_plane.control, database)
             lake.deploy(BRONZE)
             lake.run()
             task = lake.take_one()
@@ -141,10 +141,10 @@ def test_a_storage_that_refuses_makes_control_not_ready_and_the_line_moves_by_it
             relay.passes = False
             relay.cut()
             assert lake.report(task, lake.measured([staged])).result is CompletionResult.COMMITTING
-            wait_until(lambda: [status.name for status in desk.control.loops.failing()] == ["lines"], "the loop of the lines is failing")
+            wait_until(lambda: [status.name for status in control_plane.control.loops.failing()] == ["lines"], "the loop of the lines is failing")
             with pytest.raises(NotReady, match=r"loop lines \(storage_"):
-                desk.services.readiness.check()
+                control_plane.services.readiness.check()
             relay.passes = True
             wait_until(lambda: lake.one("SELECT state::text FROM task") == "completed", "the line has moved")
-            wait_until(lambda: not desk.control.loops.failing(), "it is well again")
-            desk.services.readiness.check()
+            wait_until(lambda: not control_plane.control.loops.failing(), "it is well again")
+            control_plane.services.readiness.check()

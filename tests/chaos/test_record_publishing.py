@@ -30,9 +30,9 @@ FACTS = """
 def decide_something(processes: Processes) -> None:
     """Three versions of two datasets, made and not yet emitted: the loops of this control look once a minute."""
     settings = settings_for(processes.database, processes.home, tasks={"housekeeping_seconds": 60})
-    with running_control(settings, processes.database) as desk:
-        desk.control.movers.stop()
-        lake = Lake(desk.control, processes.database)
+    with running_control(settings, processes.database) as control_plane:
+        control_plane.control.movers.stop()
+        lake = Lake(control_plane.control, processes.database)
         deploy_sample(lake)
         for key in range(3):
             fill(lake, key)
@@ -74,8 +74,8 @@ def test_random_kills_of_control_and_worker_leave_one_record_for_each_fact(proce
     account_for(processes.database)
     assert account_for_records(processes.database) == ask(processes.database, FACTS)
     settings = settings_for(processes.database, processes.home, tasks={"housekeeping_seconds": 60})
-    with running_control(settings, processes.database) as desk:  # and the product's own checker agrees
-        checked = check(desk.control.database, desk.control.keeping.repository_of, desk.control.record_loops.place)
+    with running_control(settings, processes.database) as control_plane:  # and the product's own checker agrees
+        checked = check(control_plane.control.database, control_plane.control.keeping.repository_of, control_plane.control.record_loops.place)
         assert checked.whole and checked.facts == ask(processes.database, "SELECT count(*) FROM metadata_record")
 
 

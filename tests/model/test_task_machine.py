@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from support.controls import Desk, failed, running_control, settings_for, succeeded
+from support.controls import ControlPlane, failed, running_control, settings_for, succeeded
 from support.databases import fresh_database
 from support.sizes import size
 
@@ -44,17 +44,17 @@ class Modelled:
 
 
 class TaskMachine(RuleBasedStateMachine):
-    desk: ClassVar[Desk]
+    control_plane: ClassVar[ControlPlane]
 
     def __init__(self) -> None:
         super().__init__()
         self.now = datetime.now(UTC)
         self.tasks: dict[UUID, Modelled] = {}
         for table in ("task_attempt", "task", "outbox"):
-            self.desk.query(f"DELETE FROM {table}")
-        self.desk.query("ALTER TABLE run_history DISABLE TRIGGER ALL")
-        self.desk.query("DELETE FROM run_history")
-        self.desk.query("ALTER TABLE run_history ENABLE ALWAYS TRIGGER append_only")
+            self.control_plane.query(f"DELETE FROM {table}")
+        self.control_plane.query("ALTER TABLE run_history DISABLE TRIGGER ALL")
+        self.control_plane.query("DELETE FROM run_history")
+        self.control_plane.query("ALTER TABLE run_history ENABLE ALWAYS TRIGGER append_only")
 
     def _pick(self, data: st.DataObject, which=lambda task: True) -> Modelled | None:
         found = [task for task in self.tasks.values() if which(task)]
@@ -63,7 +63,7 @@ class TaskMachine(RuleBasedStateMachine):
     @rule()
     def ask_for_a_run(self):
         if len(self.tasks) < 6:
-            id = self.desk.ask()
+            id = self.control_plane.run_source()
             self.tasks[id] = Modelled(id)
 
     @rule(seconds=st.sampled_from([1, 20, 31, 400]))
@@ -72,7 +72,7 @@ class TaskMachine(RuleBasedStateMachine):
 
     @rule(room=st.integers(1, 3))
     def claim(self, room: int):
-        claimed = self.desk.claim(room=room, now=self.now)
+        claimed = self.control_plane.claim(room=room, now=self.now)
         claimable = [task for task in self.tasks.values() if task.state == "queued" and task.due is None]
         assert len(claimed) == min(room, len(claimable))
         for got in claimed:
@@ -92,7 +92,7 @@ class TaskMachine(RuleBasedStateMachine):
             return
         got = data.draw(st.sampled_from(task.claims))
         request = HeartbeatRequest(worker="w1", fences=[got.fence])
-        answer = self.desk.services.tasks.heartbeats.beat(self.desk.worker, request, now=self.now)
+        answer = self.control_plane.services.tasks.heartbeats.beat(self.control_plane.worker, request, now=self.now)
         current = got.fence.attempt == len(task.claims)
         alive = current and task.state == "running" and not task.timed_out
         assert (task.id in answer.expires_at) == alive
@@ -103,11 +103,11 @@ class TaskMachine(RuleBasedStateMachine):
 
     @rule()
     def reap(self):
-        self.desk.services.tasks.reaper.run_once(now=self.now)
+        self.control_plane.services.tasks.reaper.run_once(now=self.now)
         for task in self.tasks.values():
             if task.state == "running" and task.lease_end is not None and task.lease_end <= self.now:
                 self._expire(task)
-        due = dict(self.desk.query("SELECT id, due_at FROM task WHERE waits = 'retry'"))
+        due = dict(self.control_plane.query("SELECT id, due_at FROM task WHERE waits = 'retry'"))
         for task in self.tasks.values():
             if task.state == "queued":
                 task.due = due.get(task.id)
@@ -141,7 +141,7 @@ class TaskMachine(RuleBasedStateMachine):
             "canceled": lambda: Completion(fence=got.fence, outcome=Outcome.CANCELED),
             "given back": lambda: Completion(fence=got.fence, outcome=Outcome.GIVEN_BACK),
         }[how]()
-        [answer] = self.desk.complete(report, now=self.now)
+        [answer] = self.control_plane.complete(report, now=self.now)
         if attempt in task.taken:
             assert answer.status == (200 if task.taken[attempt] == report else 409)
         elif not current:
@@ -168,7 +168,7 @@ class TaskMachine(RuleBasedStateMachine):
         task.failures += 0 if task.timed_out else 1
         if how == "failed" and task.failures < MAX_ATTEMPTS:
             self._end(task, "queued")
-            task.due = self.desk.one("SELECT due_at FROM task WHERE id = %s", task.id)
+            task.due = self.control_plane.one("SELECT due_at FROM task WHERE id = %s", task.id)
             return None
         return self._end(task, "failed")
 
@@ -179,9 +179,9 @@ class TaskMachine(RuleBasedStateMachine):
             return
         if task.state in {"completed", "failed"}:
             with pytest.raises(AlreadyFinal):
-                self.desk.services.tasks.cancels.cancel(self.desk.admin, task.id)
+                self.control_plane.services.tasks.cancels.cancel(self.control_plane.admin, task.id)
             return
-        self.desk.services.tasks.cancels.cancel(self.desk.admin, task.id)
+        self.control_plane.services.tasks.cancels.cancel(self.control_plane.admin, task.id)
         if task.state == "running":
             task.cancel_asked = True
         elif task.state == "queued":
@@ -193,11 +193,11 @@ class TaskMachine(RuleBasedStateMachine):
     @invariant()
     def the_database_agrees(self):
         rows: dict[UUID, tuple[Any, ...]] = {
-            row[0]: row[1:] for row in self.desk.query("SELECT id, state, attempt, failures, cancel_asked_at IS NOT NULL FROM task")
+            row[0]: row[1:] for row in self.control_plane.query("SELECT id, state, attempt, failures, cancel_asked_at IS NOT NULL FROM task")
         }
         assert rows == {task.id: (task.state, len(task.claims), task.failures, task.cancel_asked) for task in self.tasks.values()}
-        runs = dict(self.desk.query("SELECT task_id, count(*) FROM run_history GROUP BY 1"))
-        ended = dict(self.desk.query("SELECT task_id, count(*) FROM task_attempt WHERE ended_at IS NOT NULL GROUP BY 1"))
+        runs = dict(self.control_plane.query("SELECT task_id, count(*) FROM run_history GROUP BY 1"))
+        ended = dict(self.control_plane.query("SELECT task_id, count(*) FROM task_attempt WHERE ended_at IS NOT NULL GROUP BY 1"))
         assert runs == ended == {task.id: task.ended for task in self.tasks.values() if task.ended}
 
 
@@ -207,9 +207,9 @@ class TaskMachine(RuleBasedStateMachine):
 def test_the_database_follows_the_model_of_a_task(postgres: EmbeddedPostgres):
     with fresh_database(postgres) as database, tempfile.TemporaryDirectory() as home:
         tasks = {"housekeeping_seconds": 60, "lease_seconds": LEASE.total_seconds(), "backoff_seconds": 10, "max_backoff_seconds": 20}
-        with running_control(settings_for(database, Path(home), tasks=tasks), database) as desk:
-            desk.deploy(max_attempts=MAX_ATTEMPTS)
-            TaskMachine.desk = desk
+        with running_control(settings_for(database, Path(home), tasks=tasks), database) as control_plane:
+            control_plane.deploy(max_attempts=MAX_ATTEMPTS)
+            TaskMachine.control_plane = control_plane
             machine = TaskMachine.TestCase
             machine.settings = settings(
                 max_examples=size(25, 200), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True

@@ -80,7 +80,7 @@ def fresh_claim_id() -> str:
     return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode().rstrip("=")
 
 
-class Desk:
+class ControlPlane:
     """A control with its callers and the few steps that most tests take."""
 
     def __init__(self, control: Control, database: StateDatabase) -> None:
@@ -94,13 +94,13 @@ class Desk:
     def deploy(self, definition: str = NOOP, *, name: str = "sample", max_attempts: int = 3) -> str:
         return self.services.deploys.deploy(self.admin, definition.format(name=name, max_attempts=max_attempts)).dag
 
-    def ask(self, dag: str = "sample", *, key: str | None = None, **request: Any) -> UUID:
+    def run_source(self, dag: str = "sample", *, key: str | None = None, **request: Any) -> UUID:
         """One run of the source."""
         return self.services.tasks.requests.run(self.admin, dag, "start", request, idempotency_key=key)
 
     def emit(self, *cursors: int, rewrite: bool = False) -> UUID:
         """One run of a source that is deployed with `EMIT` or `EMIT_RANGES`."""
-        return self.ask(cursors=list(cursors), rewrite=rewrite)
+        return self.run_source(cursors=list(cursors), rewrite=rewrite)
 
     def claim(self, room: int = 100, *, wait_s: float = 0, claim_id: str | None = None, now=None, worker: str = "w1") -> list[ClaimedTask]:
         request = ClaimRequest(worker=worker, claim_id=claim_id or fresh_claim_id(), runtime="dispatcher", room={"default": room}, wait_s=wait_s)
@@ -163,11 +163,11 @@ class _Control(Control):
 
 
 @contextmanager
-def running_control(settings: Settings, database: StateDatabase) -> Iterator[Desk]:
+def running_control(settings: Settings, database: StateDatabase) -> Iterator[ControlPlane]:
     control = _Control(settings)
     control.begin()
     try:
-        yield Desk(control, database)
+        yield ControlPlane(control, database)
     finally:
         control.stop()
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from support.controls import Desk, fresh_claim_id
+from support.controls import ControlPlane, fresh_claim_id
 from tracelake import wire_json
 from tracelake.storage.delta_schemas import delta_schema, schema_hash
 from tracelake.storage.paths import table_location
@@ -53,7 +53,7 @@ publish:""")
 SCHEMA = pa.schema([("id", pa.int64()), ("value", pa.string())])
 
 
-class Lake(Desk):
+class Lake(ControlPlane):
     """The steps of a worker that writes files, by hand."""
 
     @property

@@ -123,9 +123,9 @@ class Hands(Lake):
 
 @contextmanager
 def lake_of(database: StateDatabase, home: Path) -> Iterator[Hands]:
-    with running_control(settings_for(database, home, tasks=STILL), database) as desk, psycopg.connect(database.superuser_url, autocommit=True) as connection:
-        desk.control.movers.stop()
-        yield Hands(desk.control, database, connection)
+    with running_control(settings_for(database, home, tasks=STILL), database) as control_plane, psycopg.connect(database.superuser_url, autocommit=True) as connection:
+        control_plane.control.movers.stop()
+        yield Hands(control_plane.control, database, connection)
 
 
 def prepare(configuration: Configuration, database: StateDatabase, folder: Path) -> Situation:

@@ -63,9 +63,9 @@ def query_lake(database: StateDatabase, folder: Path, **query: Any) -> Iterator[
     port = free_port()
     home = folder / "home"
     beside = {"url": f"http://127.0.0.1:{port}", "port": port, "engines": 2, "memory_mib": 256, "spill_mib": 64, "max_seconds": 10} | query
-    with running_control(settings_for(database, home, tasks=QUIET, query=beside), database) as desk, served(desk.control) as api_url:
-        desk.control.movers.stop()
+    with running_control(settings_for(database, home, tasks=QUIET, query=beside), database) as control_plane, served(control_plane.control) as api_url:
+        control_plane.control.movers.stop()
         with serving_queries(settings_for(database, home, query=beside | {"api_url": api_url})) as queries:
-            lake = QueryLake(desk.control, database)
+            lake = QueryLake(control_plane.control, database)
             lake.api_url, lake.queries = api_url, queries
             yield lake

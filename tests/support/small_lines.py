@@ -100,8 +100,8 @@ def control_here(processes: Processes, folder: Path, *, storage: dict[str, Any] 
         storage=storage or {},
         tasks={"lease_seconds": 60, "housekeeping_seconds": 0.05, "backoff_seconds": 0.05} | tasks,
     )
-    with running_control(settings, processes.database) as desk, served(desk.control):
-        yield Lake(desk.control, processes.database)
+    with running_control(settings, processes.database) as control_plane, served(control_plane.control):
+        yield Lake(control_plane.control, processes.database)
 
 
 def end_leases(processes: Processes, worker: str = "%") -> int:

@@ -13,14 +13,14 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key as generate_rsa_key
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from support.controls import NOOP, Desk, running_control, settings_for, succeeded
+from support.controls import NOOP, ControlPlane, running_control, settings_for, succeeded
 from support.databases import StateDatabase
 
 from tracelake.control.access import store
-from tracelake.control.access.callers import Caller, Right, TokenKind
+from tracelake.control.access.callers import Caller, Permission, TokenKind
 from tracelake.control.access.signed_tokens import issuer, issuers_of
 from tracelake.control.access.tokens import new_token, token_sha256
-from tracelake.control.database.transactions import Role
+from tracelake.control.database.transactions import DatabaseRole
 from tracelake.settings import AccessSettings
 from tracelake_sdk.errors import Forbidden, NotFound, SettingInvalid, Unauthenticated
 from tracelake_sdk.home import HomeFiles
@@ -45,33 +45,33 @@ def signed(database: StateDatabase, tmp_path):
         "admin_issuer": "login.test",
         "admin_subject": "ada",
     }
-    with running_control(settings_for(database, tmp_path / "home", access=access), database) as desk:
-        yield desk
+    with running_control(settings_for(database, tmp_path / "home", access=access), database) as control_plane:
+        yield control_plane
 
 
 @pytest.mark.proves("T5.4")
-def test_a_jwt_says_who_and_postgres_says_org_and_roles(signed: Desk):
+def test_a_jwt_says_who_and_postgres_says_org_and_roles(signed: ControlPlane):
     forged_rights = claims(org="other", roles=["auditor"], scope="everything")
     caller = signed.services.access.authenticate(jwt.encode(forged_rights, KEY, algorithm="EdDSA"))
     assert (caller.org, caller.name, caller.roles, caller.kind) == ("main", "ada", frozenset({"admin"}), TokenKind.USER)
 
 
 @pytest.fixture
-def two_orgs(database: StateDatabase, tmp_path) -> Iterator[Desk]:
+def two_orgs(database: StateDatabase, tmp_path) -> Iterator[ControlPlane]:
     """One issuer for two orgs, each with an audience of its own."""
     known = {"issuer": "login.test", "public_key": pem(KEY)}
     access = {"issuers": [known | {"audience": "tracelake"}, known | {"audience": "tracelake-other", "org": "other"}]}
-    with running_control(settings_for(database, tmp_path / "home", access=access), database) as desk:
-        yield desk
+    with running_control(settings_for(database, tmp_path / "home", access=access), database) as control_plane:
+        yield control_plane
 
 
-def comes_as(desk: Desk, **changed: object) -> tuple[str, str]:
-    caller = desk.services.access.authenticate(jwt.encode(claims(**changed), KEY, algorithm="EdDSA"))
+def comes_as(control_plane: ControlPlane, **changed: object) -> tuple[str, str]:
+    caller = control_plane.services.access.authenticate(jwt.encode(claims(**changed), KEY, algorithm="EdDSA"))
     return caller.org, caller.name
 
 
 @pytest.mark.proves("T5.4")
-def test_an_identity_that_an_org_writes_down_first_is_not_taken_from_another(two_orgs: Desk):
+def test_an_identity_that_an_org_writes_down_first_is_not_taken_from_another(two_orgs: ControlPlane):
     services = two_orgs.services
     eve = services.access.authenticate(services.orgs.create(two_orgs.admin, "other", admin="eve").token or "")
     services.administration.create_user(eve, "mine", issuer="login.test", subject="ada", roles=["reader"])
@@ -106,7 +106,7 @@ def test_an_issuer_with_one_audience_is_for_one_org():
         {"iss": 5},
     ],
 )
-def test_a_jwt_that_lacks_something_is_refused(signed: Desk, changed: dict):
+def test_a_jwt_that_lacks_something_is_refused(signed: ControlPlane, changed: dict):
     body = {key: value for key, value in claims(**changed).items() if value is not None}
     token = jwt.api_jws.encode(json.dumps(body).encode(), KEY, algorithm="EdDSA")
     with pytest.raises(Unauthenticated) as refused:
@@ -115,7 +115,7 @@ def test_a_jwt_that_lacks_something_is_refused(signed: Desk, changed: dict):
 
 
 @pytest.mark.proves("T5.4")
-def test_a_jwt_of_another_key_or_algorithm_is_refused(signed: Desk):
+def test_a_jwt_of_another_key_or_algorithm_is_refused(signed: ControlPlane):
     other = Ed25519PrivateKey.generate()
     unsigned = jwt.encode(claims(), key="", algorithm="none")
     confused = jwt.encode(claims(), key="x" * 64, algorithm="HS256")
@@ -133,36 +133,36 @@ def test_weak_and_unknown_keys_are_refused_at_the_start():
 
 
 @pytest.mark.proves("T5.4")
-def test_disabled_users_and_revoked_or_expired_tokens_are_refused(desk: Desk):
-    access = desk.services.access
-    token = HomeFiles(desk.control.settings.home).admin_token() or ""
+def test_disabled_users_and_revoked_or_expired_tokens_are_refused(control_plane: ControlPlane):
+    access = control_plane.services.access
+    token = HomeFiles(control_plane.control.settings.home).admin_token() or ""
     for change, undo in (
         ("UPDATE app_user SET disabled_at = now()", "UPDATE app_user SET disabled_at = NULL"),
         ("UPDATE api_token SET revoked_at = now()", "UPDATE api_token SET revoked_at = NULL"),
         ("UPDATE api_token SET expires_at = now() - interval '1 second'", "UPDATE api_token SET expires_at = NULL"),
     ):
-        desk.query(change)
+        control_plane.query(change)
         access._remembered.clear()
         with pytest.raises(Unauthenticated):
             access.authenticate(token)
-        desk.query(undo)
+        control_plane.query(undo)
         assert access.authenticate(token).name == "admin"
 
 
 @pytest.mark.proves("T5.4")
-def test_another_orgs_objects_do_not_exist(desk: Desk):
-    desk.deploy(NOOP)
-    task = desk.ask()
-    [claimed] = desk.claim()
+def test_another_orgs_objects_do_not_exist(control_plane: ControlPlane):
+    control_plane.deploy(NOOP)
+    task = control_plane.run_source()
+    [claimed] = control_plane.claim()
     token = new_token()
-    with desk.control.database.transaction("test", role=Role.DEFINE) as tx:
+    with control_plane.control.database.transaction("test", role=DatabaseRole.DEFINE) as tx:
         other = store.add_org(tx, "other")
         user = store.add_user(tx, org=other, name="eve", issuer="x", subject="eve")
         store.add_role(tx, org=other, name="admin")
         store.add_member(tx, org=other, role="admin", user=user)
         store.add_token(tx, org=other, kind=TokenKind.USER, user=user, label="eve", sha256=token_sha256(token))
-    eve = desk.services.access.authenticate(token)
-    services = desk.services
+    eve = control_plane.services.access.authenticate(token)
+    services = control_plane.services
     for ask in (
         lambda: services.tasks.views.task(eve, task),
         lambda: services.tasks.views.status(eve, "sample"),
@@ -182,30 +182,30 @@ def test_another_orgs_objects_do_not_exist(desk: Desk):
     assert services.tasks.views.status(eve, None) == []
     [stale] = services.tasks.completions.complete(Caller(other, "other", TokenKind.WORKER, "w"), [succeeded(claimed)])
     assert stale.code == "stale_attempt"
-    assert desk.one("SELECT state FROM task") == "running"
+    assert control_plane.one("SELECT state FROM task") == "running"
 
 
 def test_rights_come_from_roles_and_scopes():
     org = uuid4()
     for roles, right, may in (
-        ({"reader"}, Right.READ, True), ({"friends"}, Right.READ, True), (set(), Right.READ, False), (set(), Right.OPERATE, False),
-        ({"writer"}, Right.CREATE, True), ({"admin"}, Right.CREATE, True), ({"reader", "auditor", "friends"}, Right.CREATE, False),
-        ({"admin"}, Right.DEFINE, True), ({"writer"}, Right.DEFINE, False), ({"auditor"}, Right.AUDIT, True), ({"writer"}, Right.AUDIT, False),
-        ({"admin"}, Right.ADMINISTER, True), ({"writer", "reader", "auditor"}, Right.ADMINISTER, False),
+        ({"reader"}, Permission.READ, True), ({"friends"}, Permission.READ, True), (set(), Permission.READ, False), (set(), Permission.OPERATE, False),
+        ({"writer"}, Permission.CREATE, True), ({"admin"}, Permission.CREATE, True), ({"reader", "auditor", "friends"}, Permission.CREATE, False),
+        ({"admin"}, Permission.DEFINE, True), ({"writer"}, Permission.DEFINE, False), ({"auditor"}, Permission.AUDIT, True), ({"writer"}, Permission.AUDIT, False),
+        ({"admin"}, Permission.ADMINISTER, True), ({"writer", "reader", "auditor"}, Permission.ADMINISTER, False),
     ):  # fmt: skip
         caller = Caller(org, "main", TokenKind.USER, "x", frozenset(roles))
         assert allowed(caller, right) is may
-    assert allowed(Caller(org, "main", TokenKind.SERVICE, "x", scopes=frozenset({"read"})), Right.READ)
-    assert not allowed(Caller(org, "main", TokenKind.SERVICE, "x", scopes=frozenset({"read"})), Right.OPERATE)
+    assert allowed(Caller(org, "main", TokenKind.SERVICE, "x", scopes=frozenset({"read"})), Permission.READ)
+    assert not allowed(Caller(org, "main", TokenKind.SERVICE, "x", scopes=frozenset({"read"})), Permission.OPERATE)
     deployer = Caller(org, "main", TokenKind.SERVICE, "x", frozenset({"writer"}), frozenset({"deploy"}))
-    assert allowed(deployer, Right.CREATE)
-    assert not allowed(replace(deployer, roles=frozenset({"friends"})), Right.CREATE)
-    assert not allowed(replace(deployer, scopes=frozenset({"read"})), Right.CREATE)
-    assert not allowed(Caller(org, "main", TokenKind.SERVICE, "x", frozenset({"admin"}), frozenset({"define"})), Right.ADMINISTER)
-    assert not allowed(Caller(org, "main", TokenKind.WORKER, "x"), Right.READ)
+    assert allowed(deployer, Permission.CREATE)
+    assert not allowed(replace(deployer, roles=frozenset({"friends"})), Permission.CREATE)
+    assert not allowed(replace(deployer, scopes=frozenset({"read"})), Permission.CREATE)
+    assert not allowed(Caller(org, "main", TokenKind.SERVICE, "x", frozenset({"admin"}), frozenset({"define"})), Permission.ADMINISTER)
+    assert not allowed(Caller(org, "main", TokenKind.WORKER, "x"), Permission.READ)
 
 
-def allowed(caller: Caller, right: Right) -> bool:
+def allowed(caller: Caller, right: Permission) -> bool:
     try:
         caller.require(right)
     except Forbidden:
@@ -214,15 +214,15 @@ def allowed(caller: Caller, right: Right) -> bool:
 
 
 @pytest.mark.proves("X.2")
-def test_the_first_start_makes_an_admin_and_keeps_the_tokens_to_their_owner(desk: Desk, database: StateDatabase):
-    files = HomeFiles(desk.control.settings.home)
+def test_the_first_start_makes_an_admin_and_keeps_the_tokens_to_their_owner(control_plane: ControlPlane, database: StateDatabase):
+    files = HomeFiles(control_plane.control.settings.home)
     assert stat.S_IMODE(files.credentials.stat().st_mode) == 0o600
-    assert desk.admin.roles == {"admin"}
-    stored = str(desk.query("SELECT * FROM api_token")) + str(desk.query("SELECT * FROM audit"))
+    assert control_plane.admin.roles == {"admin"}
+    stored = str(control_plane.query("SELECT * FROM api_token")) + str(control_plane.query("SELECT * FROM audit"))
     assert (files.admin_token() or "x") not in stored
-    with running_control(settings_for(database, desk.control.settings.home), database) as second:
-        assert second.admin == desk.admin
-    assert desk.one("SELECT count(*) FROM org") == 1
+    with running_control(settings_for(database, control_plane.control.settings.home), database) as second:
+        assert second.admin == control_plane.admin
+    assert control_plane.one("SELECT count(*) FROM org") == 1
 
 
 def test_tokens_that_a_crash_left_in_the_file_become_valid_at_the_next_start(database: StateDatabase, tmp_path):
@@ -230,19 +230,19 @@ def test_tokens_that_a_crash_left_in_the_file_become_valid_at_the_next_start(dat
     home.mkdir()
     kept = {"admin_token": new_token(), "worker_token": new_token()}
     HomeFiles(home).credentials.write_text(json.dumps(kept))
-    with running_control(settings_for(database, home), database) as desk:
-        assert desk.services.access.authenticate(kept["admin_token"]).name == "admin"
+    with running_control(settings_for(database, home), database) as control_plane:
+        assert control_plane.services.access.authenticate(kept["admin_token"]).name == "admin"
 
 
 def test_a_revoked_token_of_the_query_process_is_replaced_by_the_next_start(database: StateDatabase, tmp_path):
     settings = settings_for(database, tmp_path / "home")
     files = HomeFiles(settings.home)
-    with running_control(settings, database) as desk:
+    with running_control(settings, database) as control_plane:
         revoked = files.query_token() or ""
-        desk.query("UPDATE api_token SET revoked_at = now() WHERE label = 'query process'")
-    with running_control(settings, database) as desk:
+        control_plane.query("UPDATE api_token SET revoked_at = now() WHERE label = 'query process'")
+    with running_control(settings, database) as control_plane:
         token = files.query_token() or ""
-        assert token != revoked and desk.services.access.authenticate(token).scopes == frozenset({Right.PIN})
-        assert desk.services.access.authenticate(files.admin_token() or "").kind is TokenKind.USER
+        assert token != revoked and control_plane.services.access.authenticate(token).scopes == frozenset({Permission.PIN})
+        assert control_plane.services.access.authenticate(files.admin_token() or "").kind is TokenKind.USER
         with pytest.raises(Unauthenticated):
-            desk.services.access.authenticate(revoked)
+            control_plane.services.access.authenticate(revoked)

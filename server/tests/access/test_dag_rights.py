@@ -1,7 +1,7 @@
 """Rights on one DAG: granted to roles by admins, held by whoever created it, asked by every act."""
 
 import pytest
-from support.controls import NOOP, Desk
+from support.controls import NOOP, ControlPlane
 from support.people import again, service, user
 
 from tracelake.control.access.callers import Caller
@@ -25,10 +25,10 @@ def may(act, *arguments) -> str:
     return "yes"
 
 
-def acts(desk: Desk, caller: Caller, dag: str, attempts: int) -> dict[str, str]:
+def acts(control_plane: ControlPlane, caller: Caller, dag: str, attempts: int) -> dict[str, str]:
     """Every act on a DAG, tried by a caller."""
-    services = desk.services
-    task = services.tasks.requests.run(desk.admin, dag, "start", {}, idempotency_key=None)
+    services = control_plane.services
+    task = services.tasks.requests.run(control_plane.admin, dag, "start", {}, idempotency_key=None)
     return {
         "see": may(services.tasks.views.status, caller, dag),
         "task": may(services.tasks.views.task, caller, task),
@@ -49,101 +49,101 @@ DEPLOYS = dict.fromkeys(NOTHING, "forbidden") | {"see": "yes", "task": "yes", "d
 LOOKS = dict.fromkeys(NOTHING, "forbidden") | {"see": "yes", "task": "yes"}
 
 
-def test_rights_say_who_does_what_on_a_dag(desk: Desk):
-    wanda, walter = user(desk, "wanda", "writer"), user(desk, "walter", "writer", "night_shift")
-    desk.services.deploys.deploy(wanda, text("hers"))
-    assert acts(desk, wanda, "hers", 4) == EVERYTHING, "the creator has both rights"
-    assert acts(desk, walter, "hers", 5) == NOTHING, "writer gives no right on another's DAG"
-    assert acts(desk, desk.admin, "hers", 6) == EVERYTHING
-    assert acts(desk, user(desk, "rex", "reader"), "hers", 7) == NOTHING
-    assert acts(desk, user(desk, "otto", "auditor"), "hers", 8) == LOOKS, "an auditor sees and does nothing"
-    granting = desk.services.granting
-    granting.grant(desk.admin, "hers", DagRight.TRIGGER, "night_shift")
-    assert acts(desk, walter, "hers", 9) == TRIGGERS
-    granting.revoke(desk.admin, "hers", DagRight.TRIGGER, Holder(role="night_shift"))
-    assert acts(desk, walter, "hers", 10) == NOTHING
-    granting.grant(desk.admin, "hers", DagRight.DEPLOY, "night_shift")
-    assert acts(desk, walter, "hers", 11) == DEPLOYS
-    granting.revoke(desk.admin, "hers", DagRight.DEPLOY, Holder(user="wanda"))
-    assert acts(desk, wanda, "hers", 12) == TRIGGERS, "also the creator's rights are an admin's to take"
+def test_rights_say_who_does_what_on_a_dag(control_plane: ControlPlane):
+    wanda, walter = user(control_plane, "wanda", "writer"), user(control_plane, "walter", "writer", "night_shift")
+    control_plane.services.deploys.deploy(wanda, text("hers"))
+    assert acts(control_plane, wanda, "hers", 4) == EVERYTHING, "the creator has both rights"
+    assert acts(control_plane, walter, "hers", 5) == NOTHING, "writer gives no right on another's DAG"
+    assert acts(control_plane, control_plane.admin, "hers", 6) == EVERYTHING
+    assert acts(control_plane, user(control_plane, "rex", "reader"), "hers", 7) == NOTHING
+    assert acts(control_plane, user(control_plane, "otto", "auditor"), "hers", 8) == LOOKS, "an auditor sees and does nothing"
+    granting = control_plane.services.granting
+    granting.grant(control_plane.admin, "hers", DagRight.TRIGGER, "night_shift")
+    assert acts(control_plane, walter, "hers", 9) == TRIGGERS
+    granting.revoke(control_plane.admin, "hers", DagRight.TRIGGER, Holder(role="night_shift"))
+    assert acts(control_plane, walter, "hers", 10) == NOTHING
+    granting.grant(control_plane.admin, "hers", DagRight.DEPLOY, "night_shift")
+    assert acts(control_plane, walter, "hers", 11) == DEPLOYS
+    granting.revoke(control_plane.admin, "hers", DagRight.DEPLOY, Holder(user="wanda"))
+    assert acts(control_plane, wanda, "hers", 12) == TRIGGERS, "also the creator's rights are an admin's to take"
 
 
-def test_lists_show_what_a_caller_has_a_right_on(desk: Desk):
-    wanda = user(desk, "wanda", "writer")
-    desk.services.deploys.deploy(wanda, text("hers"))
-    desk.deploy(name="admins")
+def test_lists_show_what_a_caller_has_a_right_on(control_plane: ControlPlane):
+    wanda = user(control_plane, "wanda", "writer")
+    control_plane.services.deploys.deploy(wanda, text("hers"))
+    control_plane.deploy(name="admins")
     for dag in ("hers", "admins"):
-        desk.ask(dag)
-    views = desk.services.tasks.views
+        control_plane.run_source(dag)
+    views = control_plane.services.tasks.views
 
     def seen(caller: Caller) -> tuple[set[str], set[str]]:
         tasks = views.tasks(caller, dag=None, job=None, state=None, limit=10, before=None).items
         return {dag.name for dag in views.status(caller, None)}, {task.dag for task in tasks}
 
     assert seen(wanda) == ({"hers"}, {"hers"})
-    assert seen(desk.admin) == seen(user(desk, "otto", "auditor")) == ({"hers", "admins"}, {"hers", "admins"})
-    assert seen(user(desk, "rex", "reader")) == (set(), set())
+    assert seen(control_plane.admin) == seen(user(control_plane, "otto", "auditor")) == ({"hers", "admins"}, {"hers", "admins"})
+    assert seen(user(control_plane, "rex", "reader")) == (set(), set())
     assert views.tasks(wanda, dag="admins", job=None, state=None, limit=10, before=None).items == []
 
 
-def test_writers_and_admins_create_dags_and_nobody_else(desk: Desk):
+def test_writers_and_admins_create_dags_and_nobody_else(control_plane: ControlPlane):
     for name, caller, answer in (
-        ("a", user(desk, "wanda", "writer"), "yes"),
-        ("b", desk.admin, "yes"),
-        ("c", user(desk, "rex", "reader", "auditor", "friends"), "forbidden"),
-        ("d", service(desk, "s1", scopes=("deploy",), roles=("writer",)), "yes"),
-        ("e", service(desk, "s2", scopes=("deploy",), roles=("friends",)), "forbidden"),
-        ("f", service(desk, "s3", scopes=("read",), roles=("writer",)), "forbidden"),
+        ("a", user(control_plane, "wanda", "writer"), "yes"),
+        ("b", control_plane.admin, "yes"),
+        ("c", user(control_plane, "rex", "reader", "auditor", "friends"), "forbidden"),
+        ("d", service(control_plane, "s1", scopes=("deploy",), roles=("writer",)), "yes"),
+        ("e", service(control_plane, "s2", scopes=("deploy",), roles=("friends",)), "forbidden"),
+        ("f", service(control_plane, "s3", scopes=("read",), roles=("writer",)), "forbidden"),
     ):
-        assert may(desk.services.deploys.deploy, caller, text(name)) == answer, name
-    assert {dag for (dag,) in desk.query("SELECT name FROM dag")} == {"a", "b", "d"}
+        assert may(control_plane.services.deploys.deploy, caller, text(name)) == answer, name
+    assert {dag for (dag,) in control_plane.query("SELECT name FROM dag")} == {"a", "b", "d"}
 
 
-def test_a_service_that_created_a_dag_has_both_rights_within_its_scopes(desk: Desk):
-    made = service(desk, "ci", scopes=("deploy", "operate", "read"), roles=("writer",))
-    desk.services.deploys.deploy(made, text("built"))
-    assert acts(desk, made, "built", 4) == EVERYTHING
-    grants = desk.services.granting.list_grants(desk.admin, "built")
+def test_a_service_that_created_a_dag_has_both_rights_within_its_scopes(control_plane: ControlPlane):
+    made = service(control_plane, "ci", scopes=("deploy", "operate", "read"), roles=("writer",))
+    control_plane.services.deploys.deploy(made, text("built"))
+    assert acts(control_plane, made, "built", 4) == EVERYTHING
+    grants = control_plane.services.granting.list_grants(control_plane.admin, "built")
     assert {(grant.right, grant.service, grant.user, grant.role) for grant in grants} == {(right, "ci", None, None) for right in DagRight}
     narrow = Caller(made.org_id, made.org, made.kind, made.name, made.roles, frozenset({"read"}), token_id=made.token_id)
     with pytest.raises(Forbidden):
-        desk.services.tasks.requests.run(narrow, "built", "start", {}, idempotency_key=None)
-    desk.services.granting.revoke(desk.admin, "built", DagRight.TRIGGER, Holder(service="ci"))
+        control_plane.services.tasks.requests.run(narrow, "built", "start", {}, idempotency_key=None)
+    control_plane.services.granting.revoke(control_plane.admin, "built", DagRight.TRIGGER, Holder(service="ci"))
     with pytest.raises(Forbidden):
-        desk.services.tasks.requests.run(made, "built", "start", {}, idempotency_key=None)
+        control_plane.services.tasks.requests.run(made, "built", "start", {}, idempotency_key=None)
 
 
-def test_a_role_that_is_lost_takes_its_rights_with_it(desk: Desk):
-    walter = user(desk, "walter", "night_shift", "reader")
-    desk.deploy()
-    desk.services.granting.grant(desk.admin, "sample", DagRight.TRIGGER, "night_shift")
-    desk.services.tasks.requests.run(walter, "sample", "start", {}, idempotency_key=None)
-    desk.services.administration.remove_member(desk.admin, "night_shift", "walter")
+def test_a_role_that_is_lost_takes_its_rights_with_it(control_plane: ControlPlane):
+    walter = user(control_plane, "walter", "night_shift", "reader")
+    control_plane.deploy()
+    control_plane.services.granting.grant(control_plane.admin, "sample", DagRight.TRIGGER, "night_shift")
+    control_plane.services.tasks.requests.run(walter, "sample", "start", {}, idempotency_key=None)
+    control_plane.services.administration.remove_member(control_plane.admin, "night_shift", "walter")
     with pytest.raises(NotFound):
-        desk.services.tasks.requests.run(again(desk, walter), "sample", "start", {}, idempotency_key=None)
+        control_plane.services.tasks.requests.run(again(control_plane, walter), "sample", "start", {}, idempotency_key=None)
 
 
-def test_grants_are_listed_audited_and_granted_twice_are_granted_once(desk: Desk):
-    granting = desk.services.granting
-    desk.services.administration.create_role(desk.admin, "night_shift")
-    desk.deploy()
-    first = granting.grant(desk.admin, "sample", DagRight.TRIGGER, "night_shift")
-    assert granting.grant(desk.admin, "sample", DagRight.TRIGGER, "night_shift") == first
+def test_grants_are_listed_audited_and_granted_twice_are_granted_once(control_plane: ControlPlane):
+    granting = control_plane.services.granting
+    control_plane.services.administration.create_role(control_plane.admin, "night_shift")
+    control_plane.deploy()
+    first = granting.grant(control_plane.admin, "sample", DagRight.TRIGGER, "night_shift")
+    assert granting.grant(control_plane.admin, "sample", DagRight.TRIGGER, "night_shift") == first
     assert {(grant.right.value, grant.role, grant.user) for grant in first} == {
         ("deploy", None, "admin"), ("trigger", None, "admin"), ("trigger", "night_shift", None),
     }  # fmt: skip
-    assert granting.grant(desk.admin, "sample", DagRight.DEPLOY, "night_shift", dry_run=True) == first
-    assert granting.revoke(desk.admin, "sample", DagRight.TRIGGER, Holder(role="night_shift"), dry_run=True) == first
-    assert len(granting.revoke(desk.admin, "sample", DagRight.TRIGGER, Holder(role="night_shift"))) == 2
-    assert desk.query("SELECT action, object, detail ->> 'holder' FROM audit WHERE action LIKE '%%grant' ORDER BY id") == [
+    assert granting.grant(control_plane.admin, "sample", DagRight.DEPLOY, "night_shift", dry_run=True) == first
+    assert granting.revoke(control_plane.admin, "sample", DagRight.TRIGGER, Holder(role="night_shift"), dry_run=True) == first
+    assert len(granting.revoke(control_plane.admin, "sample", DagRight.TRIGGER, Holder(role="night_shift"))) == 2
+    assert control_plane.query("SELECT action, object, detail ->> 'holder' FROM audit WHERE action LIKE '%%grant' ORDER BY id") == [
         ("grant", "sample", "role night_shift"), ("revoke_grant", "sample", "role night_shift"),
     ]  # fmt: skip
     for refused, act in (
-        (NotFound, lambda: granting.revoke(desk.admin, "sample", DagRight.TRIGGER, Holder(role="night_shift"))),
-        (NotFound, lambda: granting.grant(desk.admin, "none", DagRight.TRIGGER, "night_shift")),
-        (NotFound, lambda: granting.grant(desk.admin, "sample", DagRight.TRIGGER, "nobodys")),
-        (Invalid, lambda: granting.revoke(desk.admin, "sample", DagRight.TRIGGER, Holder())),
-        (Invalid, lambda: granting.revoke(desk.admin, "sample", DagRight.TRIGGER, Holder(role="a", user="b"))),
+        (NotFound, lambda: granting.revoke(control_plane.admin, "sample", DagRight.TRIGGER, Holder(role="night_shift"))),
+        (NotFound, lambda: granting.grant(control_plane.admin, "none", DagRight.TRIGGER, "night_shift")),
+        (NotFound, lambda: granting.grant(control_plane.admin, "sample", DagRight.TRIGGER, "nobodys")),
+        (Invalid, lambda: granting.revoke(control_plane.admin, "sample", DagRight.TRIGGER, Holder())),
+        (Invalid, lambda: granting.revoke(control_plane.admin, "sample", DagRight.TRIGGER, Holder(role="a", user="b"))),
     ):
         with pytest.raises(refused):
             act()

@@ -13,7 +13,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 from structlog.testing import capture_logs
-from support.controls import EMIT, NOOP, Desk, fresh_claim_id, scraped, succeeded
+from support.controls import EMIT, NOOP, ControlPlane, fresh_claim_id, scraped, succeeded
 
 from tracelake.control.database.ids import first_id_of
 from tracelake.control.events import store as events
@@ -25,15 +25,15 @@ from tracelake_sdk.tasks.events import EventDraft
 
 
 @pytest.fixture
-def admin(desk: Desk, api_url: str):
-    token = HomeFiles(desk.control.settings.home).admin_token()
+def admin(control_plane: ControlPlane, api_url: str):
+    token = HomeFiles(control_plane.control.settings.home).admin_token()
     with httpx2.Client(base_url=api_url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
         yield client
 
 
 @pytest.fixture
-def worker(desk: Desk, api_url: str):
-    token = HomeFiles(desk.control.settings.home).worker_token()
+def worker(control_plane: ControlPlane, api_url: str):
+    token = HomeFiles(control_plane.control.settings.home).worker_token()
     with httpx2.Client(base_url=api_url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
         yield client
 
@@ -95,9 +95,9 @@ def test_a_whole_walk_over_http(admin: httpx2.Client, worker: httpx2.Client):
     assert {run["status"] for run in admin.get("/v1/runs").json()["items"]} == {"SUCCESS"}
 
 
-def test_lists_are_paged_without_gap_or_repetition(admin: httpx2.Client, desk: Desk):
-    desk.deploy(NOOP)
-    asked = [str(desk.ask()) for _ in range(7)]
+def test_lists_are_paged_without_gap_or_repetition(admin: httpx2.Client, control_plane: ControlPlane):
+    control_plane.deploy(NOOP)
+    asked = [str(control_plane.run_source()) for _ in range(7)]
     seen, token = [], None
     while True:
         page = admin.get("/v1/tasks", params={"limit": 3} | ({"token": token} if token else {})).json()
@@ -140,7 +140,7 @@ def test_a_malformed_report_is_refused_without_repeating_what_was_sent(worker: h
     assert "secret-value" not in answer.text
 
 
-def test_an_unexpected_error_has_an_id_and_no_trace_and_its_words_reach_no_log(admin: httpx2.Client, desk: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_an_unexpected_error_has_an_id_and_no_trace_and_its_words_reach_no_log(admin: httpx2.Client, control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch):
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("the inner secret")
 
@@ -156,9 +156,9 @@ def test_an_unexpected_error_has_an_id_and_no_trace_and_its_words_reach_no_log(a
     assert "Zero" not in answer.text
 
 
-def test_a_body_that_is_too_large_is_413_also_when_it_lies_about_its_length(api_url: str, desk: Desk):
+def test_a_body_that_is_too_large_is_413_also_when_it_lies_about_its_length(api_url: str, control_plane: ControlPlane):
     host = api_url.removeprefix("http://")
-    token = HomeFiles(desk.control.settings.home).admin_token()
+    token = HomeFiles(control_plane.control.settings.home).admin_token()
     chunk = b"x" * 2**20
     with closing(http.client.HTTPConnection(host, timeout=60)) as connection:
         connection.putrequest("POST", "/v1/dags")
@@ -175,17 +175,17 @@ def test_a_body_that_is_too_large_is_413_also_when_it_lies_about_its_length(api_
 
 
 @pytest.mark.proves("T3.4")
-def test_a_poll_whose_worker_has_hung_up_takes_nothing(desk: Desk, api_url: str, worker: httpx2.Client):
-    desk.deploy(NOOP)
+def test_a_poll_whose_worker_has_hung_up_takes_nothing(control_plane: ControlPlane, api_url: str, worker: httpx2.Client):
+    control_plane.deploy(NOOP)
     host, port = api_url.removeprefix("http://").split(":")
     body = claim_body(wait_s=60).model_dump_json().encode()
-    token = HomeFiles(desk.control.settings.home).worker_token()
+    token = HomeFiles(control_plane.control.settings.home).worker_token()
     with socket.create_connection((host, int(port))) as gone:
         head = f"POST /internal/task-claim HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Length: {len(body)}\r\n\r\n"
         gone.sendall(head.encode() + body)
-        wait_for(lambda: desk.control.waiting.number_waiting == 1)
-    wait_for(lambda: desk.control.waiting.number_waiting == 0)
-    desk.ask()
+        wait_for(lambda: control_plane.control.waiting.number_waiting == 1)
+    wait_for(lambda: control_plane.control.waiting.number_waiting == 0)
+    control_plane.run_source()
     [task] = worker.post("/internal/task-claim", content=claim_body(wait_s=30).model_dump_json()).json()["claimed"]
     assert task["fence"]["attempt"] == 1
 
@@ -197,29 +197,29 @@ def wait_for(condition) -> None:
         time.sleep(0.01)
 
 
-def test_a_long_poll_over_http_is_woken(desk: Desk, worker: httpx2.Client):
-    desk.deploy(NOOP)
+def test_a_long_poll_over_http_is_woken(control_plane: ControlPlane, worker: httpx2.Client):
+    control_plane.deploy(NOOP)
     found: list[dict] = []
     poll = threading.Thread(target=lambda: found.extend(worker.post("/internal/task-claim", content=claim_body(wait_s=30).model_dump_json()).json()["claimed"]))
     poll.start()
-    wait_for(lambda: desk.control.waiting.number_waiting == 1)
-    task = desk.ask()
+    wait_for(lambda: control_plane.control.waiting.number_waiting == 1)
+    task = control_plane.run_source()
     poll.join(timeout=30)
     assert [item["fence"]["task_id"] for item in found] == [str(task)]
 
 
 @pytest.mark.proves("T2.8")
-def test_metrics_say_how_deep_the_queue_is_and_that_every_event_is_accounted_for(desk: Desk, api_url: str):
-    desk.deploy(NOOP)
-    desk.ask()
-    [task] = desk.claim()
-    desk.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=v)) for v in range(3)]))
-    text = scraped(api_url, desk.control.settings.home)
+def test_metrics_say_how_deep_the_queue_is_and_that_every_event_is_accounted_for(control_plane: ControlPlane, api_url: str):
+    control_plane.deploy(NOOP)
+    control_plane.run_source()
+    [task] = control_plane.claim()
+    control_plane.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=v)) for v in range(3)]))
+    text = scraped(api_url, control_plane.control.settings.home)
     assert 'tracelake_tasks{state="queued"} 3.0' in text
     assert "tracelake_events_unaccounted 0.0" in text
-    desk.query("ALTER TABLE event_ledger DISABLE TRIGGER ALL")
-    desk.query("DELETE FROM event_ledger")
-    assert "tracelake_events_unaccounted 3.0" in scraped(api_url, desk.control.settings.home)
+    control_plane.query("ALTER TABLE event_ledger DISABLE TRIGGER ALL")
+    control_plane.query("DELETE FROM event_ledger")
+    assert "tracelake_events_unaccounted 3.0" in scraped(api_url, control_plane.control.settings.home)
 
 
 def test_metrics_are_for_the_org_that_operates_the_installation(api_url: str, admin: httpx2.Client):
@@ -253,49 +253,49 @@ def test_the_page_of_the_api_needs_no_other_host(api_url: str):
 
 
 @pytest.mark.proves("T1.5")
-def test_metrics_count_every_unfinished_task_by_what_it_waits_for(desk: Desk, api_url: str):
-    desk.deploy(NOOP)
-    desk.ask()
-    [task] = desk.claim()
-    desk.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=value)) for value in range(9)]))
+def test_metrics_count_every_unfinished_task_by_what_it_waits_for(control_plane: ControlPlane, api_url: str):
+    control_plane.deploy(NOOP)
+    control_plane.run_source()
+    [task] = control_plane.claim()
+    control_plane.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=value)) for value in range(9)]))
     every = [*({"state": "queued", "waits": waits.value} for waits in Waits), {"state": "running"}, {"state": "queued"}]
-    tasks = [id for (id,) in desk.query("SELECT id FROM task WHERE state = 'queued' ORDER BY id")]
+    tasks = [id for (id,) in control_plane.query("SELECT id FROM task WHERE state = 'queued' ORDER BY id")]
     for id, given in zip(tasks, every, strict=False):
-        desk.query(
+        control_plane.query(
             "UPDATE task SET state = %s::task_state, waits = %s::waits, seq = CASE WHEN %s = 'queued' AND %s::text IS NULL THEN seq END, due_at = now() + interval '1 day',"
             " ordinal = CASE WHEN %s = 'turn' THEN 1 END, lease_expires_at = CASE WHEN %s = 'running' THEN now() + interval '1 day' END WHERE id = %s",
             given["state"], given.get("waits"), given["state"], given.get("waits"), given.get("waits"), given["state"], id,
         )  # fmt: skip
-    text = scraped(api_url, desk.control.settings.home)
+    text = scraped(api_url, control_plane.control.settings.home)
     for waits in Waits:
         assert f'tracelake_tasks{{state="waits_{waits.value}"}} 1.0' in text
         assert f'tracelake_job_tasks{{dag="sample",job="end",org="main",pool="default",runtime="dispatcher",state="waits_{waits.value}"}} 1.0' in text
     left = 9 - len(Waits) - 1
     assert f'tracelake_tasks{{state="queued"}} {left}.0' in text and 'tracelake_tasks{state="running"} 1.0' in text
     assert 'tracelake_tasks{state="committing"} 0.0' in text
-    [status] = desk.services.tasks.views.status(desk.admin, "sample")
+    [status] = control_plane.services.tasks.views.status(control_plane.admin, "sample")
     [end] = [job for job in status.jobs if job.name == "end"]
     assert end.tasks.waiting == {waits.value: 1 for waits in Waits} and (end.tasks.queued, end.tasks.running, end.tasks.more) == (left, 1, False)
 
 
 @pytest.mark.proves("T2.8")
-def test_the_metric_of_unaccounted_events_forgets_nothing(desk: Desk, api_url: str):
-    desk.deploy(NOOP)
-    desk.ask()
-    [task] = desk.claim()
-    desk.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=value)) for value in range(3)]))
-    accounting = Accounting(desk.control.database)
+def test_the_metric_of_unaccounted_events_forgets_nothing(control_plane: ControlPlane, api_url: str):
+    control_plane.deploy(NOOP)
+    control_plane.run_source()
+    [task] = control_plane.claim()
+    control_plane.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=value)) for value in range(3)]))
+    accounting = Accounting(control_plane.control.database)
     assert accounting.run_once() == 0, "what may still be joined by an earlier one is not verified yet"
-    lost = desk.query("SELECT event_id, generation_id, task_id FROM event_ledger LIMIT 1")[0]
-    desk.query("ALTER TABLE event_ledger DISABLE TRIGGER ALL")
-    desk.query("DELETE FROM event_ledger WHERE event_id = %s", lost[0])
+    lost = control_plane.query("SELECT event_id, generation_id, task_id FROM event_ledger LIMIT 1")[0]
+    control_plane.query("ALTER TABLE event_ledger DISABLE TRIGGER ALL")
+    control_plane.query("DELETE FROM event_ledger WHERE event_id = %s", lost[0])
     later = datetime.now(UTC) + timedelta(days=2)
     assert (accounting.run_once(now=later), accounting.run_once(now=later)) == (1, 0)
-    with desk.control.database.transaction("test") as tx:
+    with control_plane.control.database.transaction("test") as tx:
         assert events.unaccounted(tx, since=first_id_of(later)) == 1, "however old it is"
-    assert "tracelake_events_unaccounted 1.0" in scraped(api_url, desk.control.settings.home)
-    desk.query("INSERT INTO event_ledger VALUES (%s, %s, 'task', %s)", *lost)
-    assert "tracelake_events_unaccounted 0.0" in scraped(api_url, desk.control.settings.home)
+    assert "tracelake_events_unaccounted 1.0" in scraped(api_url, control_plane.control.settings.home)
+    control_plane.query("INSERT INTO event_ledger VALUES (%s, %s, 'task', %s)", *lost)
+    assert "tracelake_events_unaccounted 0.0" in scraped(api_url, control_plane.control.settings.home)
 
 
 def test_the_api_describes_itself(api_url: str):

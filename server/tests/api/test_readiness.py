@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import psycopg
 import pytest
-from support.controls import Desk, running_control, scraped, served, settings_for, succeeded
+from support.controls import ControlPlane, running_control, scraped, served, settings_for, succeeded
 from support.databases import StateDatabase
 from support.processes import wait_until
 
@@ -37,11 +37,11 @@ def away(database: StateDatabase) -> Iterator[None]:
 
 
 @pytest.fixture
-def quick(database: StateDatabase, tmp_path: Path) -> Iterator[Desk]:
+def quick(database: StateDatabase, tmp_path: Path) -> Iterator[ControlPlane]:
     """A control whose loops look often and whose leases are short."""
     settings = settings_for(database, tmp_path / "home", tasks={"lease_seconds": 0.4, "housekeeping_seconds": 0.05, "backoff_seconds": 0})
-    with running_control(settings, database) as desk:
-        yield desk
+    with running_control(settings, database) as control_plane:
+        yield control_plane
 
 
 def readiness(url: str) -> tuple[int, list[str]]:
@@ -50,11 +50,11 @@ def readiness(url: str) -> tuple[int, list[str]]:
 
 
 @pytest.mark.proves("X.10")
-def test_leases_are_reaped_again_after_the_database_was_read_only(quick: Desk):
+def test_leases_are_reaped_again_after_the_database_was_read_only(quick: ControlPlane):
     with served(quick.control) as url:
         assert readiness(url) == (200, [])
         quick.deploy()
-        quick.ask()
+        quick.run_source()
         [task] = quick.claim()
         make_read_only(quick.database, on=True)
         wait_until(lambda: readiness(url)[0] == 503 and "loop housekeeping" in readiness(url)[1], "the loop that cannot reap is named")
@@ -69,7 +69,7 @@ def test_leases_are_reaped_again_after_the_database_was_read_only(quick: Desk):
 
 
 @pytest.mark.proves("X.10")
-def test_a_failing_loop_makes_the_process_not_ready_and_is_in_its_metrics(quick: Desk):
+def test_a_failing_loop_makes_the_process_not_ready_and_is_in_its_metrics(quick: ControlPlane):
     broken = True
 
     def turn() -> None:
@@ -88,7 +88,7 @@ def test_a_failing_loop_makes_the_process_not_ready_and_is_in_its_metrics(quick:
         wait_until(lambda: readiness(url) == (200, []), "it is ready again by itself")
 
 
-def test_a_schema_that_does_not_fit_is_not_ready(quick: Desk):
+def test_a_schema_that_does_not_fit_is_not_ready(quick: ControlPlane):
     with served(quick.control) as url:
         quick.query("UPDATE schema_migration SET sha256 = 'another' WHERE set = 'core' AND starts_with(name, '0001')")
         answer = httpx2.get(url + "/readyz", timeout=60)
@@ -96,7 +96,7 @@ def test_a_schema_that_does_not_fit_is_not_ready(quick: Desk):
 
 
 @pytest.mark.proves("X.10")
-def test_metrics_of_the_process_are_served_while_the_database_is_away(quick: Desk):
+def test_metrics_of_the_process_are_served_while_the_database_is_away(quick: ControlPlane):
     with served(quick.control) as url:
         assert "tracelake_database_up 1.0" in scraped(url, quick.control.settings.home)
         with away(quick.database):

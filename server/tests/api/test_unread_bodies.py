@@ -8,7 +8,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 from fastapi.routing import APIRoute
-from support.controls import Desk, running_control, served, settings_for
+from support.controls import ControlPlane, running_control, served, settings_for
 from support.databases import StateDatabase
 from support.processes import wait_until
 from support.slow_clients import HUGE, Connection
@@ -50,8 +50,8 @@ def test_a_caller_without_a_valid_token_is_answered_before_its_body_is_sent(api_
 
 
 @pytest.mark.proves("T3.1")
-def test_a_token_of_another_kind_is_answered_before_its_body_is_sent(api_url: str, desk: Desk):
-    files = HomeFiles(desk.control.settings.home)
+def test_a_token_of_another_kind_is_answered_before_its_body_is_sent(api_url: str, control_plane: ControlPlane):
+    files = HomeFiles(control_plane.control.settings.home)
     for method, path in changing(api_url):
         token = files.admin_token() if path.startswith("/internal/") else files.worker_token()
         with Connection(api_url) as connection:
@@ -60,8 +60,8 @@ def test_a_token_of_another_kind_is_answered_before_its_body_is_sent(api_url: st
             assert (status, problem["code"]) == (403, "forbidden"), (method, path)
 
 
-def test_a_body_beyond_the_limit_of_its_route_is_refused_before_it_is_sent(api_url: str, desk: Desk):
-    files = HomeFiles(desk.control.settings.home)
+def test_a_body_beyond_the_limit_of_its_route_is_refused_before_it_is_sent(api_url: str, control_plane: ControlPlane):
+    files = HomeFiles(control_plane.control.settings.home)
     for method, path in changing(api_url):
         token = files.worker_token() if path.startswith("/internal/") else files.admin_token()
         if path.startswith("/internal/pins"):
@@ -81,7 +81,7 @@ def test_a_head_without_end_is_refused(api_url: str, begins: str):
     assert httpx2.get(f"{api_url}/healthz", timeout=60).json() == {"status": "alive"}
 
 
-def test_a_refused_caller_that_sent_little_keeps_its_connection(api_url: str, desk: Desk):
+def test_a_refused_caller_that_sent_little_keeps_its_connection(api_url: str, control_plane: ControlPlane):
     with Connection(api_url) as connection:
         connection.head("POST", "/v1/dags", "Content-Length: 2")
         connection.socket.sendall(b"{}")
@@ -92,7 +92,7 @@ def test_a_refused_caller_that_sent_little_keeps_its_connection(api_url: str, de
 
 def test_a_body_that_stops_half_way_is_given_up(database: StateDatabase, tmp_path: Path):
     settings = settings_for(database, tmp_path / "home", api={"body_seconds": 0.2})
-    with running_control(settings, database) as desk, served(desk.control) as api_url, Connection(api_url) as connection:
+    with running_control(settings, database) as control_plane, served(control_plane.control) as api_url, Connection(api_url) as connection:
         token = HomeFiles(settings.home).admin_token()
         connection.head("POST", "/v1/dags", "Content-Length: 100", f"Authorization: Bearer {token}")
         connection.socket.sendall(b'{"definition"')
@@ -101,8 +101,8 @@ def test_a_body_that_stops_half_way_is_given_up(database: StateDatabase, tmp_pat
 
 
 @pytest.mark.proves("T3.1")
-def test_a_caller_that_lacks_the_permission_is_answered_before_a_large_body_is_sent(api_url: str, desk: Desk):
-    with Client(api_url, HomeFiles(desk.control.settings.home).admin_token()) as admin:
+def test_a_caller_that_lacks_the_permission_is_answered_before_a_large_body_is_sent(api_url: str, control_plane: ControlPlane):
+    with Client(api_url, HomeFiles(control_plane.control.settings.home).admin_token()) as admin:
         tokens = (
             admin.admin.create_token(TokenKind.SERVICE, "scraper", scopes=["metrics"]).token,
             admin.admin.create_token(TokenKind.USER, "nobody", user=admin.admin.create_user("nobody", roles=[]).name).token,
@@ -115,8 +115,8 @@ def test_a_caller_that_lacks_the_permission_is_answered_before_a_large_body_is_s
                 assert (status, problem["code"]) == (403, "forbidden"), (method, path)
 
 
-def test_every_user_route_with_a_large_body_names_the_permission_that_it_needs(desk: Desk):
-    kinds = {path: type(route) for route, path in routes(apps.create_app(desk.services, ApiSettings()))}
+def test_every_user_route_with_a_large_body_names_the_permission_that_it_needs(control_plane: ControlPlane):
+    kinds = {path: type(route) for route, path in routes(apps.create_app(control_plane.services, ApiSettings()))}
     assert {path for path in LIMITS if kinds[path] is UserRoute} == set(RIGHTS)
 
 
@@ -147,7 +147,7 @@ class Slow:
 @pytest.mark.proves("T3.1")
 def test_bodies_in_flight_together_have_one_limit_and_leave_room_for_workers(database: StateDatabase, tmp_path: Path):
     settings = settings_for(database, tmp_path / "home", api={"bodies_mib": 64})
-    with running_control(settings, database) as desk, served(desk.control) as api_url:
+    with running_control(settings, database) as control_plane, served(control_plane.control) as api_url:
         files = HomeFiles(settings.home)
         slow = Slow(api_url, files.admin_token() or "")
 
@@ -173,7 +173,7 @@ def test_bodies_in_flight_together_have_one_limit_and_leave_room_for_workers(dat
 
 def test_a_head_that_does_not_end_is_given_up(database: StateDatabase, tmp_path: Path):
     settings = settings_for(database, tmp_path / "home", api={"head_seconds": 0.3})
-    with running_control(settings, database) as desk, served(desk.control) as api_url:
+    with running_control(settings, database) as control_plane, served(control_plane.control) as api_url:
         for sent in (b"", b"\r\n", b"GET /healthz HTTP/1.1\r\nHost: x\r\n"):
             with Connection(api_url) as connection:
                 connection.socket.sendall(sent)
@@ -198,29 +198,29 @@ NO_REQUESTS = {
 PARSING = ("/v1/runs", "/v1/dags", "/v1/rules", "/v1/query", "/v1/records", "/v1/records/bulk", "/v1/records/query", "/v1/kinds", "/v1/admin/users")
 
 
-def test_json_that_is_not_a_request_is_malformed_on_every_route(api_url: str, desk: Desk):
-    token = HomeFiles(desk.control.settings.home).admin_token()
+def test_json_that_is_not_a_request_is_malformed_on_every_route(api_url: str, control_plane: ControlPlane):
+    token = HomeFiles(control_plane.control.settings.home).admin_token()
     with httpx2.Client(base_url=api_url, headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"}, timeout=60) as client:
         answers = {(path, what): client.post(path, content=body) for path in PARSING for what, body in NO_REQUESTS.items()}
     assert {key: (answer.status_code, answer.text) for key, answer in answers.items() if (answer.status_code, answer.json()["code"]) != (400, "malformed")} == {}
 
 
-def test_a_packed_body_is_refused_with_a_sentence(api_url: str, desk: Desk):
-    token = HomeFiles(desk.control.settings.home).admin_token()
+def test_a_packed_body_is_refused_with_a_sentence(api_url: str, control_plane: ControlPlane):
+    token = HomeFiles(control_plane.control.settings.home).admin_token()
     answer = httpx2.post(f"{api_url}/v1/runs", content=b"\x1f\x8b", headers={"Authorization": f"Bearer {token}", "Content-Encoding": "gzip"}, timeout=60)
     assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
     assert "gzip" in answer.json()["detail"]
 
 
-def test_every_route_but_the_open_ones_says_who_may_call(desk: Desk):
-    for app in (apps.create_app(desk.services, ApiSettings()), apps.create_records_app(desk.services, ApiSettings())):
+def test_every_route_but_the_open_ones_says_who_may_call(control_plane: ControlPlane):
+    for app in (apps.create_app(control_plane.services, ApiSettings()), apps.create_records_app(control_plane.services, ApiSettings())):
         found = {path: type(route) for route, path in routes(app)}
         assert {path for path, kind in found.items() if not issubclass(kind, GuardedRoute)} == OPEN
         assert len(found) > 20
 
 
-def test_limits_are_of_routes_that_exist_and_only_small_bodies_are_parsed_on_the_event_loop(desk: Desk):
-    app = apps.create_app(desk.services, ApiSettings())
+def test_limits_are_of_routes_that_exist_and_only_small_bodies_are_parsed_on_the_event_loop(control_plane: ControlPlane):
+    app = apps.create_app(control_plane.services, ApiSettings())
     found = {path: route for route, path in routes(app)}
     assert set(LIMITS) <= set(found)
     assert {path for path, route in found.items() if route.body_field is not None and LIMITS.get(path, SMALL) > SMALL} == set()

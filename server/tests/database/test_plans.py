@@ -12,7 +12,7 @@ from support.databases import StateDatabase
     ("SELECT id FROM task WHERE id = ANY(%(ids)s::uuid[]) AND (%(state)s::task_state IS NULL OR state = %(state)s)", 0),
 ])
 def test_a_statement_is_planned_once_unless_a_condition_may_fall_away(database: StateDatabase, tmp_path: Path, query: str, planned: int):
-    with running_control(settings_for(database, tmp_path / "home"), database) as desk, desk.control.database.transaction("plans") as tx:
+    with running_control(settings_for(database, tmp_path / "home"), database) as control_plane, control_plane.control.database.transaction("plans") as tx:
         for _ in range(10):
             tx.values(query, ids=[], state=None)  # pyright: ignore[reportArgumentType]
         plans = tx.tuples("SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement LIKE 'SELECT id FROM task WHERE id = ANY%%'")
@@ -21,8 +21,8 @@ def test_a_statement_is_planned_once_unless_a_condition_may_fall_away(database: 
 
 
 def test_a_look_is_no_transaction_and_leaves_its_connection_as_it_was(database: StateDatabase, tmp_path: Path):
-    with running_control(settings_for(database, tmp_path / "home"), database) as desk:
-        state = desk.control.database
+    with running_control(settings_for(database, tmp_path / "home"), database) as control_plane:
+        state = control_plane.control.database
         with state.looking() as look:
             assert look.value("SELECT pg_current_xact_id_if_assigned() IS NULL AND current_user = 'tracelake_execute'")
             first = look.value("SELECT pg_current_xact_id()::text")

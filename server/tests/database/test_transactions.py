@@ -8,7 +8,7 @@ import pytest
 from support.controls import running_control, settings_for
 from support.databases import StateDatabase
 
-from tracelake.control.database.transactions import Database, Role
+from tracelake.control.database.transactions import Database, DatabaseRole
 from tracelake_sdk.errors import Unavailable
 
 ADD = "INSERT INTO org (id, name) VALUES (%(id)s::uuid, %(name)s)"
@@ -17,8 +17,8 @@ ONE, TWO = "00000000-0000-7000-8000-000000000001", "00000000-0000-7000-8000-0000
 
 @pytest.fixture
 def state(database: StateDatabase, tmp_path: Path) -> Generator[Database]:
-    with running_control(settings_for(database, tmp_path / "home"), database) as desk:
-        yield desk.control.database
+    with running_control(settings_for(database, tmp_path / "home"), database) as control_plane:
+        yield control_plane.control.database
 
 
 def names(state: Database) -> list[str]:
@@ -27,14 +27,14 @@ def names(state: Database) -> list[str]:
 
 
 def test_what_nobody_waited_for_is_there_after_the_commit(state: Database):
-    with state.transaction("add", role=Role.DEFINE) as tx:
+    with state.transaction("add", role=DatabaseRole.DEFINE) as tx:
         tx.run(ADD, id=ONE, name="try_one")
         tx.run(ADD, id=TWO, name="try_two")
     assert names(state) == ["try_one", "try_two"]
 
 
 def test_an_error_that_nobody_waited_for_comes_to_light_and_undoes_everything(state: Database):
-    with pytest.raises(psycopg.errors.UniqueViolation), state.transaction("add", role=Role.DEFINE) as tx:
+    with pytest.raises(psycopg.errors.UniqueViolation), state.transaction("add", role=DatabaseRole.DEFINE) as tx:
         tx.run(ADD, id=ONE, name="try_one")
         tx.run(ADD, id=ONE, name="try_two")
         tx.run(ADD, id=TWO, name="try_three")
@@ -42,7 +42,7 @@ def test_an_error_that_nobody_waited_for_comes_to_light_and_undoes_everything(st
 
 
 def test_values_of_a_failed_statement_reach_no_log(state: Database, caplog: pytest.LogCaptureFixture):
-    with pytest.raises(KeyError), state.transaction("add", role=Role.DEFINE) as tx:
+    with pytest.raises(KeyError), state.transaction("add", role=DatabaseRole.DEFINE) as tx:
         tx.run(ADD, id=ONE, name="try_private")
         tx.run(ADD, id=TWO, name="try_private")
         raise KeyError  # before anybody has heard of the error
@@ -50,14 +50,14 @@ def test_values_of_a_failed_statement_reach_no_log(state: Database, caplog: pyte
 
 
 def test_whoever_leaves_by_an_exception_leaves_nothing(state: Database):
-    with pytest.raises(KeyError), state.transaction("add", role=Role.DEFINE) as tx:
+    with pytest.raises(KeyError), state.transaction("add", role=DatabaseRole.DEFINE) as tx:
         tx.run(ADD, id=ONE, name="try_one")
         raise KeyError
     assert names(state) == []
 
 
 def test_an_error_that_was_passed_over_is_no_commit(state: Database):
-    with pytest.raises(Unavailable), state.transaction("add", role=Role.DEFINE) as tx:
+    with pytest.raises(Unavailable), state.transaction("add", role=DatabaseRole.DEFINE) as tx:
         tx.run(ADD, id=ONE, name="try_one")
         with pytest.raises(psycopg.errors.UndefinedTable):
             tx.values("SELECT 1 FROM nothing_of_this_name")
@@ -66,7 +66,7 @@ def test_an_error_that_was_passed_over_is_no_commit(state: Database):
 
 
 def test_questions_that_go_together_are_answered_each_for_itself_and_in_order(state: Database):
-    with state.transaction("ask", role=Role.DEFINE) as tx:
+    with state.transaction("ask", role=DatabaseRole.DEFINE) as tx:
         before = tx.ask_tuples("SELECT count(*) FROM org WHERE name LIKE 'try%%'")
         tx.run(ADD, id=ONE, name="try_one")
         after = tx.ask_tuples("SELECT count(*) FROM org WHERE name LIKE 'try%%'").then(lambda rows: rows[0][0])

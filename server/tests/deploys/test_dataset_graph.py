@@ -3,7 +3,7 @@
 from uuid import UUID, uuid4
 
 import pytest
-from support.controls import NOOP, Desk
+from support.controls import NOOP, ControlPlane
 
 from tracelake.control.deploys.dataset_graph import circle
 from tracelake_sdk.errors import DatasetCycle, RebuildNeeded
@@ -46,18 +46,18 @@ publish: {b_told: {job: listen, output_index: 0}}
 """
 
 
-def test_dags_that_would_read_each_other_are_refused(desk: Desk):
-    desk.deploy(PUBLISHED, name="a")
-    desk.services.deploys.deploy(desk.admin, READING)
+def test_dags_that_would_read_each_other_are_refused(control_plane: ControlPlane):
+    control_plane.deploy(PUBLISHED, name="a")
+    control_plane.services.deploys.deploy(control_plane.admin, READING)
     both = PUBLISHED.format(name="a", max_attempts=3).replace("{from: {job: start, output: 0}}", "{from: {dataset: b_told}}")
     with pytest.raises(RebuildNeeded) as refused:
-        desk.services.deploys.deploy(desk.admin, both)
+        control_plane.services.deploys.deploy(control_plane.admin, both)
     assert refused.value.extra["jobs"]["edited"] == ["end"]
     # As it would be if somebody had changed an input behind the deploys' back.
-    desk.query(
+    control_plane.query(
         "INSERT INTO job_input (job_id, index, dataset_id, trigger) SELECT job.id, 0, (SELECT dataset_id FROM dataset_name WHERE name = 'b_told'), true"
         " FROM job JOIN job_key ON job_key.id = job_key_id WHERE job_key.name = 'start'"
     )
     with pytest.raises(DatasetCycle):
-        desk.deploy(name="c")
-    assert desk.one("SELECT count(*) FROM dag") == 2
+        control_plane.deploy(name="c")
+    assert control_plane.one("SELECT count(*) FROM dag") == 2

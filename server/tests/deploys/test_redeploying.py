@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
-from support.controls import NOOP, Desk, failed, fresh_claim_id, running_control, settings_for, succeeded
+from support.controls import NOOP, ControlPlane, failed, fresh_claim_id, running_control, settings_for, succeeded
 from support.databases import StateDatabase
 from support.lakes import Lake
 from support.lines import tasks_of
@@ -31,19 +31,19 @@ NAMED = NOOP.format(name="sample", max_attempts=3)
 
 @pytest.fixture
 def lake(database: StateDatabase, tmp_path):
-    with running_control(settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 60}), database) as desk:
-        desk.control.movers.stop()
-        lake = Lake(desk.control, database)
+    with running_control(settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 60}), database) as control_plane:
+        control_plane.control.movers.stop()
+        lake = Lake(control_plane.control, database)
         deploy_sample(lake)
         yield lake
 
 
-def redeploy(desk: Desk, text: str, **how):
-    return desk.services.deploys.deploy(desk.admin, text, **how)
+def redeploy(control_plane: ControlPlane, text: str, **how):
+    return control_plane.services.deploys.deploy(control_plane.admin, text, **how)
 
 
-def facts(desk: Desk) -> dict[str, list]:
-    return {table: desk.query(f"SELECT * FROM {table} ORDER BY 1, 2") for table in TABLES if table not in ("dag",)}
+def facts(control_plane: ControlPlane) -> dict[str, list]:
+    return {table: control_plane.query(f"SELECT * FROM {table} ORDER BY 1, 2") for table in TABLES if table not in ("dag",)}
 
 
 KEPT = ("generation", "line", "dataset", "dataset_version", "job_key", "task", "dataset_event")
@@ -175,86 +175,86 @@ def test_a_name_that_stands_for_another_dataset_now_is_a_rebuild_of_its_reader(l
 
 
 @pytest.mark.proves("T7.3")
-def test_queued_tasks_follow_new_attempts_and_timeouts(desk: Desk):
-    desk.deploy(max_attempts=3)
-    desk.ask()
-    redeploy(desk, NAMED.replace("max_attempts: 3", "max_attempts: 1, timeout_seconds: 5"))
-    [task] = desk.claim()
+def test_queued_tasks_follow_new_attempts_and_timeouts(control_plane: ControlPlane):
+    control_plane.deploy(max_attempts=3)
+    control_plane.run_source()
+    redeploy(control_plane, NAMED.replace("max_attempts: 3", "max_attempts: 1, timeout_seconds: 5"))
+    [task] = control_plane.claim()
     assert task.payload.job.timeout_seconds == 5
-    desk.complete(failed(task))
-    assert desk.query("SELECT state::text, failures FROM task") == [("failed", 1)]
+    control_plane.complete(failed(task))
+    assert control_plane.query("SELECT state::text, failures FROM task") == [("failed", 1)]
 
 
 def limited(turns: int | None) -> str:
     return NAMED if turns is None else NAMED.replace("operator: noop\n    outputs", f"operator: noop\n    scaling: {{max_concurrency: {turns}}}\n    outputs")
 
 
-def waiting(desk: Desk) -> list[tuple]:
-    return desk.query("SELECT state::text, waits::text, ordinal IS NOT NULL FROM task ORDER BY id")
+def waiting(control_plane: ControlPlane) -> list[tuple]:
+    return control_plane.query("SELECT state::text, waits::text, ordinal IS NOT NULL FROM task ORDER BY id")
 
 
 @pytest.mark.proves("T7.3")
-def test_queued_tasks_follow_new_turns_up_and_down(desk: Desk):
-    redeploy(desk, limited(None))
+def test_queued_tasks_follow_new_turns_up_and_down(control_plane: ControlPlane):
+    redeploy(control_plane, limited(None))
     for _ in range(4):
-        desk.ask()
-    [first] = desk.claim(1)
-    redeploy(desk, limited(1))
-    assert waiting(desk) == [("running", None, False), ("queued", None, True), ("queued", "turn", True), ("queued", "turn", True)]
-    redeploy(desk, limited(2))
-    assert [waits for _, waits, _ in waiting(desk)] == [None, None, None, "turn"]
-    redeploy(desk, limited(1))
-    assert [waits for _, waits, _ in waiting(desk)] == [None, None, "turn", "turn"]
-    desk.complete(succeeded(first))
+        control_plane.run_source()
+    [first] = control_plane.claim(1)
+    redeploy(control_plane, limited(1))
+    assert waiting(control_plane) == [("running", None, False), ("queued", None, True), ("queued", "turn", True), ("queued", "turn", True)]
+    redeploy(control_plane, limited(2))
+    assert [waits for _, waits, _ in waiting(control_plane)] == [None, None, None, "turn"]
+    redeploy(control_plane, limited(1))
+    assert [waits for _, waits, _ in waiting(control_plane)] == [None, None, "turn", "turn"]
+    control_plane.complete(succeeded(first))
     done = 0
-    while claimed := desk.claim():
+    while claimed := control_plane.claim():
         assert len(claimed) == 1, "one at a time"
-        desk.complete(succeeded(claimed[0]))
+        control_plane.complete(succeeded(claimed[0]))
         done += 1
     assert done == 3
     for _ in range(3):
-        desk.ask()
-    assert [waits for _, waits, _ in waiting(desk)][4:] == [None, "turn", "turn"]
-    redeploy(desk, limited(None))
-    assert len(desk.claim()) == 3
-    assert desk.one("SELECT count(*) FROM task WHERE ordinal IS NOT NULL AND state = 'running'") == 0
+        control_plane.run_source()
+    assert [waits for _, waits, _ in waiting(control_plane)][4:] == [None, "turn", "turn"]
+    redeploy(control_plane, limited(None))
+    assert len(control_plane.claim()) == 3
+    assert control_plane.one("SELECT count(*) FROM task WHERE ordinal IS NOT NULL AND state = 'running'") == 0
 
 
 @pytest.mark.proves("T7.3")
-def test_queued_tasks_go_to_the_new_pool_also_behind_its_watermark(desk: Desk):
-    desk.query("INSERT INTO worker_pool (id, org_id, runtime, name) SELECT %s, id, 'dispatcher', 'fast' FROM org", uuid4())
-    redeploy(desk, NAMED)
-    running, *queued = [desk.ask() for _ in range(4)]
-    [held] = desk.claim(1)
-    desk.services.deploys.deploy(desk.admin, NAMED.replace("name: sample", "name: other").replace("operator: noop\n    outputs", "operator: noop\n    scaling: {worker_pool: fast}\n    outputs"))
+def test_queued_tasks_go_to_the_new_pool_also_behind_its_watermark(control_plane: ControlPlane):
+    control_plane.query("INSERT INTO worker_pool (id, org_id, runtime, name) SELECT %s, id, 'dispatcher', 'fast' FROM org", uuid4())
+    redeploy(control_plane, NAMED)
+    running, *queued = [control_plane.run_source() for _ in range(4)]
+    [held] = control_plane.claim(1)
+    control_plane.services.deploys.deploy(control_plane.admin, NAMED.replace("name: sample", "name: other").replace("operator: noop\n    outputs", "operator: noop\n    scaling: {worker_pool: fast}\n    outputs"))
     def claim(pool: str) -> list:
         request = ClaimRequest(worker="w", claim_id=fresh_claim_id(), runtime="dispatcher", room={pool: 10}, wait_s=0)
-        return [claimed["fence"]["task_id"] for claimed in desk.services.tasks.claims.claim(desk.worker, request)]
+        return [claimed["fence"]["task_id"] for claimed in control_plane.services.tasks.claims.claim(control_plane.worker, request)]
 
     for _ in range(3):  # so that the new pool's watermark is past the old tasks' places
-        desk.ask("other")
+        control_plane.run_source("other")
     assert len(claim("fast")) == 3
-    redeploy(desk, NAMED.replace("operator: noop\n    outputs", "operator: noop\n    scaling: {worker_pool: fast}\n    outputs"))
+    redeploy(control_plane, NAMED.replace("operator: noop\n    outputs", "operator: noop\n    scaling: {worker_pool: fast}\n    outputs"))
     assert claim("default") == []
     assert claim("fast") == queued, "in their order"
-    desk.complete(failed(held))
-    desk.query("UPDATE task SET due_at = now() WHERE id = %s", running)
-    desk.services.tasks.reaper.run_once()
+    control_plane.complete(failed(held))
+    control_plane.query("UPDATE task SET due_at = now() WHERE id = %s", running)
+    control_plane.services.tasks.reaper.run_once()
     assert claim("fast") == [running], "what ran goes there with its next attempt"
 
 
-def test_a_task_that_is_told_while_it_is_redeployed_is_under_the_one_or_the_other(desk: Desk):
+def test_a_task_that_is_told_while_it_is_redeployed_is_under_the_one_or_the_other(control_plane: ControlPlane):
     """Events and redeploys at once: every event has its task, in the order of turns, and the last definition counts."""
-    redeploy(desk, limited(None))
+    redeploy(control_plane, limited(None))
     stop = threading.Event()
     errors: list[BaseException] = []
 
     def tell() -> None:
         try:
             while not stop.is_set():
-                desk.ask()
-                for claimed in desk.claim(3):
-                    desk.complete(succeeded(claimed, events=[EventDraft(output=0, scope=CursorScope(value=1))] if claimed.payload.job.name == "start" else []))
+                control_plane.run_source()
+                for claimed in control_plane.claim(3):
+                    control_plane.complete(succeeded(claimed, events=[EventDraft(output=0, scope=CursorScope(value=1))] if claimed.payload.job.name == "start" else []))
         except BaseException as error:
             errors.append(error)
 
@@ -262,16 +262,16 @@ def test_a_task_that_is_told_while_it_is_redeployed_is_under_the_one_or_the_othe
     for thread in threads:
         thread.start()
     for number in range(6):
-        redeploy(desk, limited([1, 3, None, 2, None, 1][number]))
+        redeploy(control_plane, limited([1, 3, None, 2, None, 1][number]))
     stop.set()
     for thread in threads:
         thread.join(timeout=60)
     assert errors == []
-    while claimed := desk.claim(100):
+    while claimed := control_plane.claim(100):
         for one in claimed:
-            desk.complete(succeeded(one))
-    assert desk.query("SELECT DISTINCT state::text FROM task") == [("completed",)]
-    assert desk.one("SELECT count(*) FROM dataset_event WHERE id NOT IN (SELECT event_id FROM event_ledger)") == 0
+            control_plane.complete(succeeded(one))
+    assert control_plane.query("SELECT DISTINCT state::text FROM task") == [("completed",)]
+    assert control_plane.one("SELECT count(*) FROM dataset_event WHERE id NOT IN (SELECT event_id FROM event_ledger)") == 0
 
 
 @pytest.mark.proves("T5.3")
@@ -289,37 +289,37 @@ def test_who_redeploys_is_who_the_dag_reads_as_from_then_on(lake: Lake):
     )] == ["admin", "walter"]
 
 
-def test_a_paused_dag_stays_paused(desk: Desk):
-    desk.deploy()
-    desk.ask()
-    desk.services.tasks.pauses.pause(desk.admin, "sample", None)
-    redeploy(desk, limited(1))
-    assert desk.claim() == []
-    desk.services.tasks.pauses.resume(desk.admin, "sample", None)
-    assert len(desk.claim()) == 1
+def test_a_paused_dag_stays_paused(control_plane: ControlPlane):
+    control_plane.deploy()
+    control_plane.run_source()
+    control_plane.services.tasks.pauses.pause(control_plane.admin, "sample", None)
+    redeploy(control_plane, limited(1))
+    assert control_plane.claim() == []
+    control_plane.services.tasks.pauses.resume(control_plane.admin, "sample", None)
+    assert len(control_plane.claim()) == 1
 
 
-def test_equal_redeploys_at_once_make_one_version(desk: Desk):
-    desk.deploy()
+def test_equal_redeploys_at_once_make_one_version(control_plane: ControlPlane):
+    control_plane.deploy()
     versions: list[int] = []
-    threads = [threading.Thread(target=lambda: versions.append(redeploy(desk, limited(2)).version)) for _ in range(6)]
+    threads = [threading.Thread(target=lambda: versions.append(redeploy(control_plane, limited(2)).version)) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
     assert versions == [2] * 6
-    assert counts(desk)["dag_version"] == 2
-    assert counts(desk)["dag_activation"] == 2
+    assert counts(control_plane)["dag_version"] == 2
+    assert counts(control_plane)["dag_activation"] == 2
 
 
-def test_a_redeploy_waits_for_what_is_being_told_and_sees_its_tasks(desk: Desk):
-    desk.deploy()
-    [dag] = desk.query("SELECT id FROM dag")[0]
+def test_a_redeploy_waits_for_what_is_being_told_and_sees_its_tasks(control_plane: ControlPlane):
+    control_plane.deploy()
+    [dag] = control_plane.query("SELECT id FROM dag")[0]
     with ThreadPoolExecutor(1) as pool:
-        with desk.control.database.transaction("test") as tx:
+        with control_plane.control.database.transaction("test") as tx:
             dags.lock_routing_shared(tx, [dag])
-            waits = begun_and_waiting(desk, tx, pool, lambda: redeploy(desk, limited(1)))
-            job = dags.find_job(tx, org=desk.admin.org_id, dag="sample", job="start")
-            make_tasks(tx, desk.admin.org_id, [WantedTask(new_id(), job, TriggerKind.REQUEST, new_id(), request={}) for _ in range(2)])
+            waits = begun_and_waiting(control_plane, tx, pool, lambda: redeploy(control_plane, limited(1)))
+            job = dags.find_job(tx, org=control_plane.admin.org_id, dag="sample", job="start")
+            make_tasks(tx, control_plane.admin.org_id, [WantedTask(new_id(), job, TriggerKind.REQUEST, new_id(), request={}) for _ in range(2)])
         assert waits.result(timeout=30).version == 2
-    assert waiting(desk) == [("queued", None, True), ("queued", "turn", True)]
+    assert waiting(control_plane) == [("queued", None, True), ("queued", "turn", True)]

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from support.controls import Desk, failed, running_control, settings_for, succeeded
+from support.controls import ControlPlane, failed, running_control, settings_for, succeeded
 from support.databases import StateDatabase
 from support.lakes import Lake
 from support.lines import tasks_of
 from support.registries import deploy_reports, deploy_sample, fill
 
 from tracelake.control.emission.checking import check
-from tracelake.control.emission.facts import Place
+from tracelake.control.emission.facts import Installation
 from tracelake.control.emission.service import Emission
 from tracelake.control.emission.storing import into_repositories
-from tracelake.control.records.keeping import RecordKeeping
+from tracelake.control.records.repositories import RecordRepositories
 from tracelake.control.records.service import Records
 from tracelake_sdk.errors import TracelakeError, Unauthenticated
 from tracelake_sdk.errors.records import RepositoryUnavailable, TenantMismatch
@@ -26,15 +26,15 @@ from tracelake_sdk.records import MetadataContext, MetadataTarget, RecordFilters
 from tracelake_sdk.rules import RuleMeasurement
 from tracelake_sdk.testing import MemoryRepository
 
-PLACE = Place("embedded", "main")
+PLACE = Installation("embedded", "main")
 CONTEXT = MetadataContext(cluster="embedded", workspace="main", tenant="main")
 
 
 @pytest.fixture
 def lake(database: StateDatabase, tmp_path: Path):
-    with running_control(settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 60}), database) as desk:
-        desk.control.movers.stop()
-        yield Lake(desk.control, database)
+    with running_control(settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 60}), database) as control_plane:
+        control_plane.control.movers.stop()
+        yield Lake(control_plane.control, database)
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ def repository() -> MemoryRepository:
     return MemoryRepository()
 
 
-def emission(desk: Desk, repository: MemoryRepository, **parts) -> Emission:
-    return Emission(desk.control.database, into_repositories(lambda tenant: repository), PLACE, **parts)
+def emission(control_plane: ControlPlane, repository: MemoryRepository, **parts) -> Emission:
+    return Emission(control_plane.control.database, into_repositories(lambda tenant: repository), PLACE, **parts)
 
 
 def all_of(repository: MemoryRepository, kind: str) -> list[StoredRecord]:
@@ -57,9 +57,9 @@ def emit_all(emitting: Emission) -> int:
     return total
 
 
-def begin_again(desk: Desk) -> None:
+def begin_again(control_plane: ControlPlane) -> None:
     """As after a crash that lost every offset."""
-    desk.query("UPDATE emission SET xid = '0', seq = 0, held_until = NULL")
+    control_plane.query("UPDATE emission SET xid = '0', seq = 0, held_until = NULL")
 
 
 @pytest.mark.proves("M3.8")
@@ -100,7 +100,7 @@ def test_a_database_whose_clock_is_ahead_costs_no_record_of_the_platform(lake: L
     deploy_sample(lake)
     fill(lake, 1)
     begin_again(lake)
-    keeping = RecordKeeping(Records(lake.control.database, now=lambda: datetime.now(UTC) - timedelta(hours=1)))
+    keeping = RecordRepositories(Records(lake.control.database, now=lambda: datetime.now(UTC) - timedelta(hours=1)))
     emit_all(Emission(lake.control.database, into_repositories(keeping.repository_of), PLACE))
     assert check(lake.control.database, keeping.repository_of, PLACE).whole
 
@@ -142,47 +142,47 @@ def test_emitting_everything_again_stores_nothing_new_and_nothing_is_refused(lak
 
 
 @pytest.mark.proves("M3.8")
-def test_a_failed_try_and_the_next_one_are_two_records(desk: Desk, repository: MemoryRepository):
-    desk.deploy()
-    desk.ask()
-    [first] = desk.claim()
-    desk.complete(failed(first))
-    desk.query("UPDATE task SET due_at = now() WHERE waits = 'retry'")
-    desk.services.tasks.reaper.run_once()
-    [second] = desk.claim()
-    desk.complete(succeeded(second))
-    emit_all(emission(desk, repository))
+def test_a_failed_try_and_the_next_one_are_two_records(control_plane: ControlPlane, repository: MemoryRepository):
+    control_plane.deploy()
+    control_plane.run_source()
+    [first] = control_plane.claim()
+    control_plane.complete(failed(first))
+    control_plane.query("UPDATE task SET due_at = now() WHERE waits = 'retry'")
+    control_plane.services.tasks.reaper.run_once()
+    [second] = control_plane.claim()
+    control_plane.complete(succeeded(second))
+    emit_all(emission(control_plane, repository))
     runs = sorted(all_of(repository, "task_run"), key=lambda stored: stored.record.payload["attempt"])
     assert [(stored.record.payload["status"], stored.record.payload["error_code"]) for stored in runs] == [("FAILED", "broken"), ("SUCCESS", None)]
     assert {stored.context.run_id for stored in runs} == {f"{first.payload.task_id}:1", f"{first.payload.task_id}:2"}
 
 
 @pytest.mark.proves("M3.8")
-def test_a_run_that_is_committed_late_is_not_passed_over(desk: Desk, repository: MemoryRepository):
-    desk.deploy()
-    desk.ask()
-    desk.ask()
-    early, late = desk.claim()
-    emitting = emission(desk, repository)
-    with psycopg.connect(desk.database.superuser_url) as slow:
+def test_a_run_that_is_committed_late_is_not_passed_over(control_plane: ControlPlane, repository: MemoryRepository):
+    control_plane.deploy()
+    control_plane.run_source()
+    control_plane.run_source()
+    early, late = control_plane.claim()
+    emitting = emission(control_plane, repository)
+    with psycopg.connect(control_plane.database.superuser_url) as slow:
         slow.execute("SELECT pg_current_xact_id()")  # began before, and is still open
-        desk.complete(succeeded(early))
+        control_plane.complete(succeeded(early))
         assert emitting.run_once() == 0, "somebody may still commit something that belongs before it"
         slow.execute(
             "INSERT INTO run_history (run_id, org_id, task_id, attempt, generation_id, status, start_time, end_time, triggered_by)"
             " SELECT task_id || ':late', org_id, task_id, attempt, generation_id, status, start_time, end_time, 'late' FROM run_history"
         )
-    desk.complete(succeeded(late))
+    control_plane.complete(succeeded(late))
     assert emit_all(emitting) == 3
-    assert check(desk.control.database, lambda tenant: repository, PLACE).whole
+    assert check(control_plane.control.database, lambda tenant: repository, PLACE).whole
 
 
 @pytest.mark.proves("M3.8")
 @pytest.mark.parametrize("why", [RepositoryUnavailable, Unauthenticated, TenantMismatch])
-def test_a_repository_that_does_not_answer_or_lets_nobody_in_loses_nothing(desk: Desk, repository: MemoryRepository, why: type[TracelakeError]):
-    desk.deploy()
-    desk.ask()
-    desk.complete(*[succeeded(task) for task in desk.claim()])
+def test_a_repository_that_does_not_answer_or_lets_nobody_in_loses_nothing(control_plane: ControlPlane, repository: MemoryRepository, why: type[TracelakeError]):
+    control_plane.deploy()
+    control_plane.run_source()
+    control_plane.complete(*[succeeded(task) for task in control_plane.claim()])
     away = True
 
     def storing(records):
@@ -190,7 +190,7 @@ def test_a_repository_that_does_not_answer_or_lets_nobody_in_loses_nothing(desk:
             raise why
         return into_repositories(lambda tenant: repository)(records)
 
-    emitting = Emission(desk.control.database, storing, PLACE)
+    emitting = Emission(control_plane.control.database, storing, PLACE)
     for _ in range(3):
         with pytest.raises(RepositoryUnavailable):
             emitting.run_once()
@@ -200,20 +200,20 @@ def test_a_repository_that_does_not_answer_or_lets_nobody_in_loses_nothing(desk:
 
 
 @pytest.mark.proves("M3.8")
-def test_one_process_at_a_time_emits_and_one_that_died_is_followed(desk: Desk, repository: MemoryRepository):
-    desk.deploy()
-    desk.ask()
-    desk.complete(*[succeeded(task) for task in desk.claim()])
+def test_one_process_at_a_time_emits_and_one_that_died_is_followed(control_plane: ControlPlane, repository: MemoryRepository):
+    control_plane.deploy()
+    control_plane.run_source()
+    control_plane.complete(*[succeeded(task) for task in control_plane.claim()])
 
     def dies(records):
         raise RepositoryUnavailable
 
-    dead = Emission(desk.control.database, dies, PLACE)
+    dead = Emission(control_plane.control.database, dies, PLACE)
     with pytest.raises(RepositoryUnavailable):
         dead.run_once()
-    other = emission(desk, repository)
+    other = emission(control_plane, repository)
     assert other.run_once() == 0, "its time is not over"
-    desk.query("UPDATE emission SET held_until = now() - interval '1 second' WHERE held_until IS NOT NULL")
+    control_plane.query("UPDATE emission SET held_until = now() - interval '1 second' WHERE held_until IS NOT NULL")
     assert other.run_once() == 1
 
 
@@ -228,32 +228,32 @@ def _with_the_first_twice(records: list[StoredRecord]) -> list[StoredRecord]:
 @pytest.mark.proves("M3.8")
 @pytest.mark.parametrize(("damage", "found"), [(_without_the_first, "missing"), (_with_the_first_twice, "doubled")])
 def test_the_checker_sees_what_is_missing_and_what_is_there_twice(
-    desk: Desk, repository: MemoryRepository, damage: Callable[[list[StoredRecord]], list[StoredRecord]], found: str
+    control_plane: ControlPlane, repository: MemoryRepository, damage: Callable[[list[StoredRecord]], list[StoredRecord]], found: str
 ):
-    desk.deploy()
+    control_plane.deploy()
     for _ in range(3):
-        desk.ask()
-    desk.complete(*[succeeded(task) for task in desk.claim()])
-    behind = check(desk.control.database, lambda tenant: repository, PLACE)
+        control_plane.run_source()
+    control_plane.complete(*[succeeded(task) for task in control_plane.claim()])
+    behind = check(control_plane.control.database, lambda tenant: repository, PLACE)
     assert behind.behind == 3 and not behind.whole
-    emit_all(emission(desk, repository))
-    assert check(desk.control.database, lambda tenant: repository, PLACE).whole
+    emit_all(emission(control_plane, repository))
+    assert check(control_plane.control.database, lambda tenant: repository, PLACE).whole
     repository._newest_last = damage(repository._newest_last)
-    checked = check(desk.control.database, lambda tenant: repository, PLACE)
+    checked = check(control_plane.control.database, lambda tenant: repository, PLACE)
     assert len(getattr(checked, found)) == 1 and not checked.whole
 
 
-def test_what_the_repository_refuses_is_noted_and_stops_nothing(desk: Desk, repository: MemoryRepository):
-    desk.deploy()
+def test_what_the_repository_refuses_is_noted_and_stops_nothing(control_plane: ControlPlane, repository: MemoryRepository):
+    control_plane.deploy()
     for _ in range(2):
-        desk.ask()
-    desk.complete(*[succeeded(task) for task in desk.claim()])
+        control_plane.run_source()
+    control_plane.complete(*[succeeded(task) for task in control_plane.claim()])
 
     def refuses_the_first(records):
         return [StoreResult(result="refused", problem={"code": "record_refused"}), *into_repositories(lambda tenant: repository)(records[1:])]
 
-    emitting = Emission(desk.control.database, refuses_the_first, PLACE, lease=timedelta(seconds=5))
+    emitting = Emission(control_plane.control.database, refuses_the_first, PLACE, lease=timedelta(seconds=5))
     assert emit_all(emitting) == 2
-    assert Counter(desk.query("SELECT kind, code FROM emission_refusal")) == {("task_run", "record_refused"): 1}
-    checked = check(desk.control.database, lambda tenant: repository, PLACE)
+    assert Counter(control_plane.query("SELECT kind, code FROM emission_refusal")) == {("task_run", "record_refused"): 1}
+    checked = check(control_plane.control.database, lambda tenant: repository, PLACE)
     assert checked.refused == 1 and len(checked.missing) == 1 and not checked.whole

@@ -5,15 +5,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from support.controls import Desk, running_control, settings_for, succeeded
+from support.controls import ControlPlane, running_control, settings_for, succeeded
 from support.databases import StateDatabase
 from support.lakes import Lake
 from support.registries import deploy_reports, deploy_sample, fill
 
 from tracelake.control.emission import checking
 from tracelake.control.emission.checking import Checked, check_recent
-from tracelake.control.emission.examining import judge, verdict
-from tracelake.control.emission.facts import Emitted, Place
+from tracelake.control.emission.health import check, verdict
+from tracelake.control.emission.facts import Emitted, Installation
 from tracelake.control.emission.service import Emission
 from tracelake.control.emission.storing import into_repositories
 from tracelake.embedded.doctor import Check, examine
@@ -23,36 +23,36 @@ from tracelake_sdk.records import StoreResult
 
 pytestmark = pytest.mark.proves("M3.8")
 
-PLACE = Place("embedded", "main")
+PLACE = Installation("embedded", "main")
 
 
 @pytest.fixture
 def lake(database: StateDatabase, tmp_path: Path):
-    with running_control(settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 60}), database) as desk:
-        desk.control.movers.stop()
-        yield Lake(desk.control, database)
+    with running_control(settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 60}), database) as control_plane:
+        control_plane.control.movers.stop()
+        yield Lake(control_plane.control, database)
 
 
-def ran(desk: Desk, *ages: str) -> None:
+def ran(control_plane: ControlPlane, *ages: str) -> None:
     """One run of now, and for each age one that ended so long ago."""
-    desk.deploy()
-    desk.ask()
-    desk.complete(*(succeeded(task) for task in desk.claim()))
+    control_plane.deploy()
+    control_plane.run_source()
+    control_plane.complete(*(succeeded(task) for task in control_plane.claim()))
     for number, age in enumerate(ages):
-        ended(desk, f"old-{number}", age)
+        ended(control_plane, f"old-{number}", age)
 
 
-def ended(desk: Desk, name: str, age: str) -> None:
-    desk.query(
+def ended(control_plane: ControlPlane, name: str, age: str) -> None:
+    control_plane.query(
         "INSERT INTO run_history (run_id, org_id, task_id, attempt, generation_id, status, start_time, end_time, triggered_by)"
         f" SELECT task_id || ':{name}', org_id, task_id, attempt, generation_id, status, now() - interval '9 days', now() - interval '{age}', 'old'"
         " FROM run_history WHERE triggered_by <> 'old'"
     )
 
 
-def emit_all(desk: Desk, *, losing: Callable[[Emitted], bool] = lambda emitted: False) -> int:
+def emit_all(control_plane: ControlPlane, *, losing: Callable[[Emitted], bool] = lambda emitted: False) -> int:
     """How many records were lost on the way, by a repository that said that it has them."""
-    stores, lost = into_repositories(desk.control.keeping.repository_of), 0
+    stores, lost = into_repositories(control_plane.control.keeping.repository_of), 0
 
     def storing(records: Sequence[Emitted]) -> list[StoreResult]:
         nonlocal lost
@@ -61,24 +61,24 @@ def emit_all(desk: Desk, *, losing: Callable[[Emitted], bool] = lambda emitted: 
         stores(kept)
         return [StoreResult(result="stored") for _ in records]
 
-    emission = Emission(desk.control.database, storing, PLACE)
+    emission = Emission(control_plane.control.database, storing, PLACE)
     while emission.run_once():
         pass
     return lost
 
 
-def judged(desk: Desk) -> tuple[bool, str, str]:
-    return judge(desk.control.settings, desk.database.service_url)
+def judged(control_plane: ControlPlane) -> tuple[bool, str, str]:
+    return check(control_plane.control.settings, control_plane.database.service_url)
 
 
-def test_a_run_of_the_last_day_without_its_record_is_named_with_what_to_do(desk: Desk) -> None:
-    assert judged(desk) == (True, "no run or decision of the last day to look at", "")
-    ran(desk, "1 hour", "2 hours", "2 days")
-    assert emit_all(desk, losing=lambda emitted: emitted.fact.endswith(":old-2")) == 1  # of the day before yesterday
-    assert judged(desk) == (True, "the newest 3 facts of the last day have their records", "")
-    ended(desk, "lost", "3 hours")
-    assert emit_all(desk, losing=lambda emitted: True) == 1
-    ok, detail, remedy = judged(desk)
+def test_a_run_of_the_last_day_without_its_record_is_named_with_what_to_do(control_plane: ControlPlane) -> None:
+    assert judged(control_plane) == (True, "no run or decision of the last day to look at", "")
+    ran(control_plane, "1 hour", "2 hours", "2 days")
+    assert emit_all(control_plane, losing=lambda emitted: emitted.fact.endswith(":old-2")) == 1  # of the day before yesterday
+    assert judged(control_plane) == (True, "the newest 3 facts of the last day have their records", "")
+    ended(control_plane, "lost", "3 hours")
+    assert emit_all(control_plane, losing=lambda emitted: True) == 1
+    ok, detail, remedy = judged(control_plane)
     assert ok is False
     assert detail.startswith("1 fact of the last day without a record: task_run ") and detail.endswith(":lost")
     assert "TRACELAKE__RECORDS__URL" in remedy
@@ -105,35 +105,35 @@ def test_decisions_and_their_results_are_looked_for_too(lake: Lake) -> None:
     assert looked().whole and looked().facts == found.facts
 
 
-def test_only_the_newest_are_looked_at(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran(desk, *["1 hour"] * 5)
-    emit_all(desk, losing=lambda emitted: emitted.fact.endswith(":old-2"))
-    assert judged(desk)[0] is False
+def test_only_the_newest_are_looked_at(control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran(control_plane, *["1 hour"] * 5)
+    emit_all(control_plane, losing=lambda emitted: emitted.fact.endswith(":old-2"))
+    assert judged(control_plane)[0] is False
     monkeypatch.setattr(checking, "_RECENT", 2)
-    assert judged(desk) == (True, "the newest 2 facts of the last day have their records", "")
+    assert judged(control_plane) == (True, "the newest 2 facts of the last day have their records", "")
     monkeypatch.setattr(checking, "_RECENT", 3)
-    assert judged(desk)[0] is False
+    assert judged(control_plane)[0] is False
 
 
-def test_what_waits_for_long_is_said_and_what_came_just_now_is_on_its_way(desk: Desk) -> None:
-    ran(desk)
-    assert judged(desk) == (True, "no run or decision of the last day to look at; 1 on the way", "")
-    desk.query("INSERT INTO emission_refusal (kind, fact, code) VALUES ('task_run', 'x', 'record_refused')")
-    assert judged(desk)[:2] == (False, "1 record of the platform itself was refused")
-    desk.query("TRUNCATE emission_refusal")
-    emit_all(desk)
-    ended(desk, "late", "61 minutes")
-    ok, detail, remedy = judged(desk)
+def test_what_waits_for_long_is_said_and_what_came_just_now_is_on_its_way(control_plane: ControlPlane) -> None:
+    ran(control_plane)
+    assert judged(control_plane) == (True, "no run or decision of the last day to look at; 1 on the way", "")
+    control_plane.query("INSERT INTO emission_refusal (kind, fact, code) VALUES ('task_run', 'x', 'record_refused')")
+    assert judged(control_plane)[:2] == (False, "1 record of the platform itself was refused")
+    control_plane.query("TRUNCATE emission_refusal")
+    emit_all(control_plane)
+    ended(control_plane, "late", "61 minutes")
+    ok, detail, remedy = judged(control_plane)
     assert (ok, detail) == (False, "1 run or decision waits to become a record, the oldest for 61 minutes")
     assert "start control" in remedy
 
 
-def test_behind_a_bus_the_youngest_may_be_on_their_way(desk: Desk) -> None:
-    ran(desk, "10 minutes")
-    assert emit_all(desk, losing=lambda emitted: not emitted.fact.endswith(":old-0")) == 1
-    assert judged(desk)[0] is False
-    bus = settings_for(desk.database, desk.control.settings.home, bus={"url": "postgres:"})
-    assert judge(bus, desk.database.service_url) == (True, "1 fact of the last day has its record", "")
+def test_behind_a_bus_the_youngest_may_be_on_their_way(control_plane: ControlPlane) -> None:
+    ran(control_plane, "10 minutes")
+    assert emit_all(control_plane, losing=lambda emitted: not emitted.fact.endswith(":old-0")) == 1
+    assert judged(control_plane)[0] is False
+    bus = settings_for(control_plane.database, control_plane.control.settings.home, bus={"url": "postgres:"})
+    assert check(bus, control_plane.database.service_url) == (True, "1 fact of the last day has its record", "")
 
 
 def test_a_fact_with_two_records_is_an_error_of_its_own() -> None:
@@ -142,15 +142,15 @@ def test_a_fact_with_two_records_is_an_error_of_its_own() -> None:
     assert remedy
 
 
-def test_a_repository_that_does_not_answer_is_what_the_doctor_says(desk: Desk) -> None:
-    ran(desk, "1 hour")
-    emit_all(desk)
-    away = settings_for(desk.database, desk.control.settings.home, records={"url": "http://127.0.0.1:9", "token": "a token"})
+def test_a_repository_that_does_not_answer_is_what_the_doctor_says(control_plane: ControlPlane) -> None:
+    ran(control_plane, "1 hour")
+    emit_all(control_plane)
+    away = settings_for(control_plane.database, control_plane.control.settings.home, records={"url": "http://127.0.0.1:9", "token": "a token"})
     with pytest.raises(RepositoryUnavailable):
-        judge(away, desk.database.service_url)
+        check(away, control_plane.database.service_url)
 
     def raises(url: str) -> tuple[bool, str, str]:
         raise TracelakeError("It sleeps.")
 
     assert examine(away, {"records": raises})[-1] == Check("records", False, "It sleeps.", "fix what it names, then run the check again")
-    assert examine(desk.control.settings, {"records": lambda url: judge(desk.control.settings, url)})[-1] == Check("records", True, "the newest 2 facts of the last day have their records")
+    assert examine(control_plane.control.settings, {"records": lambda url: check(control_plane.control.settings, url)})[-1] == Check("records", True, "the newest 2 facts of the last day have their records")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from support.accounting import ask
-from support.controls import Desk, running_control, scraped, served, settings_for, succeeded
+from support.controls import ControlPlane, running_control, scraped, served, settings_for, succeeded
 from support.databases import StateDatabase
 from support.processes import wait_until
 
 from tracelake.control.bus.opening import open_bus
 from tracelake.control.emission.checking import check
-from tracelake.control.records.keeping import RecordKeeping
+from tracelake.control.records.repositories import RecordKeeping
 from tracelake.control.records_process import RecordsAlone
 from tracelake.settings import BusSettings
 from tracelake_sdk.errors import SettingInvalid
@@ -26,55 +26,55 @@ CONTEXT = MetadataContext(cluster="embedded", workspace="main", tenant="main")
 
 
 @contextmanager
-def working(database: StateDatabase, home: Path, **sections) -> Iterator[Desk]:
+def working(database: StateDatabase, home: Path, **sections) -> Iterator[ControlPlane]:
     """A control whose loops run as they do every day."""
-    with running_control(settings_for(database, home, tasks={"housekeeping_seconds": 0.05}, **sections), database) as desk:
-        yield desk
+    with running_control(settings_for(database, home, tasks={"housekeeping_seconds": 0.05}, **sections), database) as control_plane:
+        yield control_plane
 
 
-def run_something(desk: Desk, number: int) -> None:
-    desk.deploy()
+def run_something(control_plane: ControlPlane, number: int) -> None:
+    control_plane.deploy()
     for _ in range(number):
-        desk.ask()
-    desk.complete(*[succeeded(task) for task in desk.claim()])
+        control_plane.run_source()
+    control_plane.complete(*[succeeded(task) for task in control_plane.claim()])
 
 
-def is_told(desk: Desk) -> bool:
-    return check(desk.control.database, desk.control.keeping.repository_of, desk.control.record_loops.place).whole
+def is_told(control_plane: ControlPlane) -> bool:
+    return check(control_plane.control.database, control_plane.control.keeping.repository_of, control_plane.control.record_loops.place).whole
 
 
-def metrics_of(desk: Desk) -> dict[str, float]:
-    with served(desk.control) as url:
-        lines = scraped(url, desk.control.settings.home).splitlines()
+def metrics_of(control_plane: ControlPlane) -> dict[str, float]:
+    with served(control_plane.control) as url:
+        lines = scraped(url, control_plane.control.settings.home).splitlines()
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))}
 
 
 @pytest.mark.proves("M3.8")
 def test_runs_become_records_by_themselves(database: StateDatabase, tmp_path: Path):
-    with working(database, tmp_path / "home") as desk:
-        run_something(desk, 3)
-        wait_until(lambda: is_told(desk), "every run is told")
-        found = desk.control.keeping.repository_of("main").query(RecordFilters(kinds=["task_run"]), CONTEXT)
+    with working(database, tmp_path / "home") as control_plane:
+        run_something(control_plane, 3)
+        wait_until(lambda: is_told(control_plane), "every run is told")
+        found = control_plane.control.keeping.repository_of("main").query(RecordFilters(kinds=["task_run"]), CONTEXT)
         assert len(found) == 3 and {stored.context.workspace for stored in found} == {"main"}
-        measured = metrics_of(desk)
+        measured = metrics_of(control_plane)
         assert measured["tracelake_emission_behind"] == 0 and measured["tracelake_emission_refused"] == 0
 
 
 @pytest.mark.proves("M4.1")
 def test_with_a_bus_records_are_emitted_stored_counted_and_published_as_stored(database: StateDatabase, tmp_path: Path):
-    with working(database, tmp_path / "home", bus={"url": "postgres:"}) as desk:
-        bus = open_bus(BusSettings(url="postgres:"), desk.control.database)
+    with working(database, tmp_path / "home", bus={"url": "postgres:"}) as control_plane:
+        bus = open_bus(BusSettings(url="postgres:"), control_plane.control.database)
         assert bus is not None
         bus.publish(EVENTS, [Message({"nobody": "understands"})])  # poisoned
-        run_something(desk, 3)
-        wait_until(lambda: is_told(desk), "every run is told")
+        run_something(control_plane, 3)
+        wait_until(lambda: is_told(control_plane), "every run is told")
         stored = bus.subscribe(STORED, "a test")
         wait_until(lambda: len(stored.read()) == 3, "what is stored is told")
         assert {message.body["stored"]["record"]["kind"] for message in stored.read()} == {"task_run"}
-        counts = desk.control.record_loops.counts
+        counts = control_plane.control.record_loops.counts
         wait_until(lambda: counts.now() == {("task_run", "success"): 3}, "the counts heard of them")
-        wait_until(lambda: desk.control.record_loops.set_aside() == {"repository": 1, "metrics": 1}, "the poisoned one is set aside")
-        measured = metrics_of(desk)
+        wait_until(lambda: control_plane.control.record_loops.set_aside() == {"repository": 1, "metrics": 1}, "the poisoned one is set aside")
+        measured = metrics_of(control_plane)
         assert measured['tracelake_records_emitted_total{kind="task_run",outcome="success"}'] == 3
         assert measured['tracelake_bus_set_aside_total{subscriber="repository"}'] == 1
 
@@ -90,10 +90,10 @@ def test_a_repository_that_is_away_stops_neither_the_work_nor_the_counts(databas
         return opened(keeping, tenant)
 
     monkeypatch.setattr(RecordKeeping, "repository_of", repository_of)
-    with working(database, tmp_path / "home", bus={"url": "postgres:"}) as desk:
-        run_something(desk, 2)
-        wait_until(lambda: desk.control.record_loops.counts.now() == {("task_run", "success"): 2}, "the counts go on without it")
-        assert not is_stored(database) and desk.control.record_loops.set_aside() == {"repository": 0, "metrics": 0}
+    with working(database, tmp_path / "home", bus={"url": "postgres:"}) as control_plane:
+        run_something(control_plane, 2)
+        wait_until(lambda: control_plane.control.record_loops.counts.now() == {("task_run", "success"): 2}, "the counts go on without it")
+        assert not is_stored(database) and control_plane.control.record_loops.set_aside() == {"repository": 0, "metrics": 0}
         away = False
         wait_until(lambda: is_stored(database), "it is back, and nothing was lost")
 
@@ -123,15 +123,15 @@ def test_the_records_service_by_itself_is_a_subscriber_too(database: StateDataba
 
 
 @pytest.mark.parametrize("url", ["redis://somewhere", "kafka:", "kafka"])
-def test_an_address_that_is_no_bus_is_refused_by_its_setting(desk: Desk, url: str):
+def test_an_address_that_is_no_bus_is_refused_by_its_setting(control_plane: ControlPlane, url: str):
     with pytest.raises(SettingInvalid, match="TRACELAKE__BUS__URL"):
-        open_bus(BusSettings(url=url), desk.control.database)
+        open_bus(BusSettings(url=url), control_plane.control.database)
 
 
-def test_old_messages_leave_the_bus(desk: Desk):
-    bus = open_bus(BusSettings(url="postgres:"), desk.control.database)
+def test_old_messages_leave_the_bus(control_plane: ControlPlane):
+    bus = open_bus(BusSettings(url="postgres:"), control_plane.control.database)
     assert bus is not None
     bus.publish("a.topic", [Message({"n": 1}), Message({"n": 2})])
-    desk.query("UPDATE bus_message SET at = now() - interval '8 days' WHERE body ->> 'n' = '1'")
+    control_plane.query("UPDATE bus_message SET at = now() - interval '8 days' WHERE body ->> 'n' = '1'")
     assert bus.run_once() == 1  # pyright: ignore[reportAttributeAccessIssue]
     assert [message.body["n"] for message in bus.subscribe("a.topic", "late").read()] == [2]

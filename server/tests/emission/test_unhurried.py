@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import pytest
-from support.controls import Desk, succeeded
+from support.controls import ControlPlane, succeeded
 
 from tracelake.control.emission import service
 from tracelake.control.emission.facts import Emitted, Place
@@ -30,7 +30,7 @@ class Clock:
 
 
 @pytest.fixture
-def clock(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(service, "time", clock)
     return clock
@@ -46,53 +46,53 @@ def takes(clock: Clock, seconds: float, error: TracelakeError | None = None) -> 
     return store
 
 
-def unhurried(desk: Desk, storing: Callable[[Sequence[Emitted]], list[StoreResult]], **parts: timedelta) -> Unhurried:
-    return Unhurried(Emission(desk.control.database, storing, Place("embedded", "main")), **parts)
+def unhurried(control_plane: ControlPlane, storing: Callable[[Sequence[Emitted]], list[StoreResult]], **parts: timedelta) -> Unhurried:
+    return Unhurried(Emission(control_plane.control.database, storing, Place("embedded", "main")), **parts)
 
 
-def ran(desk: Desk) -> None:
+def ran(control_plane: ControlPlane) -> None:
     """One more run that nobody has emitted."""
-    if not desk.query("SELECT 1 FROM dag"):
-        desk.deploy()
-    desk.ask()
-    desk.complete(*(succeeded(task) for task in desk.claim()))
+    if not control_plane.query("SELECT 1 FROM dag"):
+        control_plane.deploy()
+    control_plane.run_source()
+    control_plane.complete(*(succeeded(task) for task in control_plane.claim()))
 
 
 @pytest.mark.parametrize(("took", "rested"), [(0.02, 0.18), (0.05, 0.45), (0.3, 0.5)])
-def test_behind_fresh_records_it_rests_nine_times_as_long_as_they_took_and_never_long(desk: Desk, clock: Clock, took: float, rested: float) -> None:
-    ran(desk)
-    assert unhurried(desk, takes(clock, took)).run_once() == 1
+def test_behind_fresh_records_it_rests_nine_times_as_long_as_they_took_and_never_long(control_plane: ControlPlane, clock: Clock, took: float, rested: float) -> None:
+    ran(control_plane)
+    assert unhurried(control_plane, takes(clock, took)).run_once() == 1
     assert clock.rests == [pytest.approx(rested)]
 
 
-def test_where_nothing_was_emitted_the_loop_itself_waits(desk: Desk, clock: Clock) -> None:
-    emission = unhurried(desk, takes(clock, 0.02))
+def test_where_nothing_was_emitted_the_loop_itself_waits(control_plane: ControlPlane, clock: Clock) -> None:
+    emission = unhurried(control_plane, takes(clock, 0.02))
     assert emission.run_once() == 0
-    ran(desk)
+    ran(control_plane)
     assert emission.run_once() == 1
     assert emission.run_once() == 0
     assert len(clock.rests) == 1
 
 
-def test_where_records_grow_old_it_does_not_rest_until_they_are_fresh_again(desk: Desk, clock: Clock) -> None:
-    ran(desk)
-    emission = unhurried(desk, takes(clock, 0.02))
+def test_where_records_grow_old_it_does_not_rest_until_they_are_fresh_again(control_plane: ControlPlane, clock: Clock) -> None:
+    ran(control_plane)
+    emission = unhurried(control_plane, takes(clock, 0.02))
     assert emission.run_once() == 1
     assert len(clock.rests) == 1
-    desk.query(
+    control_plane.query(
         "INSERT INTO run_history (run_id, org_id, task_id, attempt, generation_id, status, start_time, end_time, triggered_by)"
         " SELECT task_id || ':old', org_id, task_id, attempt, generation_id, status, now() - interval '1 hour', now() - interval '11 seconds', 'old' FROM run_history"
     )
     assert emission.run_once() == 1
     assert emission.emission.lag > emission.old
     assert len(clock.rests) == 1
-    ran(desk)
+    ran(control_plane)
     assert emission.run_once() == 1
     assert len(clock.rests) == 2
 
 
-def test_a_failure_is_the_loops_to_wait_for(desk: Desk, clock: Clock) -> None:
-    ran(desk)
+def test_a_failure_is_the_loops_to_wait_for(control_plane: ControlPlane, clock: Clock) -> None:
+    ran(control_plane)
     with pytest.raises(RepositoryUnavailable):
-        unhurried(desk, takes(clock, 0.02, RepositoryUnavailable())).run_once()
+        unhurried(control_plane, takes(clock, 0.02, RepositoryUnavailable())).run_once()
     assert clock.rests == []

@@ -14,10 +14,10 @@ QUIET = {"housekeeping_seconds": 60}
 
 @pytest.fixture
 def lake(database: StateDatabase, tmp_path: Path) -> Iterator[Lake]:
-    with running_control(settings_for(database, tmp_path / "home", tasks=QUIET), database) as desk:
+    with running_control(settings_for(database, tmp_path / "home", tasks=QUIET), database) as control_plane:
         # Only the test moves lines, so that it can look in between.
-        desk.control.movers.stop()
-        tried = Lake(desk.control, database)
+        control_plane.control.movers.stop()
+        tried = Lake(control_plane.control, database)
         yield tried
         account_for_versions(tried)
 

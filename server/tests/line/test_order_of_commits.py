@@ -59,9 +59,9 @@ def others(lake: Lake, database: StateDatabase) -> Iterator[list[Lake]]:
     with ExitStack() as stack:
         found: list[Lake] = []
         for _ in range(3):
-            desk = stack.enter_context(running_control(settings_for(database, lake.control.settings.home, tasks=QUIET), database))
-            desk.control.movers.stop()
-            found.append(Lake(desk.control, database))
+            control_plane = stack.enter_context(running_control(settings_for(database, lake.control.settings.home, tasks=QUIET), database))
+            control_plane.control.movers.stop()
+            found.append(Lake(control_plane.control, database))
         yield found
 
 
@@ -215,9 +215,9 @@ def test_what_runs_when_its_line_is_stopped_is_still_decided(lake: Lake):
 @pytest.mark.proves("T1.5")
 def test_a_line_that_does_not_move_takes_no_more_tasks_than_it_may_hold(database: StateDatabase, tmp_path: Path):
     settings = settings_for(database, tmp_path / "home", tasks=QUIET, storage={"max_unrecorded": 3})
-    with running_control(settings, database) as desk:
-        desk.control.movers.stop()
-        lake = Lake(desk.control, database)
+    with running_control(settings, database) as control_plane:
+        control_plane.control.movers.stop()
+        lake = Lake(control_plane.control, database)
         lake.deploy(APPENDING)
         for at in range(5):
             load(lake, 1_000 + at)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from support.accounting import account_for, wait_until_quiet
-from support.controls import Desk, failed, running_control, settings_for
+from support.controls import ControlPlane, failed, running_control, settings_for
 from support.databases import StateDatabase
 from support.lakes import Lake
 from support.lines import PARTITIONED, part
@@ -143,8 +143,8 @@ def test_every_table_is_what_its_inputs_say_once_all_is_quiet(database: StateDat
     tasks = {"housekeeping_seconds": 0.05, "lease_seconds": 2, "backoff_seconds": 0.02, "max_backoff_seconds": 0.1}
     settings = settings_for(database, tmp_path / "home", tasks=tasks, storage={"staging_retention_seconds": 1, "max_unrecorded": 5})
     with running_control(settings, database) as one, running_control(settings, database) as two:
-        desks: list[Desk] = [one, two]
-        lakes = [Lake(desk.control, database) for desk in desks]
+        control_planes: list[ControlPlane] = [one, two]
+        lakes = [Lake(control_plane.control, database) for control_plane in control_planes]
         lake = lakes[0]
         lake.deploy(COPIED_AND_COLLECTED, max_attempts=100)
         lake.run("rates")

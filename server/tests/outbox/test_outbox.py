@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from uuid import uuid4
 
 import pytest
-from support.controls import NOOP, Desk, failed, running_control, settings_for, succeeded
+from support.controls import NOOP, ControlPlane, failed, running_control, settings_for, succeeded
 from support.databases import StateDatabase
 
 from tracelake.control.outbox import store
@@ -55,25 +55,25 @@ def hooked(database: StateDatabase, tmp_path):
     with receiver() as server:
         webhook = {"url": f"http://127.0.0.1:{server.server_port}/hook", "secret": "s3cret", "allow_private_addresses": True}
         settings = settings_for(database, tmp_path / "home", webhook=webhook, tasks={"housekeeping_seconds": 60})
-        with running_control(settings, database) as desk:
-            desk.deploy(NOOP, max_attempts=1)
-            yield desk, server
+        with running_control(settings, database) as control_plane:
+            control_plane.deploy(NOOP, max_attempts=1)
+            yield control_plane, server
 
 
-def drain(desk: Desk) -> int:
-    assert desk.control.drainer is not None
-    return desk.control.drainer.run_once()
+def drain(control_plane: ControlPlane) -> int:
+    assert control_plane.control.drainer is not None
+    return control_plane.control.drainer.run_once()
 
 
 @pytest.mark.proves("T1.6")
 def test_a_final_task_is_announced_once_with_its_key_and_its_signature(hooked):
-    desk, server = hooked
-    desk.ask()
-    [task] = desk.claim()
-    desk.complete(succeeded(task))
-    desk.complete(succeeded(task))
-    assert drain(desk) == 1
-    assert drain(desk) == 0
+    control_plane, server = hooked
+    control_plane.run_source()
+    [task] = control_plane.claim()
+    control_plane.complete(succeeded(task))
+    control_plane.complete(succeeded(task))
+    assert drain(control_plane) == 1
+    assert drain(control_plane) == 0
     [(headers, body)] = server.got
     assert json.loads(body) | {"at": ""} == {
         "id": headers["Idempotency-Key"], "kind": "task_final", "at": "", "task_id": str(task.fence.task_id), "dag": "sample", "job": "start",
@@ -84,16 +84,16 @@ def test_a_final_task_is_announced_once_with_its_key_and_its_signature(hooked):
 
 @pytest.mark.proves("T1.6")
 def test_every_way_to_be_final_is_announced(hooked):
-    desk, server = hooked
-    ids = {name: desk.ask() for name in ("completed", "failed", "canceled while queued", "canceled while running", "timed out")}
-    desk.services.tasks.cancels.cancel(desk.admin, ids["canceled while queued"])
-    tasks = {task.fence.task_id: task for task in desk.claim()}
-    desk.complete(succeeded(tasks[ids["completed"]]), failed(tasks[ids["failed"]]))
-    desk.services.tasks.cancels.cancel(desk.admin, ids["canceled while running"])
+    control_plane, server = hooked
+    ids = {name: control_plane.run_source() for name in ("completed", "failed", "canceled while queued", "canceled while running", "timed out")}
+    control_plane.services.tasks.cancels.cancel(control_plane.admin, ids["canceled while queued"])
+    tasks = {task.fence.task_id: task for task in control_plane.claim()}
+    control_plane.complete(succeeded(tasks[ids["completed"]]), failed(tasks[ids["failed"]]))
+    control_plane.services.tasks.cancels.cancel(control_plane.admin, ids["canceled while running"])
     late = datetime.now(UTC) + timedelta(days=1)
-    desk.services.tasks.reaper.run_once(now=late)
-    desk.services.tasks.reaper.run_once(now=late + timedelta(days=1))
-    drain(desk)
+    control_plane.services.tasks.reaper.run_once(now=late)
+    control_plane.services.tasks.reaper.run_once(now=late + timedelta(days=1))
+    drain(control_plane)
     told = {json.loads(body)["task_id"]: json.loads(body)["state"] for _, body in server.got}
     assert told == {
         str(ids["completed"]): "completed", str(ids["failed"]): "failed", str(ids["canceled while queued"]): "canceled",
@@ -104,41 +104,41 @@ def test_every_way_to_be_final_is_announced(hooked):
 @pytest.mark.proves("T1.6")
 @pytest.mark.parametrize("status", [500, 404, 302])
 def test_what_the_receiver_does_not_take_is_sent_again_later_under_the_same_key(hooked, status: int):
-    desk, server = hooked
+    control_plane, server = hooked
     server.status = status
-    desk.ask()
-    desk.complete(succeeded(desk.claim()[0]))
-    drain(desk)
-    [(tries, error, sent)] = desk.query("SELECT tries, last_error, sent_at FROM outbox")
+    control_plane.run_source()
+    control_plane.complete(succeeded(control_plane.claim()[0]))
+    drain(control_plane)
+    [(tries, error, sent)] = control_plane.query("SELECT tries, last_error, sent_at FROM outbox")
     assert (tries, sent) == (1, None)
     assert str(status) in error
-    assert drain(desk) == 0  # not due yet
+    assert drain(control_plane) == 0  # not due yet
     server.status = 200
-    desk.query("UPDATE outbox SET due_at = now()")
-    drain(desk)
+    control_plane.query("UPDATE outbox SET due_at = now()")
+    drain(control_plane)
     assert len({headers["Idempotency-Key"] for headers, _ in server.got}) == 1
     assert len({body for _, body in server.got}) == 1
-    assert desk.one("SELECT sent_at IS NOT NULL FROM outbox")
+    assert control_plane.one("SELECT sent_at IS NOT NULL FROM outbox")
 
 
 def test_an_errand_that_nobody_takes_is_given_up_and_says_why(hooked):
-    desk, server = hooked
+    control_plane, server = hooked
     server.status = 500
-    desk.ask()
-    desk.complete(succeeded(desk.claim()[0]))
-    desk.query("UPDATE outbox SET tries = 19")
-    drain(desk)
-    assert desk.query("SELECT given_up_at IS NOT NULL, tries FROM outbox") == [(True, 20)]
+    control_plane.run_source()
+    control_plane.complete(succeeded(control_plane.claim()[0]))
+    control_plane.query("UPDATE outbox SET tries = 19")
+    drain(control_plane)
+    assert control_plane.query("SELECT given_up_at IS NOT NULL, tries FROM outbox") == [(True, 20)]
 
 
 def test_an_errand_that_a_killed_drainer_took_is_taken_again_when_its_time_is_over(hooked):
-    desk, _ = hooked
-    desk.ask()
-    desk.complete(succeeded(desk.claim()[0]))
-    with desk.control.database.transaction("test") as tx:
+    control_plane, _ = hooked
+    control_plane.run_source()
+    control_plane.complete(succeeded(control_plane.claim()[0]))
+    with control_plane.control.database.transaction("test") as tx:
         [taken] = store.take(tx, room=10, lease=timedelta(seconds=60))
-    assert drain(desk) == 0
-    with desk.control.database.transaction("test") as tx:
+    assert drain(control_plane) == 0
+    with control_plane.control.database.transaction("test") as tx:
         [again] = store.take(tx, room=10, lease=timedelta(seconds=60), now=datetime.now(UTC) + timedelta(minutes=2))
     assert again.id == taken.id
 
@@ -151,8 +151,8 @@ def test_private_addresses_are_refused_unless_allowed(url: str):
     assert refused.value.final
 
 
-def test_without_a_webhook_nothing_is_written(desk: Desk):
-    desk.deploy(NOOP)
-    desk.ask()
-    desk.complete(succeeded(desk.claim()[0]))
-    assert desk.one("SELECT count(*) FROM outbox") == 0
+def test_without_a_webhook_nothing_is_written(control_plane: ControlPlane):
+    control_plane.deploy(NOOP)
+    control_plane.run_source()
+    control_plane.complete(succeeded(control_plane.claim()[0]))
+    assert control_plane.one("SELECT count(*) FROM outbox") == 0

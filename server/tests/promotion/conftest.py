@@ -13,9 +13,9 @@ from tracelake.embedded.postgres import EmbeddedPostgres
 
 @pytest.fixture
 def lake(database: StateDatabase, tmp_path: Path) -> Iterator[Lake]:
-    with running_control(settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 60}), database) as desk:
-        desk.control.movers.stop()  # only the test moves lines
-        lake = Lake(desk.control, database)
+    with running_control(settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 60}), database) as control_plane:
+        control_plane.control.movers.stop()  # only the test moves lines
+        lake = Lake(control_plane.control, database)
         lake.deploy(BRONZE)
         yield lake
 

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 from support.controls import running_control, served, settings_for
 from support.databases import StateDatabase
 
-from tracelake.control.records.keeping import RecordKeeping
+from tracelake.control.records.repositories import RecordKeeping
 from tracelake.control.records.repository import RecordService
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.errors.records import RecordsElsewhere
@@ -27,34 +27,34 @@ RECORD = MetadataRecord(target=TARGET, kind="ingestion_runtime", payload=PAYLOAD
 def test_the_platform_keeps_its_records_where_the_setting_says(database: StateDatabase, tmp_path: Path):
     folder = tmp_path / "kept"
     settings = settings_for(database, tmp_path / "home", records={"url": folder.as_uri()})
-    with running_control(settings, database) as desk, served(desk.control) as url:
-        repository = desk.control.keeping.repository_of("main")
+    with running_control(settings, database) as control_plane, served(control_plane.control) as url:
+        repository = control_plane.control.keeping.repository_of("main")
         assert isinstance(repository, EmbeddedRepository)
-        assert repository is desk.control.keeping.repository_of("main")
+        assert repository is control_plane.control.keeping.repository_of("main")
         assert repository.store(RECORD, CONTEXT).result == "stored"
         with RemoteRepository(url, HomeFiles(tmp_path / "home").admin_token() or "") as remote:
             for ask in (lambda: remote.latest(TARGET, RECORD.kind, CONTEXT), lambda: remote.store(RECORD, CONTEXT), remote.kinds):
                 with pytest.raises(RecordsElsewhere, match=str(folder)):
                     ask()
-        assert desk.one("SELECT count(*) FROM metadata_record") == 0
+        assert control_plane.one("SELECT count(*) FROM metadata_record") == 0
     with EmbeddedRepository(folder, tenant="main") as kept:
         assert kept.latest(TARGET, RECORD.kind, CONTEXT) is not None
 
 
 def test_without_the_setting_they_are_in_its_own_postgres(database: StateDatabase, tmp_path: Path):
-    with running_control(settings_for(database, tmp_path / "home"), database) as desk:
-        repository = desk.control.keeping.repository_of("main")
+    with running_control(settings_for(database, tmp_path / "home"), database) as control_plane:
+        repository = control_plane.control.keeping.repository_of("main")
         assert isinstance(repository, RecordService)
         repository.store(RECORD, CONTEXT)
-        assert desk.one("SELECT count(*) FROM metadata_record WHERE kind = 'ingestion_runtime'") == 1
+        assert control_plane.one("SELECT count(*) FROM metadata_record WHERE kind = 'ingestion_runtime'") == 1
         with pytest.raises(NotFound):
-            desk.control.keeping.repository_of("nobody")
+            control_plane.control.keeping.repository_of("nobody")
 
 
 @pytest.mark.proves("M2.3")
 def test_one_system_may_keep_its_records_in_another(database: StateDatabase, tmp_path: Path):
-    with running_control(settings_for(database, tmp_path / "home"), database) as desk, served(desk.control) as url:
-        keeping = RecordKeeping(desk.control.records, url, SecretStr(HomeFiles(tmp_path / "home").admin_token() or ""))
+    with running_control(settings_for(database, tmp_path / "home"), database) as control_plane, served(control_plane.control) as url:
+        keeping = RecordKeeping(control_plane.control.records, url, SecretStr(HomeFiles(tmp_path / "home").admin_token() or ""))
         repository = keeping.repository_of("main")
         assert isinstance(repository, RemoteRepository)
         assert repository.store(RECORD, CONTEXT).result == "stored"

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
-from support.controls import Desk, fresh_claim_id, served
+from support.controls import ControlPlane, fresh_claim_id, served
 from support.processes import LONGEST, wait_until
 
 from tracelake.control.access.administration import WantedToken
@@ -36,30 +36,30 @@ def note(number: int, target: MetadataTarget = TARGET) -> MetadataRecord:
     return MetadataRecord(target=target, kind="note", payload={"n": number}, produced_at=datetime.now(UTC), producer_id="tests.v1")
 
 
-def admin_token(desk: Desk) -> str:
-    return HomeFiles(desk.control.settings.home).admin_token() or ""
+def admin_token(control_plane: ControlPlane) -> str:
+    return HomeFiles(control_plane.control.settings.home).admin_token() or ""
 
 
 @pytest.fixture
-def remote(desk: Desk, api_url: str) -> Iterator[RemoteRepository]:
-    with RemoteRepository(api_url, admin_token(desk), tenant="main") as repository:
+def remote(control_plane: ControlPlane, api_url: str) -> Iterator[RemoteRepository]:
+    with RemoteRepository(api_url, admin_token(control_plane), tenant="main") as repository:
         repository.register(NOTE)
         yield repository
 
 
-def service_token(desk: Desk, *scopes: str) -> str:
-    return desk.services.administration.create_token(desk.admin, WantedToken(TokenKind.SERVICE, "-".join(scopes), scopes=scopes)).token or ""
+def service_token(control_plane: ControlPlane, *scopes: str) -> str:
+    return control_plane.services.administration.create_token(control_plane.admin, WantedToken(TokenKind.SERVICE, "-".join(scopes), scopes=scopes)).token or ""
 
 
 @pytest.mark.proves("M2.4")
-def test_a_scope_lets_through_what_it_names(desk: Desk, api_url: str, remote: RemoteRepository):
+def test_a_scope_lets_through_what_it_names(control_plane: ControlPlane, api_url: str, remote: RemoteRepository):
     remote.store(note(1), CONTEXT)
-    with RemoteRepository(api_url, service_token(desk, "records:read")) as reader:
+    with RemoteRepository(api_url, service_token(control_plane, "records:read")) as reader:
         assert reader.latest(TARGET, "note", CONTEXT) is not None
         for act in (lambda: reader.store(note(2), CONTEXT), lambda: reader.bulk_store([note(2)], CONTEXT), lambda: reader.register(NOTE)):
             with pytest.raises(Forbidden, match="records:write"):
                 act()
-    with RemoteRepository(api_url, service_token(desk, "records:write")) as writer:
+    with RemoteRepository(api_url, service_token(control_plane, "records:write")) as writer:
         assert writer.store(note(2), CONTEXT).result == "stored"
         for act in (lambda: writer.latest(TARGET, "note", CONTEXT), lambda: writer.tail(CONTEXT), lambda: next(iter(writer.follow(CONTEXT)))):
             with pytest.raises(Forbidden, match="records:read"):
@@ -69,22 +69,22 @@ def test_a_scope_lets_through_what_it_names(desk: Desk, api_url: str, remote: Re
 
 
 @pytest.mark.proves("M2.4", "M3.8")
-def test_nobody_stores_in_the_name_of_the_system(desk: Desk, api_url: str, remote: RemoteRepository):
+def test_nobody_stores_in_the_name_of_the_system(control_plane: ControlPlane, api_url: str, remote: RemoteRepository):
     forged = note(1).model_copy(update={"producer_id": "tracelake.dispatcher.v1"})
-    with RemoteRepository(api_url, service_token(desk, "records:write")) as writer:
+    with RemoteRepository(api_url, service_token(control_plane, "records:write")) as writer:
         with pytest.raises(RecordRefused, match="records:publish"):
             writer.store(forged, CONTEXT)
         assert [each.result for each in writer.bulk_store([forged, note(2)], CONTEXT)] == ["refused", "stored"]
     assert [stored.record.producer_id for stored in remote.query(RecordFilters(), CONTEXT)] == [note(2).producer_id]
-    with RemoteRepository(api_url, service_token(desk, "records:write", "records:publish")) as system:
+    with RemoteRepository(api_url, service_token(control_plane, "records:write", "records:publish")) as system:
         assert system.store(forged, CONTEXT).result == "stored"
 
 
 @pytest.mark.proves("M2.4")
-def test_readers_read_and_writers_store(desk: Desk, api_url: str, remote: RemoteRepository):
+def test_readers_read_and_writers_store(control_plane: ControlPlane, api_url: str, remote: RemoteRepository):
     for name, role in (("rita", "reader"), ("wim", "writer")):
-        desk.services.administration.create_user(desk.admin, name, roles=[role])
-    tokens = {name: desk.services.administration.create_token(desk.admin, WantedToken(TokenKind.USER, name, user=name)).token or "" for name in ("rita", "wim")}
+        control_plane.services.administration.create_user(control_plane.admin, name, roles=[role])
+    tokens = {name: control_plane.services.administration.create_token(control_plane.admin, WantedToken(TokenKind.USER, name, user=name)).token or "" for name in ("rita", "wim")}
     with RemoteRepository(api_url, tokens["wim"]) as wim, RemoteRepository(api_url, tokens["rita"]) as rita:
         assert wim.store(note(1), CONTEXT).result == "stored"
         assert rita.latest(TARGET, "note", CONTEXT) is not None
@@ -103,11 +103,11 @@ def post(api_url: str, path: str, body: object, token: str) -> tuple[int, Any]:
         return refused.code, json.load(refused)
 
 
-def test_a_malformed_record_of_a_bulk_harms_no_other(desk: Desk, api_url: str, remote: RemoteRepository):
+def test_a_malformed_record_of_a_bulk_harms_no_other(control_plane: ControlPlane, api_url: str, remote: RemoteRepository):
     good = [json.loads(note(number).model_dump_json()) for number in range(3)]
     bad = [good[0] | {"producer_id": "no version"}, {}, "nothing", good[0] | {"extras": {"\u0000": 1}}, good[0] | {"kind": "unheard_of"}, good[0] | {"payload": {}}]
     context = json.loads(CONTEXT.model_dump_json())
-    status, answer = post(api_url, "/v1/records/bulk", {"records": [good[0], *bad, good[1], good[2]], "context": context}, admin_token(desk))
+    status, answer = post(api_url, "/v1/records/bulk", {"records": [good[0], *bad, good[1], good[2]], "context": context}, admin_token(control_plane))
     assert status == 200
     assert [result["result"] for result in answer["results"]] == ["stored", *["refused"] * 6, "stored", "stored"]
     codes = [result["problem"]["code"] for result in answer["results"][1:7]]
@@ -117,8 +117,8 @@ def test_a_malformed_record_of_a_bulk_harms_no_other(desk: Desk, api_url: str, r
 
 
 @pytest.mark.parametrize("body", [{}, {"records": []}, {"records": {}, "context": {}}, {"records": [], "context": {"tenant": "main"}}, [], "x", {"records": [], "context": None, "more": 1}])
-def test_a_bulk_that_is_none_is_refused_whole(desk: Desk, api_url: str, body: object):
-    status, problem = post(api_url, "/v1/records/bulk", body, admin_token(desk))
+def test_a_bulk_that_is_none_is_refused_whole(control_plane: ControlPlane, api_url: str, body: object):
+    status, problem = post(api_url, "/v1/records/bulk", body, admin_token(control_plane))
     assert (status, problem["code"]) == (400, "malformed")
 
 
@@ -127,9 +127,9 @@ def test_a_dataset_is_told_about_by_its_uuid(remote: RemoteRepository):
         remote.store(note(1, MetadataTarget(source_id="lake", schema="gold", table="orders")), CONTEXT)
 
 
-def test_another_tenant_is_refused(desk: Desk, api_url: str):
+def test_another_tenant_is_refused(control_plane: ControlPlane, api_url: str):
     other = CONTEXT.model_copy(update={"tenant": "other"})
-    with RemoteRepository(api_url, admin_token(desk)) as repository:
+    with RemoteRepository(api_url, admin_token(control_plane)) as repository:
         for act in (
             lambda: repository.store(note(1), other), lambda: repository.bulk_store([note(1)], other), lambda: repository.latest(TARGET, "note", other),
             lambda: repository.tail(other), lambda: repository.targets(other), lambda: next(iter(repository.follow(other))),
@@ -215,11 +215,11 @@ class Stream:
 
 
 @contextmanager
-def open_streams(desk: Desk, api_url: str, number: int, offset: str | None = None) -> Generator[list[Stream]]:
+def open_streams(control_plane: ControlPlane, api_url: str, number: int, offset: str | None = None) -> Generator[list[Stream]]:
     with ExitStack() as stack:
         streams: list[Stream] = []
         for _ in range(number):
-            streams.append(Stream(api_url, admin_token(desk), offset))
+            streams.append(Stream(api_url, admin_token(control_plane), offset))
             stack.callback(streams[-1].close)
         for stream in streams:
             assert stream.status == 200
@@ -231,18 +231,18 @@ def numbers(page: dict[str, Any]) -> list[int]:
     return [item["record"]["payload"]["n"] for item in page["items"]]
 
 
-def connections(desk: Desk) -> int:
-    return desk.one("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = 'tracelake_service'")
+def connections(control_plane: ControlPlane) -> int:
+    return control_plane.one("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = 'tracelake_service'")
 
 
-def busy(desk: Desk) -> int:
-    return desk.one("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = 'tracelake_service' AND state <> 'idle'")
+def busy(control_plane: ControlPlane) -> int:
+    return control_plane.one("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = 'tracelake_service' AND state <> 'idle'")
 
 
 @pytest.mark.proves("M2.5")
-def test_a_stream_returns_each_record_once_and_continues_where_it_ended(desk: Desk, api_url: str, remote: RemoteRepository):
+def test_a_stream_returns_each_record_once_and_continues_where_it_ended(control_plane: ControlPlane, api_url: str, remote: RemoteRepository):
     remote.bulk_store([note(n) for n in range(500)], CONTEXT)
-    stream = Stream(api_url, admin_token(desk))
+    stream = Stream(api_url, admin_token(control_plane))
     told: list[int] = []
     while len(told) < 500:
         page = stream.page()
@@ -253,92 +253,92 @@ def test_a_stream_returns_each_record_once_and_continues_where_it_ended(desk: De
     assert numbers(page) == [500]
     stream.close()
     remote.store(note(501), CONTEXT)
-    with open_streams(desk, api_url, 0):
-        resumed = Stream(api_url, admin_token(desk), page["offset"])
+    with open_streams(control_plane, api_url, 0):
+        resumed = Stream(api_url, admin_token(control_plane), page["offset"])
         assert numbers(resumed.page()) == [501]
         resumed.close()
 
 
 @pytest.mark.proves("M2.5")
-def test_200_open_streams_hold_no_connection_and_a_claim_beside_them_is_answered(desk: Desk, api_url: str, remote: RemoteRepository):
-    with Client(api_url, admin_token(desk)) as client, open_streams(desk, api_url, STREAMS) as streams:
-        tails = desk.services.tails
+def test_200_open_streams_hold_no_connection_and_a_claim_beside_them_is_answered(control_plane: ControlPlane, api_url: str, remote: RemoteRepository):
+    with Client(api_url, admin_token(control_plane)) as client, open_streams(control_plane, api_url, STREAMS) as streams:
+        tails = control_plane.services.tails
         assert tails.number_open == STREAMS
-        assert connections(desk) <= desk.control.settings.database.pool_size + 2  # and those of the wake-ups
-        wait_until(lambda: busy(desk) == 0, "nobody asks the database anything")
+        assert connections(control_plane) <= control_plane.control.settings.database.pool_size + 2  # and those of the wake-ups
+        wait_until(lambda: busy(control_plane) == 0, "nobody asks the database anything")
         # While all of them wait, whoever claims finds a thread and a connection.
-        claimed = [post_claim(api_url, desk) for _ in range(20)]
+        claimed = [post_claim(api_url, control_plane) for _ in range(20)]
         assert claimed == [200] * 20
         assert client.me().name == "admin"
         remote.store(note(1), CONTEXT)
-        claimed = [post_claim(api_url, desk) for _ in range(20)]  # and while all of them are told
+        claimed = [post_claim(api_url, control_plane) for _ in range(20)]  # and while all of them are told
         assert claimed == [200] * 20
         for stream in streams:
             assert numbers(stream.page()) == [1]
         assert tails.number_open == STREAMS
-    wait_until(lambda: desk.services.tails.number_open == 0, "streams that hung up are gone")
+    wait_until(lambda: control_plane.services.tails.number_open == 0, "streams that hung up are gone")
 
 
-def post_claim(api_url: str, desk: Desk) -> int:
-    worker = HomeFiles(desk.control.settings.home).worker_token() or ""
+def post_claim(api_url: str, control_plane: ControlPlane) -> int:
+    worker = HomeFiles(control_plane.control.settings.home).worker_token() or ""
     body = {"worker": "w", "claim_id": fresh_claim_id(), "runtime": "dispatcher", "room": {"default": 1}, "wait_s": 0}
     return post(api_url, "/internal/task-claim", body, worker)[0]
 
 
-def test_without_a_stream_nobody_looks_at_the_log(desk: Desk, api_url: str, remote: RemoteRepository, monkeypatch: pytest.MonkeyPatch):
+def test_without_a_stream_nobody_looks_at_the_log(control_plane: ControlPlane, api_url: str, remote: RemoteRepository, monkeypatch: pytest.MonkeyPatch):
     looks: list[int] = []
-    inner = desk.services.tails.run_once
-    monkeypatch.setattr(desk.services.tails, "run_once", lambda: looks.append(desk.services.tails.number_open) or inner())
-    with open_streams(desk, api_url, 1) as [stream]:
+    inner = control_plane.services.tails.run_once
+    monkeypatch.setattr(control_plane.services.tails, "run_once", lambda: looks.append(control_plane.services.tails.number_open) or inner())
+    with open_streams(control_plane, api_url, 1) as [stream]:
         remote.store(note(1), CONTEXT)
         assert numbers(stream.page()) == [1]
         wait_until(lambda: len(looks) > 2, "somebody looks")
-    wait_until(lambda: desk.services.tails.number_open == 0, "the stream that hung up is gone")
+    wait_until(lambda: control_plane.services.tails.number_open == 0, "the stream that hung up is gone")
     remote.store(note(2), CONTEXT)
-    assert desk.services.tails.run_once() == 0  # although the log has grown
+    assert control_plane.services.tails.run_once() == 0  # although the log has grown
 
 
-def test_streams_beyond_the_bound_are_sent_away(desk: Desk, api_url: str, remote: RemoteRepository, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(desk.services.tails, "_most", 2)
-    with open_streams(desk, api_url, 2):
+def test_streams_beyond_the_bound_are_sent_away(control_plane: ControlPlane, api_url: str, remote: RemoteRepository, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(control_plane.services.tails, "_most", 2)
+    with open_streams(control_plane, api_url, 2):
         with pytest.raises(TooManyTails):
             next(iter(remote.follow(CONTEXT)))
         assert remote.tail(CONTEXT).items == []
 
 
-def test_a_stream_ends_when_its_token_is_revoked(desk: Desk, api_url: str, remote: RemoteRepository):
-    token = service_token(desk, "records:read")
+def test_a_stream_ends_when_its_token_is_revoked(control_plane: ControlPlane, api_url: str, remote: RemoteRepository):
+    token = service_token(control_plane, "records:read")
     stream = Stream(api_url, token)
     stream.page()
-    [made] = [one for one in desk.services.administration.list_tokens(desk.admin, limit=100).items if one.label == "records:read"]
-    desk.services.administration.revoke_token(desk.admin, made.id)
-    desk.services.access._remembered.clear()  # which a second does otherwise
+    [made] = [one for one in control_plane.services.administration.list_tokens(control_plane.admin, limit=100).items if one.label == "records:read"]
+    control_plane.services.administration.revoke_token(control_plane.admin, made.id)
+    control_plane.services.access._remembered.clear()  # which a second does otherwise
     remote.store(note(1), CONTEXT)
     assert stream.ends()
     stream.close()
 
 
-def test_streams_are_sent_home_when_the_process_stops(desk: Desk):
-    with served(desk.control) as url:
-        stream = Stream(url, admin_token(desk))
+def test_streams_are_sent_home_when_the_process_stops(control_plane: ControlPlane):
+    with served(control_plane.control) as url:
+        stream = Stream(url, admin_token(control_plane))
         stream.page()
-        assert desk.services.tails.number_open == 1
+        assert control_plane.services.tails.number_open == 1
     assert stream.ends()
     stream.close()
 
 
-def test_what_another_process_stores_is_told_here_too(desk: Desk, api_url: str, remote: RemoteRepository):
+def test_what_another_process_stores_is_told_here_too(control_plane: ControlPlane, api_url: str, remote: RemoteRepository):
     """Without a wake-up, by the look every second."""
-    with open_streams(desk, api_url, 1) as [stream]:
+    with open_streams(control_plane, api_url, 1) as [stream]:
         from tracelake.control.records.service import Records, Tenant  # noqa: PLC0415
 
-        quiet = Records(desk.control.database)
-        quiet.store(Tenant(desk.admin.org_id, "main"), note(7), CONTEXT)
+        quiet = Records(control_plane.control.database)
+        quiet.store(Tenant(control_plane.admin.org_id, "main"), note(7), CONTEXT)
         assert numbers(stream.page()) == [7]
 
 
-def test_a_record_of_a_transaction_that_waited_for_an_older_one_is_told_when_that_ends(desk: Desk, api_url: str, remote: RemoteRepository):
-    with open_streams(desk, api_url, 1) as [stream], psycopg.connect(desk.database.owner_url) as late:
+def test_a_record_of_a_transaction_that_waited_for_an_older_one_is_told_when_that_ends(control_plane: ControlPlane, api_url: str, remote: RemoteRepository):
+    with open_streams(control_plane, api_url, 1) as [stream], psycopg.connect(control_plane.database.owner_url) as late:
         late.execute("CREATE TABLE wrote (id integer)")
         remote.store(note(3), CONTEXT)
         assert remote.tail(CONTEXT).items == []

@@ -15,14 +15,14 @@ from support.lakes import Lake
 from support.registries import deploy_sample, fill
 
 from tracelake.control.bus.postgres import PostgresBus
-from tracelake.control.bus.relaying import Relaying
+from tracelake.control.bus.relay import Relaying
 from tracelake.control.database.migrations import TRACE, shipped
 from tracelake.control.database.transactions import Database
 from tracelake.control.emission.checking import check
 from tracelake.control.emission.facts import Place
 from tracelake.control.emission.service import Emission
 from tracelake.control.emission.storing import into_repositories
-from tracelake.control.records.keeping import RecordKeeping
+from tracelake.control.records.repositories import RecordKeeping
 from tracelake.control.records.repository import RecordService
 from tracelake.control.records.service import Records, Tenant
 from tracelake.embedded.binaries import find_binaries
@@ -151,9 +151,9 @@ def test_subscribers_of_the_bus_go_on_after_a_restore(source: StateDatabase, els
 
 @contextmanager
 def lake_on(state: StateDatabase, home: Path) -> Iterator[Lake]:
-    with running_control(settings_for(state, home, tasks={"housekeeping_seconds": 60}), state) as desk:
-        desk.control.movers.stop()
-        yield Lake(desk.control, state)
+    with running_control(settings_for(state, home, tasks={"housekeeping_seconds": 60}), state) as control_plane:
+        control_plane.control.movers.stop()
+        yield Lake(control_plane.control, state)
 
 
 def test_runs_and_decisions_are_emitted_after_a_restore(database: StateDatabase, elsewhere: Elsewhere, tmp_path: Path):

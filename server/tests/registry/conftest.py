@@ -11,6 +11,6 @@ from support.lakes import Lake
 
 @pytest.fixture
 def lake(database: StateDatabase, tmp_path: Path) -> Iterator[Lake]:
-    with running_control(settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 60}), database) as desk:
-        desk.control.movers.stop()  # only the test moves lines
-        yield Lake(desk.control, database)
+    with running_control(settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 60}), database) as control_plane:
+        control_plane.control.movers.stop()  # only the test moves lines
+        yield Lake(control_plane.control, database)

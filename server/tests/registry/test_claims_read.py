@@ -1,7 +1,7 @@
 """A DAG reads other DAGs' datasets with the roles of whoever activated it, at deploy and again at each claim."""
 
 import pytest
-from support.controls import NOOP, Desk, succeeded
+from support.controls import NOOP, ControlPlane, succeeded
 from support.lakes import Lake
 from support.lines import load, tasks_of, waiting
 from support.people import service, user
@@ -16,7 +16,7 @@ from tracelake_sdk.tasks.events import EventDraft
 pytestmark = [pytest.mark.proves("T5.2"), pytest.mark.proves("T5.3")]
 
 
-def outcomes(lake: Desk, job: str) -> list[tuple]:
+def outcomes(lake: ControlPlane, job: str) -> list[tuple]:
     return lake.query(
         "SELECT task.state::text, task.attempt, attempt.outcome::text, attempt.error_class, run.status::text FROM task"
         " JOIN generation ON generation.id = task.generation_id JOIN job_key ON job_key.id = job_key_id"
@@ -125,16 +125,16 @@ def test_a_dag_reads_its_own_datasets_whoever_activated_it(lake: Lake, wanda: Ca
     walter = user(lake, "walter", "writer")
     lake.services.deploys.deploy(walter, NOOP.format(name="own", max_attempts=3))
     lake.services.administration.disable_user(lake.admin, "walter")
-    lake.ask("own")
+    lake.run_source("own")
     [task] = lake.claim()
     assert task.payload.dag.name == "own"
 
 
-def test_events_without_rows_are_read_with_rights_too(desk: Desk):
+def test_events_without_rows_are_read_with_rights_too(control_plane: ControlPlane):
     published = NOOP + "publish: {{told: {{job: start, output_index: 0}}}}\n"
-    desk.deploy(published)
-    wanda = user(desk, "wanda", "writer", "analysts")
-    desk.services.reading.set_read_roles(desk.admin, "told", ["analysts"])
+    control_plane.deploy(published)
+    wanda = user(control_plane, "wanda", "writer", "analysts")
+    control_plane.services.reading.set_read_roles(control_plane.admin, "told", ["analysts"])
     hears = """
 name: hears
 jobs:
@@ -145,14 +145,14 @@ jobs:
     runtime: dispatcher
     operator: noop
 """
-    desk.services.deploys.deploy(wanda, hears)
-    desk.services.reading.set_read_roles(desk.admin, "told", [])
-    desk.ask()
-    [task] = desk.claim()
-    desk.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=5))]))
-    claimed = desk.claim()
+    control_plane.services.deploys.deploy(wanda, hears)
+    control_plane.services.reading.set_read_roles(control_plane.admin, "told", [])
+    control_plane.run_source()
+    [task] = control_plane.claim()
+    control_plane.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=5))]))
+    claimed = control_plane.claim()
     assert [one.payload.job.name for one in claimed] == ["end"]
-    assert desk.claim() == []
-    assert outcomes(desk, "listen") == [("queued", 1, "failed", "input_not_readable", "FAILED")]
+    assert control_plane.claim() == []
+    assert outcomes(control_plane, "listen") == [("queued", 1, "failed", "input_not_readable", "FAILED")]
     with pytest.raises(NotFound):
-        desk.services.tasks.views.status(user(desk, "rex", "reader"), "hears")
+        control_plane.services.tasks.views.status(user(control_plane, "rex", "reader"), "hears")

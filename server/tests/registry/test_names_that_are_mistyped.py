@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from support.controls import EMIT, Desk
+from support.controls import EMIT, ControlPlane
 from support.people import user
 
 from tracelake_sdk.access import DagRight
@@ -16,9 +16,9 @@ def refused(act: Callable[[], object]) -> str:
     return caught.value.detail
 
 
-def test_a_mistyped_dag_or_job_gets_the_nearest_name_in_every_command(desk: Desk):
-    desk.deploy(EMIT, name="bakery")
-    services, admin = desk.services, desk.admin
+def test_a_mistyped_dag_or_job_gets_the_nearest_name_in_every_command(control_plane: ControlPlane):
+    control_plane.deploy(EMIT, name="bakery")
+    services, admin = control_plane.services, control_plane.admin
     for act in (
         lambda: services.tasks.views.status(admin, "bakry"),
         lambda: services.tasks.pauses.pause(admin, "bakry", None),
@@ -35,10 +35,10 @@ def test_a_mistyped_dag_or_job_gets_the_nearest_name_in_every_command(desk: Desk
 
 
 @pytest.mark.proves("T5.2")
-def test_nobody_is_shown_a_name_without_permission(desk: Desk):
-    desk.deploy(EMIT, name="bakery")
-    ann = user(desk, "ann", "makers")
+def test_nobody_is_shown_a_name_without_permission(control_plane: ControlPlane):
+    control_plane.deploy(EMIT, name="bakery")
+    ann = user(control_plane, "ann", "makers")
     for name in ("bakry", "bakery"):
-        assert refused(lambda name=name: desk.services.tasks.views.status(ann, name)) == f"DAG {name!r} was not found in this org; `tracelake status` lists them."
-    desk.services.granting.grant(desk.admin, "bakery", DagRight.TRIGGER, "makers")
-    assert refused(lambda: desk.services.tasks.views.status(ann, "bakry")).endswith("did you mean bakery?")
+        assert refused(lambda name=name: control_plane.services.tasks.views.status(ann, name)) == f"DAG {name!r} was not found in this org; `tracelake status` lists them."
+    control_plane.services.granting.grant(control_plane.admin, "bakery", DagRight.TRIGGER, "makers")
+    assert refused(lambda: control_plane.services.tasks.views.status(ann, "bakry")).endswith("did you mean bakery?")

@@ -21,8 +21,8 @@ DECIDED = datetime(2024, 1, 10, 5, 0, 0, 123456, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Place:
-    """One place to store things in, opened as often as a test likes, here or in another process."""
+class StorageUnderTest:
+    """A storage that a test opens as often as it likes, here or in another process."""
 
     kind: str
     environment: dict[str, str]
@@ -39,9 +39,9 @@ def put_until_known(storage: Storage, path: str, body: bytes, modified_at: datet
     raise AssertionError("the outcome stays unknown")
 
 
-def putting(place: Place, body: str, *paths: str, kill_at: str | None = None, modified_at: datetime = DECIDED) -> "subprocess.Popen[str]":
+def putting(storage_under_test: StorageUnderTest, body: str, *paths: str, kill_at: str | None = None, modified_at: datetime = DECIDED) -> "subprocess.Popen[str]":
     """This program, ready, and waiting for the word."""
-    environment = os.environ | place.environment | ({"TRACELAKE__CHAOS__KILL_AT": kill_at} if kill_at else {})
+    environment = os.environ | storage_under_test.environment | ({"TRACELAKE__CHAOS__KILL_AT": kill_at} if kill_at else {})
     command = [sys.executable, __file__, modified_at.isoformat(), body, *paths]
     process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -13,7 +13,7 @@ from tracelake.storage.opening import open_storage
 from tracelake.storage.paths import UnsafePath, log_entry_path, table_location
 from tracelake_sdk.errors import SettingInvalid, StorageOutcomeUnknown, StorageUnavailable
 
-from .putting import DECIDED, Place, putting
+from .putting import DECIDED, StorageUnderTest, putting
 
 LOCATION = table_location(UUID(int=1), UUID(int=2), UUID(int=3))
 ENTRY = log_entry_path(LOCATION, 0)
@@ -36,8 +36,8 @@ def storage(root: Path) -> LocalStorage:
     ("put:folder_synced", PutResult.SAME, 0),
 ])
 def test_a_crash_inside_a_put_leaves_at_most_a_file_that_nobody_looks_at(root: Path, storage: LocalStorage, moment: str, result: PutResult, leftovers: int):
-    place = Place("local", {"TRACELAKE__STORAGE__URL": root.as_uri()}, lambda watch: LocalStorage(root, watch))
-    dying = putting(place, "one", ENTRY, kill_at=moment)
+    storage_under_test = StorageUnderTest("local", {"TRACELAKE__STORAGE__URL": root.as_uri()}, lambda watch: LocalStorage(root, watch))
+    dying = putting(storage_under_test, "one", ENTRY, kill_at=moment)
     assert dying.communicate("go\n", timeout=LONGEST)[0] == ""
     assert dying.returncode == KILLED
     assert storage.put_new(ENTRY, b"one", DECIDED) is result

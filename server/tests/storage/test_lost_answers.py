@@ -14,7 +14,7 @@ from tracelake.storage.contract import PutResult, Storage, StoredFile
 from tracelake.storage.paths import log_entry_path, table_location
 from tracelake_sdk.errors import StorageOutcomeUnknown, StorageUnavailable
 
-from .putting import DECIDED, Place, put_until_known, putting
+from .putting import DECIDED, StorageUnderTest, put_until_known, putting
 
 pytestmark = [pytest.mark.xdist_group("s3"), pytest.mark.proves("G3.2")]
 
@@ -83,9 +83,9 @@ def test_a_line_of_versions_under_random_faults_is_the_line_that_was_meant(s3_se
 
 @pytest.mark.parametrize("fault", [Fault.SLOW, Fault.LATE], ids=["after_it_landed", "before_it_landed"])
 def test_a_committer_that_dies_waiting_for_the_answer_leaves_one_version(s3_server: S3Server, faulty: FaultyS3, url: str, straight: Storage, fault: Fault):
-    place = Place("s3", s3_server.environment(url, endpoint=faulty.endpoint), lambda watch: straight)
+    storage_under_test = StorageUnderTest("s3", s3_server.environment(url, endpoint=faulty.endpoint), lambda watch: straight)
     faulty.faults.append(fault)
-    dying = putting(place, "one", ENTRY)
+    dying = putting(storage_under_test, "one", ENTRY)
     killer = threading.Thread(target=lambda: (wait_until(lambda: bool(faulty.met) and (fault is Fault.LATE or bool(faulty.landed)), "the put is on its way"), dying.kill()))
     killer.start()
     assert dying.communicate("go\n", timeout=LONGEST)[0] == ""

@@ -11,7 +11,7 @@ from support.sizes import size
 from tracelake.storage.contract import PutResult, Storage, StoredFile
 from tracelake.storage.paths import UnsafePath, log_entry_path, table_location
 
-from .putting import DECIDED, Place, put_until_known, putting
+from .putting import DECIDED, StorageUnderTest, put_until_known, putting
 
 LOCATION = table_location(UUID(int=1), UUID(int=2), UUID(int=3))
 ENTRY = log_entry_path(LOCATION, 0)
@@ -98,11 +98,11 @@ def test_nothing_outside_is_listed_or_deleted(storage: Storage, path: str):
 
 
 @pytest.mark.proves("G3.2")
-def test_of_many_threads_one_creates_and_the_others_see_the_same(place: Place):
+def test_of_many_threads_one_creates_and_the_others_see_the_same(storage_under_test: StorageUnderTest):
     start = threading.Barrier(8)
 
     def put(number: int) -> PutResult:
-        storage = place.open(lambda moment: None)
+        storage = storage_under_test.open(lambda moment: None)
         start.wait(LONGEST)
         return put_until_known(storage, ENTRY, b"one\n", DECIDED)
 
@@ -111,20 +111,20 @@ def test_of_many_threads_one_creates_and_the_others_see_the_same(place: Place):
     # A busy store may lose the creator's answer: then it sees its own bytes when it asks again.
     assert results.count(PutResult.CREATED) <= 1
     assert set(results) <= {PutResult.CREATED, PutResult.SAME}
-    assert place.open(lambda moment: None).read(ENTRY) == b"one\n"
+    assert storage_under_test.open(lambda moment: None).read(ENTRY) == b"one\n"
 
 
 @pytest.mark.proves("G3.2")
-def test_of_many_processes_one_wins_each_version_and_its_bytes_stay(place: Place):
-    versions = 60 if place.kind == "local" else size(4, 30)  # the S3 server's locks take seconds
+def test_of_many_processes_one_wins_each_version_and_its_bytes_stay(storage_under_test: StorageUnderTest):
+    versions = 60 if storage_under_test.kind == "local" else size(4, 30)  # the S3 server's locks take seconds
     paths = [log_entry_path(LOCATION, version) for version in range(versions)]
-    racers = {body: putting(place, body, *paths) for body in ("a", "b", "c")}
+    racers = {body: putting(storage_under_test, body, *paths) for body in ("a", "b", "c")}
     for racer in racers.values():  # as close together as it gets
         assert racer.stdin is not None
         racer.stdin.write("go\n")
         racer.stdin.flush()
     results = {body: racer.communicate(timeout=LONGEST * 4)[0].split() for body, racer in racers.items()}
-    storage = place.open(lambda moment: None)
+    storage = storage_under_test.open(lambda moment: None)
     for number, path in enumerate(paths):
         winners = [body for body, said in results.items() if said[number] in ("created", "same")]
         assert len(winners) == 1, f"version {number}: {winners}"
@@ -134,11 +134,11 @@ def test_of_many_processes_one_wins_each_version_and_its_bytes_stay(place: Place
 
 @pytest.mark.proves("G3.2")
 @pytest.mark.parametrize(("moment", "result"), [("put:before", PutResult.CREATED), ("put:answered", PutResult.SAME)])
-def test_whoever_comes_after_a_crash_finds_or_makes_the_same_entry(place: Place, moment: str, result: PutResult):
-    dying = putting(place, "one", ENTRY, kill_at=moment)
+def test_after_a_crash_the_next_process_finds_or_creates_the_same_entry(storage_under_test: StorageUnderTest, moment: str, result: PutResult):
+    dying = putting(storage_under_test, "one", ENTRY, kill_at=moment)
     assert dying.communicate("go\n", timeout=LONGEST)[0] == ""
     assert dying.returncode == KILLED
-    storage = place.open(lambda moment: None)
+    storage = storage_under_test.open(lambda moment: None)
     assert storage.put_new(ENTRY, b"one", DECIDED) is result
     assert storage.read(ENTRY) == b"one"
     assert storage.list(LOCATION) == [StoredFile(ENTRY, 3)]

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from support.controls import Desk, running_control, served, settings_for
+from support.controls import ControlPlane, running_control, served, settings_for
 from support.databases import StateDatabase
 
 from tracelake.control_client import ControlClient
@@ -23,7 +23,7 @@ from .workshop import Workshop, workshop
 
 
 @pytest.fixture
-def hire(desk: Desk, api_url: str) -> Iterator[Hire]:
+def hire(control_plane: ControlPlane, api_url: str) -> Iterator[Hire]:
     """Makes a worker; `watch` may do things at its named moments, `noop` replaces what that operator does."""
     clients: list[TaskClient] = []
 
@@ -37,7 +37,7 @@ def hire(desk: Desk, api_url: str) -> Iterator[Hire]:
         token: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> DispatcherWorker:
-        clients.append(TaskClient(ControlClient(url, token or HomeFiles(desk.control.settings.home).worker_token() or "")))
+        clients.append(TaskClient(ControlClient(url, token or HomeFiles(control_plane.control.settings.home).worker_token() or "")))
         operators: Mapping[tuple[str, str], Operator] = OPERATOR_FUNCTIONS if noop is None else {**OPERATOR_FUNCTIONS, ("dispatcher", "noop"): noop}
         return DispatcherWorker(clients[-1], name=name, prefetch=prefetch, poll_seconds=0, watch=watch, operators=operators, clock=clock)
 
@@ -51,9 +51,9 @@ def workers(database: StateDatabase, tmp_path: Path, request: pytest.FixtureRequ
     """With `BRISK` times, or those of the test's parameter."""
     times: dict[str, float] = getattr(request, "param", BRISK)
     with ExitStack() as ending:
-        desk = ending.enter_context(running_control(settings_for(database, tmp_path / "home", tasks=times), database))
-        url = ending.enter_context(served(desk.control))
-        yield Workers(desk, url, tmp_path, ending)
+        control_plane = ending.enter_context(running_control(settings_for(database, tmp_path / "home", tasks=times), database))
+        url = ending.enter_context(served(control_plane.control))
+        yield Workers(control_plane, url, tmp_path, ending)
 
 
 @pytest.fixture

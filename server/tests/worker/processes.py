@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from support.controls import Desk
+from support.controls import ControlPlane
 
 from tracelake_sdk.home import HomeFiles
 
@@ -21,13 +21,13 @@ PATIENT = BRISK | {"lease_seconds": 120}
 class Workers:
     """Worker processes against one control, each ended by its pid when the test ends."""
 
-    def __init__(self, desk: Desk, url: str, folder: Path, ending: ExitStack) -> None:
-        self.desk, self.url, self._folder, self._ending = desk, url, folder, ending
+    def __init__(self, control_plane: ControlPlane, url: str, folder: Path, ending: ExitStack) -> None:
+        self.control_plane, self.url, self._folder, self._ending = control_plane, url, folder, ending
         self._number = 0
 
     def start(self, **environment: str) -> "subprocess.Popen[bytes]":
         self._number += 1
-        token = HomeFiles(self.desk.control.settings.home).worker_token() or ""
+        token = HomeFiles(self.control_plane.control.settings.home).worker_token() or ""
         log = self._ending.enter_context((self._folder / f"worker-{self._number}.log").open("wb"))
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TRACELAKE")}
         given = {"TRACELAKE_HOME": str(self._folder / "empty"), "TRACELAKE__WORKER__API_URL": self.url, "TRACELAKE__WORKER__TOKEN": token, **environment}
@@ -47,5 +47,5 @@ def until(fact: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
-def polls(desk: Desk) -> bool:
-    return desk.services.tasks.waiting.number_waiting > 0
+def polls(control_plane: ControlPlane) -> bool:
+    return control_plane.services.tasks.waiting.number_waiting > 0

@@ -4,7 +4,7 @@ import threading
 from uuid import uuid4
 
 import pytest
-from support.controls import Desk
+from support.controls import ControlPlane
 from support.processes import wait_until
 
 from tracelake.worker.leases import Leases
@@ -61,9 +61,9 @@ def test_a_token_that_never_was_good_is_an_error_at_once():
 
 
 @pytest.mark.proves("X.10")
-def test_a_worker_goes_on_after_an_unexpected_error_and_lets_go_of_what_it_held(desk: Desk, hire: Hire):
-    desk.deploy()
-    desk.ask()
+def test_a_worker_goes_on_after_an_unexpected_error_and_lets_go_of_what_it_held(control_plane: ControlPlane, hire: Hire):
+    control_plane.deploy()
+    control_plane.run_source()
     raised: list[str] = []
 
     def watch(moment: str) -> None:
@@ -76,8 +76,8 @@ def test_a_worker_goes_on_after_an_unexpected_error_and_lets_go_of_what_it_held(
     thread.start()
     try:
         wait_until(lambda: raised and worker.leases.longest == 0, "nothing is held any more")
-        second = desk.ask()
-        wait_until(lambda: desk.one("SELECT state FROM task WHERE id = %s", second) == "completed", "the next task is done")
+        second = control_plane.run_source()
+        wait_until(lambda: control_plane.one("SELECT state FROM task WHERE id = %s", second) == "completed", "the next task is done")
     finally:
         worker.stop()
         thread.join(timeout=20)

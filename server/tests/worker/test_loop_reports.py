@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.controls import Desk, scraped
+from support.controls import ControlPlane, scraped
 
-from tracelake.control.worker_loops.examining import judge
+from tracelake.control.worker_loops.health import judge
 from tracelake.control_client import ControlClient
 from tracelake.embedded.doctor import examine
 from tracelake.loops import FAILING_AFTER, Loop, Loops
@@ -22,14 +22,14 @@ from .scripted_control import TOKEN, scripted_control
 
 
 @pytest.mark.proves("X.10")
-def test_a_failing_loop_of_a_worker_is_in_the_metrics_and_named_by_the_doctor_until_it_works_again(desk: Desk, api_url: str):
+def test_a_failing_loop_of_a_worker_is_in_the_metrics_and_named_by_the_doctor_until_it_works_again(control_plane: ControlPlane, api_url: str):
     broken = True
 
     def turn() -> None:
         if broken:
             raise StorageUnavailable
 
-    home = desk.control.settings.home
+    home = control_plane.control.settings.home
     loops, loop = Loops(), Loop("sample", turn)
     loops.add([loop])
     control = TaskClient(ControlClient(api_url, HomeFiles(home).worker_token() or ""))
@@ -42,21 +42,21 @@ def test_a_failing_loop_of_a_worker_is_in_the_metrics_and_named_by_the_doctor_un
         reports.run_once()
         reports.run_once()
         assert 'tracelake_worker_loop_failing{loop="sample",worker="w1"} 1.0' in scraped(api_url, home)
-        named = examine(desk.control.settings, {"worker loops": judge})[-1]
+        named = examine(control_plane.control.settings, {"worker loops": judge})[-1]
         assert (named.name, named.ok, named.detail) == ("worker loops", False, "loop sample of w1 (storage_unavailable)")
         broken = False
         loop.take_turn()
         reports.run_once()
         assert "tracelake_worker_loop_failing{" not in scraped(api_url, home)
-        assert examine(desk.control.settings, {"worker loops": judge})[-1].ok
+        assert examine(control_plane.control.settings, {"worker loops": judge})[-1].ok
     finally:
         control.close()
 
 
-def test_what_a_worker_reported_long_ago_is_not_shown(desk: Desk, api_url: str):
-    org = desk.worker.org_id
-    desk.query("INSERT INTO failing_loop (org_id, worker, loop, code, reported_at) VALUES (%s, 'gone', 'sample', 'internal', now() - interval '1 hour')", org)
-    assert judge(desk.database.service_url)[0]
+def test_what_a_worker_reported_long_ago_is_not_shown(control_plane: ControlPlane, api_url: str):
+    org = control_plane.worker.org_id
+    control_plane.query("INSERT INTO failing_loop (org_id, worker, loop, code, reported_at) VALUES (%s, 'gone', 'sample', 'internal', now() - interval '1 hour')", org)
+    assert judge(control_plane.database.service_url)[0]
 
 
 @pytest.mark.proves("X.10")

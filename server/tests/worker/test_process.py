@@ -22,25 +22,25 @@ from .test_dispatcher_worker import CHAIN, RANGES, STATES
 @pytest.mark.proves("G1.6")
 @pytest.mark.parametrize("moment", ["worker_claimed*2", "worker_ran*2", "worker_completing*3", "worker_completed*2"])
 def test_a_worker_that_is_killed_leaves_nothing_undone_and_nothing_done_twice(moment: str, workers: Workers):
-    desk = workers.desk
-    desk.deploy(CHAIN, max_attempts=50)  # a lease of a second may end by itself on a slow machine
-    desk.emit(3, 10, 25, 47)
+    control_plane = workers.control_plane
+    control_plane.deploy(CHAIN, max_attempts=50)  # a lease of a second may end by itself on a slow machine
+    control_plane.emit(3, 10, 25, 47)
     first = workers.start(TRACELAKE__CHAOS__KILL_AT=moment)
     assert first.wait(60) == -signal.SIGKILL
     workers.start()
-    until(lambda: dict(desk.query(STATES)) == {"completed": 1 + 4 + 4 + 8})
+    until(lambda: dict(control_plane.query(STATES)) == {"completed": 1 + 4 + 4 + 8})
     tens = [(start, start + 10) for start in range(0, 40, 10)]
     fives = [(start, start + 5) for start in range(0, 40, 5)]
-    assert desk.query(RANGES) == sorted(tens + fives, key=lambda told: (told[1], told[0]))
-    assert desk.one("SELECT count(*) FROM event_ledger") == 4 + 4 + 8
-    assert desk.one("SELECT count(*) FROM task_attempt WHERE ended_at IS NULL") == 0
-    assert desk.one("SELECT count(*) FROM task_attempt") == desk.one("SELECT count(*) FROM run_history")
+    assert control_plane.query(RANGES) == sorted(tens + fives, key=lambda told: (told[1], told[0]))
+    assert control_plane.one("SELECT count(*) FROM event_ledger") == 4 + 4 + 8
+    assert control_plane.one("SELECT count(*) FROM task_attempt WHERE ended_at IS NULL") == 0
+    assert control_plane.one("SELECT count(*) FROM task_attempt") == control_plane.one("SELECT count(*) FROM run_history")
 
 
 @pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
 def test_a_polling_worker_stops_at_once_when_it_is_asked_to(asked: signal.Signals, workers: Workers):
     worker = workers.start()
-    until(lambda: polls(workers.desk))
+    until(lambda: polls(workers.control_plane))
     began = time.monotonic()
     worker.send_signal(asked)
     assert worker.wait(20) == 0
@@ -50,22 +50,22 @@ def test_a_polling_worker_stops_at_once_when_it_is_asked_to(asked: signal.Signal
 
 @pytest.mark.parametrize("workers", [PATIENT], indirect=True, ids=["patient"])
 def test_a_worker_that_stops_leaves_its_tasks_to_others_without_a_failure(workers: Workers):
-    desk = workers.desk
-    desk.deploy(EMIT)
-    desk.emit(*range(2000))
+    control_plane = workers.control_plane
+    control_plane.deploy(EMIT)
+    control_plane.emit(*range(2000))
     worker = workers.start(TRACELAKE__WORKER__PREFETCH="10")
-    until(lambda: desk.one("SELECT count(*) FROM task WHERE state = 'completed'") > 20)
+    until(lambda: control_plane.one("SELECT count(*) FROM task WHERE state = 'completed'") > 20)
     worker.terminate()
     assert worker.wait(60) == 0
-    assert desk.one("SELECT count(*) FROM task WHERE state = 'running'") == 0
-    assert desk.one("SELECT max(failures) FROM task") == 0
+    assert control_plane.one("SELECT count(*) FROM task WHERE state = 'running'") == 0
+    assert control_plane.one("SELECT max(failures) FROM task") == 0
     workers.start()
-    until(lambda: dict(desk.query(STATES)) == {"completed": 2001})
-    assert set(desk.query("SELECT DISTINCT outcome::text FROM task_attempt")) <= {("succeeded",), ("given_back",)}
+    until(lambda: dict(control_plane.query(STATES)) == {"completed": 2001})
+    assert set(control_plane.query("SELECT DISTINCT outcome::text FROM task_attempt")) <= {("succeeded",), ("given_back",)}
 
 
 def test_a_worker_outlives_the_absence_of_control(workers: Workers):
-    desk = workers.desk
+    control_plane = workers.control_plane
     with refusing() as url:
         worker = workers.start(TRACELAKE__WORKER__API_URL=url, TRACELAKE_LOG_LEVEL="warning")
         until(lambda: "control does not answer" in workers.log())
@@ -74,7 +74,7 @@ def test_a_worker_outlives_the_absence_of_control(workers: Workers):
         assert worker.wait(60) == 0
     entry = json.loads(workers.log().splitlines()[0])
     assert (entry["level"], entry["code"]) == ("warning", "not_running")
-    assert desk.worker.name not in workers.log()
+    assert control_plane.worker.name not in workers.log()
 
 
 def test_a_worker_with_a_wrong_token_ends_with_an_error(workers: Workers):

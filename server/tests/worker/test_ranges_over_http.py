@@ -4,7 +4,7 @@ from itertools import pairwise
 from uuid import UUID
 
 import pytest
-from support.controls import Desk
+from support.controls import ControlPlane
 from support.sizes import seeded, size
 
 from .processes import Workers, until
@@ -19,25 +19,25 @@ WHERE job_key.name = %s ORDER BY 1
 MOMENTS = ("worker_claimed", "worker_ran", "worker_completing", "worker_completed")
 
 
-def state_of(desk: Desk, task: UUID) -> str:
-    return desk.one("SELECT state::text FROM task WHERE id = %s", task)
+def state_of(control_plane: ControlPlane, task: UUID) -> str:
+    return control_plane.one("SELECT state::text FROM task WHERE id = %s", task)
 
 
-def all_completed(desk: Desk) -> bool:
-    return set(dict(desk.query(STATES))) == {"completed"}
+def all_completed(control_plane: ControlPlane) -> bool:
+    return set(dict(control_plane.query(STATES))) == {"completed"}
 
 
-def tell(desk: Desk, *cursors: int) -> None:
+def tell(control_plane: ControlPlane, *cursors: int) -> None:
     """And wait until they are told: two requests at once may be told in either order."""
-    task = desk.emit(*cursors)
-    until(lambda: state_of(desk, task) == "completed")
+    task = control_plane.emit(*cursors)
+    until(lambda: state_of(control_plane, task) == "completed")
 
 
 @pytest.mark.proves("T9.1")
 @pytest.mark.proves("T9.2")
 def test_the_splitter_after_the_aggregator_is_the_identity_whoever_is_killed(workers: Workers):
-    desk, chance = workers.desk, seeded()
-    desk.deploy(SEVENS, max_attempts=100)
+    control_plane, chance = workers.control_plane, seeded()
+    control_plane.deploy(SEVENS, max_attempts=100)
     steady = workers.start(TRACELAKE__WORKER__PREFETCH="3")
     last, cursors = -50, set[int]()
     for number in range(size(4, 40)):
@@ -45,41 +45,41 @@ def test_the_splitter_after_the_aggregator_is_the_identity_whoever_is_killed(wor
         # Steps, jumps over several ranges, and cursors that were told before.
         fresh = [last := last + chance.choice((1, 2, 3, 7, 20)) for _ in range(8)]
         cursors.update(fresh)
-        tell(desk, *fresh)
-        tell(desk, *chance.sample(sorted(cursors), 4))
-        until(lambda mortal=mortal: mortal.poll() is not None or all_completed(desk))
+        tell(control_plane, *fresh)
+        tell(control_plane, *chance.sample(sorted(cursors), 4))
+        until(lambda mortal=mortal: mortal.poll() is not None or all_completed(control_plane))
         mortal.kill()
         mortal.wait(20)
-    until(lambda: all_completed(desk), 120)
+    until(lambda: all_completed(control_plane), 120)
     assert steady.poll() is None
 
-    [(first, told_until)] = desk.query("SELECT (value->>'first')::int, (value->>'told_until')::int FROM operator_state")
+    [(first, told_until)] = control_plane.query("SELECT (value->>'first')::int, (value->>'told_until')::int FROM operator_state")
     assert first <= min(cursors) < first + 7
     assert told_until <= max(cursors) < told_until + 7
-    ranges, chunks = desk.query(TOLD, "join"), desk.query(TOLD, "cut")
+    ranges, chunks = control_plane.query(TOLD, "join"), control_plane.query(TOLD, "cut")
     assert (ranges[0][0], ranges[-1][1]) == (first, told_until)
     assert all(end - start == 7 for start, end in ranges)
     assert all(before[1] == after[0] for before, after in pairwise(ranges))
     assert chunks == [(value, value + 1) for value in range(first, told_until)]
     # Every event has its one subscriber's line, and that line its one task.
-    assert desk.one("SELECT count(*) FROM event_ledger WHERE outcome = 'task'") == desk.one("SELECT count(*) FROM dataset_event")
-    assert desk.one("SELECT count(*) FROM task WHERE trigger_kind = 'event'") == desk.one("SELECT count(*) FROM dataset_event")
-    assert desk.one("SELECT count(*) FROM task_attempt WHERE ended_at IS NULL") == 0
+    assert control_plane.one("SELECT count(*) FROM event_ledger WHERE outcome = 'task'") == control_plane.one("SELECT count(*) FROM dataset_event")
+    assert control_plane.one("SELECT count(*) FROM task WHERE trigger_kind = 'event'") == control_plane.one("SELECT count(*) FROM dataset_event")
+    assert control_plane.one("SELECT count(*) FROM task_attempt WHERE ended_at IS NULL") == 0
 
 
 @pytest.mark.proves("T9.1")
 def test_a_cursor_out_of_order_stops_its_line_until_somebody_resumes_it(workers: Workers):
-    desk = workers.desk
-    desk.deploy(SEVENS, max_attempts=50)
+    control_plane = workers.control_plane
+    control_plane.deploy(SEVENS, max_attempts=50)
     for _ in range(2):
         workers.start()
-    tell(desk, 10, 30)
-    until(lambda: all_completed(desk))
-    tell(desk, 20)
-    until(lambda: "failed" in dict(desk.query(STATES)))
-    tell(desk, 36)
-    assert desk.query("SELECT error_class FROM task_attempt WHERE outcome = 'failed'") == [("out_of_order",)]
-    assert desk.query("SELECT waits::text FROM task WHERE state = 'queued'") == [("paused",)]
-    desk.services.tasks.pauses.resume(desk.admin, "sample", "join")
-    until(lambda: set(dict(desk.query(STATES))) == {"completed", "failed"})
-    assert desk.query(TOLD, "join") == [(7, 14), (14, 21), (21, 28), (28, 35)]
+    tell(control_plane, 10, 30)
+    until(lambda: all_completed(control_plane))
+    tell(control_plane, 20)
+    until(lambda: "failed" in dict(control_plane.query(STATES)))
+    tell(control_plane, 36)
+    assert control_plane.query("SELECT error_class FROM task_attempt WHERE outcome = 'failed'") == [("out_of_order",)]
+    assert control_plane.query("SELECT waits::text FROM task WHERE state = 'queued'") == [("paused",)]
+    control_plane.services.tasks.pauses.resume(control_plane.admin, "sample", "join")
+    until(lambda: set(dict(control_plane.query(STATES))) == {"completed", "failed"})
+    assert control_plane.query(TOLD, "join") == [(7, 14), (14, 21), (21, 28), (28, 35)]

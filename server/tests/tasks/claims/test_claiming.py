@@ -8,7 +8,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from support.controls import EMIT, Desk, failed, fresh_claim_id, succeeded
+from support.controls import EMIT, ControlPlane, failed, fresh_claim_id, succeeded
 
 from tracelake.control.database.transactions import Database
 from tracelake.control.tasks.claims.claiming import Claims
@@ -34,10 +34,10 @@ class Clock:
 
 
 @pytest.fixture
-def clock(desk: Desk) -> Clock:
+def clock(control_plane: ControlPlane) -> Clock:
     clock = Clock()
-    claims = desk.services.tasks.claims
-    object.__setattr__(desk.services.tasks, "claims", replace(claims, watermarks=Watermarks(clock)))
+    claims = control_plane.services.tasks.claims
+    object.__setattr__(control_plane.services.tasks, "claims", replace(claims, watermarks=Watermarks(clock)))
     return clock
 
 
@@ -46,94 +46,94 @@ def ids(tasks) -> list:
 
 
 @pytest.mark.proves("T3.2")
-def test_a_claim_hands_out_attempt_lease_and_payload(desk: Desk):
-    desk.deploy(EMIT)
-    task_id = desk.ask(cursors=[5])
-    before = desk.fetch(task_id)
+def test_a_claim_hands_out_attempt_lease_and_payload(control_plane: ControlPlane):
+    control_plane.deploy(EMIT)
+    task_id = control_plane.run_source(cursors=[5])
+    before = control_plane.fetch(task_id)
     assert (before.attempt, before.state, before.slot, before.status) == (None, None, None, TaskState.QUEUED)
-    [task] = desk.claim()
+    [task] = control_plane.claim()
     payload = TaskPayload.model_validate_json(task.payload.model_dump_json())
     assert payload == task.payload
     assert (payload.attempt, payload.status, payload.job.key, payload.trigger.payload["cursors"]) == (1, TaskState.RUNNING, "sample/start", [5])
-    assert task.lease_expires_at == desk.one("SELECT lease_expires_at FROM task")
+    assert task.lease_expires_at == control_plane.one("SELECT lease_expires_at FROM task")
     assert "lease_token" not in task.payload.model_dump_json()
-    [(token, claim)] = desk.query("SELECT token_sha256, claim_sha256 FROM task_attempt")
+    [(token, claim)] = control_plane.query("SELECT token_sha256, claim_sha256 FROM task_attempt")
     assert task.fence.lease_token.encode() not in bytes(token) + bytes(claim)
 
 
 @pytest.mark.proves("T3.2")
-def test_fetching_changes_nothing(desk: Desk):
-    desk.deploy()
-    task_id = desk.ask()
-    before = desk.query("SELECT * FROM task")
-    desk.fetch(task_id)
-    assert desk.query("SELECT * FROM task") == before
+def test_fetching_changes_nothing(control_plane: ControlPlane):
+    control_plane.deploy()
+    task_id = control_plane.run_source()
+    before = control_plane.query("SELECT * FROM task")
+    control_plane.fetch(task_id)
+    assert control_plane.query("SELECT * FROM task") == before
 
 
 @pytest.mark.proves("T3.2")
-def test_a_worker_fetches_only_tasks_of_its_pools(desk: Desk):
-    desk.deploy()
-    task = desk.ask()
-    bound = replace(desk.worker, pools=frozenset({"default"}))
-    assert desk.services.tasks.claims.fetch(bound, task) is not None
+def test_a_worker_fetches_only_tasks_of_its_pools(control_plane: ControlPlane):
+    control_plane.deploy()
+    task = control_plane.run_source()
+    bound = replace(control_plane.worker, pools=frozenset({"default"}))
+    assert control_plane.services.tasks.claims.fetch(bound, task) is not None
     with pytest.raises(NotFound):
-        desk.services.tasks.claims.fetch(replace(desk.worker, pools=frozenset({"gpu"})), task)
+        control_plane.services.tasks.claims.fetch(replace(control_plane.worker, pools=frozenset({"gpu"})), task)
 
 
-def test_a_transaction_that_drew_an_earlier_number_and_commits_late_is_found(desk: Desk, clock: Clock):
-    desk.deploy()
-    with psycopg.connect(desk.database.superuser_url) as late:
-        earlier = desk.ask()
+def test_a_transaction_that_drew_an_earlier_number_and_commits_late_is_found(control_plane: ControlPlane, clock: Clock):
+    control_plane.deploy()
+    with psycopg.connect(control_plane.database.superuser_url) as late:
+        earlier = control_plane.run_source()
         late.execute("UPDATE task SET seq = nextval('task_seq') WHERE id = %s", [earlier])  # its row is not visible to others yet
-        others = [desk.ask() for n in range(2, 6)]
+        others = [control_plane.run_source() for n in range(2, 6)]
         # While it is in flight the row is still seen with its old number, and locked: it is passed by and remembered.
-        assert ids(desk.claim()) == others
+        assert ids(control_plane.claim()) == others
         late.commit()
-    assert ids(desk.claim()) == [earlier]
+    assert ids(control_plane.claim()) == [earlier]
 
 
-def test_a_row_inserted_with_an_earlier_number_is_found_by_the_look_without_the_hint(desk: Desk, clock: Clock):
-    desk.deploy()
-    template = desk.ask()
-    [first] = desk.claim()
-    desk.complete(succeeded(first))
-    with psycopg.connect(desk.database.superuser_url) as late:
+def test_a_row_inserted_with_an_earlier_number_is_found_by_the_look_without_the_hint(control_plane: ControlPlane, clock: Clock):
+    control_plane.deploy()
+    template = control_plane.run_source()
+    [first] = control_plane.claim()
+    control_plane.complete(succeeded(first))
+    with psycopg.connect(control_plane.database.superuser_url) as late:
         late.execute(
             "INSERT INTO task (id, org_id, dag_id, generation_id, pool_id, trigger_kind, trigger_id, request, seq)"
             " SELECT gen_random_uuid(), org_id, dag_id, generation_id, pool_id, trigger_kind, gen_random_uuid(), request, nextval('task_seq')"
             " FROM task WHERE id = %s",
             [template],
         )
-        others = [desk.ask() for n in range(1, 4)]
-        assert ids(desk.claim()) == others  # the watermark is now past the number that the open transaction drew
+        others = [control_plane.run_source() for n in range(1, 4)]
+        assert ids(control_plane.claim()) == others  # the watermark is now past the number that the open transaction drew
         late.commit()
-    assert desk.claim() == []  # by the hint alone it would be lost for good
+    assert control_plane.claim() == []  # by the hint alone it would be lost for good
     clock.now += 5
-    assert len(desk.claim()) == 1
+    assert len(control_plane.claim()) == 1
 
 
-def test_a_row_that_a_killed_claimer_held_is_not_overtaken(desk: Desk, clock: Clock):
-    desk.deploy()
-    tasks = [desk.ask() for n in range(4)]
-    claimer = psycopg.connect(desk.database.superuser_url)
+def test_a_row_that_a_killed_claimer_held_is_not_overtaken(control_plane: ControlPlane, clock: Clock):
+    control_plane.deploy()
+    tasks = [control_plane.run_source() for n in range(4)]
+    claimer = psycopg.connect(control_plane.database.superuser_url)
     claimer.execute("SELECT 1 FROM task WHERE id = %s FOR UPDATE", [tasks[1]])
     pid = claimer.info.backend_pid
-    assert ids(desk.claim()) == [tasks[0], tasks[2], tasks[3]]
-    assert desk.claim() == []
-    assert desk.one("SELECT pg_terminate_backend(%s, 10000)", pid)
+    assert ids(control_plane.claim()) == [tasks[0], tasks[2], tasks[3]]
+    assert control_plane.claim() == []
+    assert control_plane.one("SELECT pg_terminate_backend(%s, 10000)", pid)
     claimer.close()
-    assert ids(desk.claim()) == [tasks[1]]
+    assert ids(control_plane.claim()) == [tasks[1]]
 
 
-def test_a_retry_that_becomes_due_is_claimed(desk: Desk, clock: Clock):
-    desk.deploy()
-    first = desk.ask()
-    [task] = desk.claim()
-    [desk.ask() for n in range(1, 5)]
-    desk.claim()
-    desk.complete(failed(task))
-    desk.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG)
-    assert ids(desk.claim()) == [first]
+def test_a_retry_that_becomes_due_is_claimed(control_plane: ControlPlane, clock: Clock):
+    control_plane.deploy()
+    first = control_plane.run_source()
+    [task] = control_plane.claim()
+    [control_plane.run_source() for n in range(1, 5)]
+    control_plane.claim()
+    control_plane.complete(failed(task))
+    control_plane.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG)
+    assert ids(control_plane.claim()) == [first]
 
 
 def test_the_watermark_stops_at_the_first_row_that_somebody_holds():
@@ -147,30 +147,30 @@ def test_the_watermark_stops_at_the_first_row_that_somebody_holds():
 
 
 @pytest.mark.parametrize("with_watermark", [True, False])
-def test_a_claim_reads_at_most_twice_its_batch_however_many_dead_rows_lie_before_it(desk: Desk, clock: Clock, with_watermark: bool):
-    desk.deploy()
-    template = desk.ask()
-    with psycopg.connect(desk.database.superuser_url, autocommit=True) as connection:
+def test_a_claim_reads_at_most_twice_its_batch_however_many_dead_rows_lie_before_it(control_plane: ControlPlane, clock: Clock, with_watermark: bool):
+    control_plane.deploy()
+    template = control_plane.run_source()
+    with psycopg.connect(control_plane.database.superuser_url, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO task (id, org_id, dag_id, generation_id, pool_id, trigger_kind, trigger_id, request, seq)"
             " SELECT gen_random_uuid(), org_id, dag_id, generation_id, pool_id, trigger_kind, gen_random_uuid(), request, nextval('task_seq')"
             " FROM task, generate_series(1, 100000) WHERE id = %s",
             [template],
         )
-        last = [desk.ask() for n in range(50)]
+        last = [control_plane.run_source() for n in range(50)]
         # An older snapshot is held while all but the last become dead: neither vacuum nor the index may forget them.
-        with psycopg.connect(desk.database.superuser_url) as reader:
+        with psycopg.connect(control_plane.database.superuser_url) as reader:
             reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             reader.execute("SELECT count(*) FROM task").fetchone()
             [(low,)] = connection.execute("SELECT min(seq) FROM task WHERE id = ANY(%s)", [last]).fetchall()
             connection.execute("UPDATE task SET state = 'completed', seq = NULL, finished_at = now() WHERE seq < %s", [low])
-            with Database(desk.database.service_url, size=1) as only_one:
-                claims = replace(desk.services.tasks.claims, database=only_one, waiting=WaitingRoom(), watermarks=Watermarks(clock))
-                object.__setattr__(desk.services.tasks, "claims", claims)
-                assert len(desk.claim(room=10)) == 10  # the look without the hint: it reads them all, and learns
+            with Database(control_plane.database.service_url, size=1) as only_one:
+                claims = replace(control_plane.services.tasks.claims, database=only_one, waiting=WaitingRoom(), watermarks=Watermarks(clock))
+                object.__setattr__(control_plane.services.tasks, "claims", claims)
+                assert len(control_plane.claim(room=10)) == 10  # the look without the hint: it reads them all, and learns
                 clock.now += 0 if with_watermark else 5
                 before = index_entries_read(connection, claims)
-                assert len(desk.claim(room=10)) == 10
+                assert len(control_plane.claim(room=10)) == 10
                 read = index_entries_read(connection, claims) - before
     if with_watermark:
         assert read <= 2 * 10
@@ -189,33 +189,33 @@ def index_entries_read(connection: psycopg.Connection, claims: Claims) -> int:
 
 
 @pytest.mark.proves("T3.2")
-def test_a_long_poll_wakes_up_for_an_event_in_its_own_process(desk: Desk):
-    desk.deploy()
+def test_a_long_poll_wakes_up_for_an_event_in_its_own_process(control_plane: ControlPlane):
+    control_plane.deploy()
     with ThreadPoolExecutor(1) as pool:
-        claim = pool.submit(desk.claim, wait_s=60)
-        while desk.control.waiting.number_waiting == 0:
+        claim = pool.submit(control_plane.claim, wait_s=60)
+        while control_plane.control.waiting.number_waiting == 0:
             threading.Event().wait(0.005)
-        task = desk.ask()
+        task = control_plane.run_source()
         assert ids(claim.result(timeout=30)) == [task]
 
 
-def test_a_wake_up_that_one_worker_cannot_use_up_is_passed_on(desk: Desk):
-    desk.deploy()
-    desk.ask()
-    [source] = desk.claim()
+def test_a_wake_up_that_one_worker_cannot_use_up_is_passed_on(control_plane: ControlPlane):
+    control_plane.deploy()
+    control_plane.run_source()
+    [source] = control_plane.claim()
     with ThreadPoolExecutor(4) as pool:
-        claims = [pool.submit(desk.claim, 1, wait_s=60) for _ in range(4)]
-        while desk.control.waiting.number_waiting < 4:
+        claims = [pool.submit(control_plane.claim, 1, wait_s=60) for _ in range(4)]
+        while control_plane.control.waiting.number_waiting < 4:
             threading.Event().wait(0.005)
-        desk.complete(succeeded(source, events=[EventDraft(output=0, scope=CursorScope(value=v)) for v in range(4)]))
+        control_plane.complete(succeeded(source, events=[EventDraft(output=0, scope=CursorScope(value=v)) for v in range(4)]))
         taken = [task for claim in claims for task in ids(claim.result(timeout=30))]
     assert len(set(taken)) == 4
 
 
 @pytest.mark.proves("T3.1")
-def test_a_worker_bound_to_other_pools_gets_nothing(desk: Desk):
+def test_a_worker_bound_to_other_pools_gets_nothing(control_plane: ControlPlane):
     request = ClaimRequest(worker="w", claim_id=fresh_claim_id(), runtime="dispatcher", room={"default": 1})
     with pytest.raises(Forbidden):
-        desk.services.tasks.claims.claim(replace(desk.worker, pools=frozenset({"other"})), request)
+        control_plane.services.tasks.claims.claim(replace(control_plane.worker, pools=frozenset({"other"})), request)
     with pytest.raises(NotFound):
-        desk.services.tasks.claims.claim(desk.worker, request.model_copy(update={"room": {"nothing": 1}}))
+        control_plane.services.tasks.claims.claim(control_plane.worker, request.model_copy(update={"room": {"nothing": 1}}))

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from support.controls import RANGES, Desk, failed, succeeded
+from support.controls import RANGES, ControlPlane, failed, succeeded
 
 from tracelake_sdk.datasets.scopes import CursorScope, RangeScope
 from tracelake_sdk.tasks import ClaimedTask, Completion, CompletionResult, Outcome, TaskState
@@ -16,252 +16,252 @@ def told(*cursors: int) -> list[EventDraft]:
     return [EventDraft(output=0, scope=CursorScope(value=cursor)) for cursor in cursors]
 
 
-def one_running(desk: Desk, **deploy) -> ClaimedTask:
-    desk.deploy(**deploy)
-    desk.ask()
-    [task] = desk.claim()
+def one_running(control_plane: ControlPlane, **deploy) -> ClaimedTask:
+    control_plane.deploy(**deploy)
+    control_plane.run_source()
+    [task] = control_plane.claim()
     return task
 
 
-def state_of(desk: Desk, task: ClaimedTask) -> str:
-    return desk.one("SELECT state FROM task WHERE id = %s", task.fence.task_id)
+def state_of(control_plane: ControlPlane, task: ClaimedTask) -> str:
+    return control_plane.one("SELECT state FROM task WHERE id = %s", task.fence.task_id)
 
 
 @pytest.mark.proves("T2.6")
-def test_a_duplicate_completion_answers_what_was_recorded_and_changes_nothing(desk: Desk):
-    task = one_running(desk)
-    [first] = desk.complete(succeeded(task, events=told(1, 2)))
-    before = desk.query("SELECT * FROM task ORDER BY id"), desk.query("SELECT * FROM dataset_event ORDER BY id")
-    [again] = desk.complete(succeeded(task, events=told(1, 2)))
+def test_a_duplicate_completion_answers_what_was_recorded_and_changes_nothing(control_plane: ControlPlane):
+    task = one_running(control_plane)
+    [first] = control_plane.complete(succeeded(task, events=told(1, 2)))
+    before = control_plane.query("SELECT * FROM task ORDER BY id"), control_plane.query("SELECT * FROM dataset_event ORDER BY id")
+    [again] = control_plane.complete(succeeded(task, events=told(1, 2)))
     assert again == first
     assert again.status == 200
     assert len(again.event_ids) == 2
-    assert before == (desk.query("SELECT * FROM task ORDER BY id"), desk.query("SELECT * FROM dataset_event ORDER BY id"))
+    assert before == (control_plane.query("SELECT * FROM task ORDER BY id"), control_plane.query("SELECT * FROM dataset_event ORDER BY id"))
 
 
 @pytest.mark.proves("T2.6")
-def test_another_body_for_a_completed_attempt_is_a_conflict(desk: Desk):
-    task = one_running(desk)
-    desk.complete(succeeded(task, events=told(1)))
-    [other] = desk.complete(succeeded(task, events=told(2)))
+def test_another_body_for_a_completed_attempt_is_a_conflict(control_plane: ControlPlane):
+    task = one_running(control_plane)
+    control_plane.complete(succeeded(task, events=told(1)))
+    [other] = control_plane.complete(succeeded(task, events=told(2)))
     assert (other.result, other.status, other.code) == (CompletionResult.CONFLICT, 409, "completion_conflict")
-    assert desk.one("SELECT count(*) FROM dataset_event") == 1
+    assert control_plane.one("SELECT count(*) FROM dataset_event") == 1
 
 
 @pytest.mark.proves("T2.6")
-def test_duplicates_and_conflicts_are_distinguished_also_after_a_later_attempt_started(desk: Desk):
-    task = one_running(desk)
-    [first] = desk.complete(failed(task))
-    desk.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG)
-    [second] = desk.claim()
+def test_duplicates_and_conflicts_are_distinguished_also_after_a_later_attempt_started(control_plane: ControlPlane):
+    task = one_running(control_plane)
+    [first] = control_plane.complete(failed(task))
+    control_plane.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG)
+    [second] = control_plane.claim()
     assert (second.fence.task_id, second.fence.attempt) == (task.fence.task_id, 2)
-    assert desk.complete(failed(task)) == [first]
-    [other] = desk.complete(failed(task, error_class="else"))
+    assert control_plane.complete(failed(task)) == [first]
+    [other] = control_plane.complete(failed(task, error_class="else"))
     assert (other.status, other.code) == (409, "completion_conflict")
-    assert state_of(desk, task) == "running"
+    assert state_of(control_plane, task) == "running"
 
 
 @pytest.mark.proves("T3.4")
-def test_a_stale_attempt_gets_409_and_leaves_no_trace(desk: Desk):
-    task = one_running(desk)
+def test_a_stale_attempt_gets_409_and_leaves_no_trace(control_plane: ControlPlane):
+    task = one_running(control_plane)
     now = datetime.now(UTC)
-    desk.services.tasks.reaper.run_once(now=now + LONG)
-    desk.services.tasks.reaper.run_once(now=now + 2 * LONG)
-    [second] = desk.claim(now=now + 2 * LONG)
-    before = desk.query("SELECT * FROM task_attempt ORDER BY attempt")
-    [stale] = desk.complete(succeeded(task, events=told(1)))
+    control_plane.services.tasks.reaper.run_once(now=now + LONG)
+    control_plane.services.tasks.reaper.run_once(now=now + 2 * LONG)
+    [second] = control_plane.claim(now=now + 2 * LONG)
+    before = control_plane.query("SELECT * FROM task_attempt ORDER BY attempt")
+    [stale] = control_plane.complete(succeeded(task, events=told(1)))
     assert (stale.result, stale.status, stale.code) == (CompletionResult.STALE, 409, "stale_attempt")
-    assert desk.query("SELECT * FROM task_attempt ORDER BY attempt") == before
-    assert desk.one("SELECT count(*) FROM dataset_event") == 0
-    [taken] = desk.complete(succeeded(second, events=told(1)))
+    assert control_plane.query("SELECT * FROM task_attempt ORDER BY attempt") == before
+    assert control_plane.one("SELECT count(*) FROM dataset_event") == 0
+    [taken] = control_plane.complete(succeeded(second, events=told(1)))
     assert taken.result is CompletionResult.DONE
 
 
 @pytest.mark.proves("T3.4")
-def test_a_fence_that_was_never_given_out_is_stale(desk: Desk):
-    task = one_running(desk)
+def test_a_fence_that_was_never_given_out_is_stale(control_plane: ControlPlane):
+    task = one_running(control_plane)
     forged = Completion(fence=task.fence.model_copy(update={"lease_token": "x" * 43}), outcome=Outcome.SUCCEEDED)
-    [answer] = desk.complete(forged)
+    [answer] = control_plane.complete(forged)
     assert answer.code == "stale_attempt"
-    assert state_of(desk, task) == "running"
+    assert state_of(control_plane, task) == "running"
 
 
 @pytest.mark.proves("T3.4")
-def test_a_late_completion_of_the_current_attempt_is_welcome(desk: Desk):
-    task = one_running(desk)
-    desk.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG)
-    assert state_of(desk, task) == "queued"
-    [answer] = desk.complete(succeeded(task, events=told(1)))
+def test_a_late_completion_of_the_current_attempt_is_welcome(control_plane: ControlPlane):
+    task = one_running(control_plane)
+    control_plane.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG)
+    assert state_of(control_plane, task) == "queued"
+    [answer] = control_plane.complete(succeeded(task, events=told(1)))
     assert (answer.result, answer.task_state) == (CompletionResult.DONE, TaskState.COMPLETED)
-    assert desk.query("SELECT status FROM run_history WHERE task_id = %s", task.fence.task_id) == [("SUCCESS",)]
+    assert control_plane.query("SELECT status FROM run_history WHERE task_id = %s", task.fence.task_id) == [("SUCCESS",)]
 
 
 @pytest.mark.proves("T3.4")
-def test_the_last_attempt_stays_open_for_one_further_lease_and_is_then_final(desk: Desk):
-    task = one_running(desk, max_attempts=1)
+def test_the_last_attempt_stays_open_for_one_further_lease_and_is_then_final(control_plane: ControlPlane):
+    task = one_running(control_plane, max_attempts=1)
     late = datetime.now(UTC) + LONG
-    desk.services.tasks.reaper.run_once(now=late)
-    assert state_of(desk, task) == "running"
-    assert desk.one("SELECT count(*) FROM run_history") == 0
-    desk.services.tasks.reaper.run_once(now=late + timedelta(seconds=1))
-    assert state_of(desk, task) == "running"
-    desk.services.tasks.reaper.run_once(now=late + LONG)
-    assert state_of(desk, task) == "failed"
-    assert desk.query("SELECT status, error_message FROM run_history") == [("FAILED", "The lease expired without a report.")]
-    [answer] = desk.complete(succeeded(task))
+    control_plane.services.tasks.reaper.run_once(now=late)
+    assert state_of(control_plane, task) == "running"
+    assert control_plane.one("SELECT count(*) FROM run_history") == 0
+    control_plane.services.tasks.reaper.run_once(now=late + timedelta(seconds=1))
+    assert state_of(control_plane, task) == "running"
+    control_plane.services.tasks.reaper.run_once(now=late + LONG)
+    assert state_of(control_plane, task) == "failed"
+    assert control_plane.query("SELECT status, error_message FROM run_history") == [("FAILED", "The lease expired without a report.")]
+    [answer] = control_plane.complete(succeeded(task))
     assert (answer.status, answer.code) == (409, "attempt_final")
 
 
 @pytest.mark.proves("T3.4")
-def test_within_the_further_lease_the_last_attempt_may_still_report(desk: Desk):
-    task = one_running(desk, max_attempts=1)
-    desk.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG)
-    [answer] = desk.complete(succeeded(task))
+def test_within_the_further_lease_the_last_attempt_may_still_report(control_plane: ControlPlane):
+    task = one_running(control_plane, max_attempts=1)
+    control_plane.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG)
+    [answer] = control_plane.complete(succeeded(task))
     assert answer.task_state is TaskState.COMPLETED
 
 
 @pytest.mark.proves("T3.5")
-def test_failures_are_retried_until_max_attempts_and_each_attempt_keeps_its_row(desk: Desk):
-    desk.deploy(max_attempts=3)
-    desk.ask()
+def test_failures_are_retried_until_max_attempts_and_each_attempt_keeps_its_row(control_plane: ControlPlane):
+    control_plane.deploy(max_attempts=3)
+    control_plane.run_source()
     now = datetime.now(UTC)
     for attempt in (1, 2, 3):
-        [task] = desk.claim(now=now, worker=f"w{attempt}")
+        [task] = control_plane.claim(now=now, worker=f"w{attempt}")
         assert task.fence.attempt == attempt
-        [answer] = desk.complete(failed(task, error_class=f"broken_{attempt}"), now=now)
+        [answer] = control_plane.complete(failed(task, error_class=f"broken_{attempt}"), now=now)
         now += LONG
-        desk.services.tasks.reaper.run_once(now=now)
+        control_plane.services.tasks.reaper.run_once(now=now)
     assert answer.task_state is TaskState.FAILED
-    rows = desk.query("SELECT attempt, worker, outcome, error_class, ended_at IS NOT NULL FROM task_attempt ORDER BY attempt")
+    rows = control_plane.query("SELECT attempt, worker, outcome, error_class, ended_at IS NOT NULL FROM task_attempt ORDER BY attempt")
     assert rows == [(n, f"w{n}", "failed", f"broken_{n}", True) for n in (1, 2, 3)]
-    assert desk.one("SELECT count(*) FROM run_history WHERE status = 'FAILED'") == 3
-    assert desk.claim(now=now) == []
+    assert control_plane.one("SELECT count(*) FROM run_history WHERE status = 'FAILED'") == 3
+    assert control_plane.claim(now=now) == []
 
 
 @pytest.mark.proves("T3.5")
-def test_a_failure_that_cannot_be_retried_is_final_at_once(desk: Desk):
-    task = one_running(desk)
-    [answer] = desk.complete(failed(task, retry=False))
+def test_a_failure_that_cannot_be_retried_is_final_at_once(control_plane: ControlPlane):
+    task = one_running(control_plane)
+    [answer] = control_plane.complete(failed(task, retry=False))
     assert answer.task_state is TaskState.FAILED
 
 
 @pytest.mark.proves("T3.5")
-def test_a_timeout_and_its_late_failure_count_once(desk: Desk):
-    task = one_running(desk, max_attempts=3)
-    desk.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG)
-    assert desk.one("SELECT failures FROM task") == 1
-    desk.complete(failed(task))
-    assert desk.one("SELECT failures FROM task") == 1
-    assert desk.one("SELECT count(*) FROM run_history") == 1
+def test_a_timeout_and_its_late_failure_count_once(control_plane: ControlPlane):
+    task = one_running(control_plane, max_attempts=3)
+    control_plane.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG)
+    assert control_plane.one("SELECT failures FROM task") == 1
+    control_plane.complete(failed(task))
+    assert control_plane.one("SELECT failures FROM task") == 1
+    assert control_plane.one("SELECT count(*) FROM run_history") == 1
 
 
 @pytest.mark.proves("T2.4")
-def test_a_wrong_event_refuses_the_report_and_nothing_of_it_is_taken(desk: Desk):
-    task = one_running(desk)
+def test_a_wrong_event_refuses_the_report_and_nothing_of_it_is_taken(control_plane: ControlPlane):
+    task = one_running(control_plane)
     wrong = [EventDraft(output=7, scope=CursorScope(value=1))]
-    [answer] = desk.complete(succeeded(task, events=[*told(1), *wrong]))
+    [answer] = control_plane.complete(succeeded(task, events=[*told(1), *wrong]))
     assert (answer.result, answer.status, answer.code) == (CompletionResult.REFUSED, 422, "event_invalid")
-    assert state_of(desk, task) == "running"
-    assert desk.one("SELECT count(*) FROM dataset_event") == 0
-    [answer] = desk.complete(succeeded(task, events=told(1)))
+    assert state_of(control_plane, task) == "running"
+    assert control_plane.one("SELECT count(*) FROM dataset_event") == 0
+    [answer] = control_plane.complete(succeeded(task, events=told(1)))
     assert answer.result is CompletionResult.DONE
 
 
 @pytest.mark.proves("T2.4")
-def test_one_event_with_two_contents_is_refused_and_a_repeated_one_counts_once(desk: Desk):
-    task = one_running(desk)
+def test_one_event_with_two_contents_is_refused_and_a_repeated_one_counts_once(control_plane: ControlPlane):
+    task = one_running(control_plane)
     changed = EventDraft(output=0, scope=CursorScope(value=1), payload={"other": True})
-    [answer] = desk.complete(succeeded(task, events=[*told(1), changed]))
+    [answer] = control_plane.complete(succeeded(task, events=[*told(1), changed]))
     assert (answer.status, answer.code) == (409, "event_conflict")
-    [answer] = desk.complete(succeeded(task, events=told(1, 1)))
+    [answer] = control_plane.complete(succeeded(task, events=told(1, 1)))
     assert len(answer.event_ids) == 1
 
 
 @pytest.mark.proves("T2.4")
-def test_a_rewrite_is_an_event_of_its_own_and_names_what_is_behind_it(desk: Desk):
-    task = one_running(desk)
+def test_a_rewrite_is_an_event_of_its_own_and_names_what_is_behind_it(control_plane: ControlPlane):
+    task = one_running(control_plane)
     rewrite = EventDraft(output=0, scope=CursorScope(value=1), kind=EventKind.REWRITTEN, revision="r1")
-    [answer] = desk.complete(succeeded(task, events=[*told(1), rewrite]))
+    [answer] = control_plane.complete(succeeded(task, events=[*told(1), rewrite]))
     assert len(answer.event_ids) == 2
-    assert desk.one("SELECT count(*) FROM task WHERE trigger_kind = 'event'") == 2
+    assert control_plane.one("SELECT count(*) FROM task WHERE trigger_kind = 'event'") == 2
 
 
-def test_a_rewrite_without_a_revision_is_refused(desk: Desk):
-    task = one_running(desk)
-    [answer] = desk.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=1), kind=EventKind.REWRITTEN)]))
+def test_a_rewrite_without_a_revision_is_refused(control_plane: ControlPlane):
+    task = one_running(control_plane)
+    [answer] = control_plane.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=1), kind=EventKind.REWRITTEN)]))
     assert answer.code == "event_invalid"
 
 
 @pytest.mark.proves("T3.2")
-def test_each_item_of_a_batch_has_its_own_result(desk: Desk):
-    desk.deploy()
+def test_each_item_of_a_batch_has_its_own_result(control_plane: ControlPlane):
+    control_plane.deploy()
     for _ in range(4):
-        desk.ask()
-    tasks = desk.claim()
+        control_plane.run_source()
+    tasks = control_plane.claim()
     forged = Completion(fence=tasks[1].fence.model_copy(update={"lease_token": "x" * 43}), outcome=Outcome.SUCCEEDED)
-    answers = desk.complete(succeeded(tasks[0]), forged, failed(tasks[2]), succeeded(tasks[3]), succeeded(tasks[0]))
+    answers = control_plane.complete(succeeded(tasks[0]), forged, failed(tasks[2]), succeeded(tasks[3]), succeeded(tasks[0]))
     assert [a.result.value for a in answers] == ["done", "stale", "done", "done", "done"]
     assert answers[4] == answers[0]
-    assert [state_of(desk, task) for task in tasks] == ["completed", "running", "queued", "completed"]
+    assert [state_of(control_plane, task) for task in tasks] == ["completed", "running", "queued", "completed"]
 
 
 @pytest.mark.proves("G1.6")
-def test_a_task_given_back_is_claimable_at_once_and_has_not_failed(desk: Desk):
-    task = one_running(desk)
-    [answer] = desk.complete(Completion(fence=task.fence, outcome=Outcome.GIVEN_BACK))
+def test_a_task_given_back_is_claimable_at_once_and_has_not_failed(control_plane: ControlPlane):
+    task = one_running(control_plane)
+    [answer] = control_plane.complete(Completion(fence=task.fence, outcome=Outcome.GIVEN_BACK))
     assert answer.task_state is TaskState.QUEUED
-    [again] = desk.claim()
+    [again] = control_plane.claim()
     assert again.fence.attempt == 2
-    assert desk.one("SELECT failures FROM task") == 0
+    assert control_plane.one("SELECT failures FROM task") == 0
 
 
-def test_operator_state_moves_by_compare_and_swap(desk: Desk):
-    desk.deploy(RANGES)
-    desk.ask()
-    [source] = desk.claim()
-    desk.complete(succeeded(source, events=told(5)))
-    [join] = desk.claim()
+def test_operator_state_moves_by_compare_and_swap(control_plane: ControlPlane):
+    control_plane.deploy(RANGES)
+    control_plane.run_source()
+    [source] = control_plane.claim()
+    control_plane.complete(succeeded(source, events=told(5)))
+    [join] = control_plane.claim()
     assert join.payload.state is not None
     assert (join.payload.state.revision, join.payload.state.value) == (0, None)
     # Somebody else moves the state under the attempt: it is superseded, and nothing of it is taken.
-    desk.query("INSERT INTO operator_state SELECT generation_id, 7, '{\"last\": 1}' FROM task WHERE id = %s", join.fence.task_id)
+    control_plane.query("INSERT INTO operator_state SELECT generation_id, 7, '{\"last\": 1}' FROM task WHERE id = %s", join.fence.task_id)
     ranged = [EventDraft(output=0, scope=RangeScope(start=0, end=10))]
-    [answer] = desk.complete(succeeded(join, state={"last": 5}, events=ranged))
+    [answer] = control_plane.complete(succeeded(join, state={"last": 5}, events=ranged))
     assert (answer.result, answer.task_state) == (CompletionResult.SUPERSEDED, TaskState.QUEUED)
-    assert desk.one("SELECT count(*) FROM dataset_event") == 1
-    [again] = desk.claim()
+    assert control_plane.one("SELECT count(*) FROM dataset_event") == 1
+    [again] = control_plane.claim()
     assert again.payload.state is not None
     assert (again.payload.state.revision, again.fence.attempt) == (7, 2)
-    [answer] = desk.complete(succeeded(again, state={"last": 5}))
+    [answer] = control_plane.complete(succeeded(again, state={"last": 5}))
     assert answer.result is CompletionResult.DONE
-    assert desk.query("SELECT revision, value FROM operator_state") == [(8, {"last": 5})]
-    assert desk.one("SELECT failures FROM task WHERE id = %s", join.fence.task_id) == 0
+    assert control_plane.query("SELECT revision, value FROM operator_state") == [(8, {"last": 5})]
+    assert control_plane.one("SELECT failures FROM task WHERE id = %s", join.fence.task_id) == 0
 
 
 @pytest.mark.proves("G1.6")
-def test_every_attempt_has_exactly_one_run_row(desk: Desk):
-    desk.deploy(max_attempts=5)
-    desk.ask()
+def test_every_attempt_has_exactly_one_run_row(control_plane: ControlPlane):
+    control_plane.deploy(max_attempts=5)
+    control_plane.run_source()
     now = datetime.now(UTC)
     for ending in ("timeout", "failed", "given_back", "done"):
         now += LONG
-        desk.services.tasks.reaper.run_once(now=now)
-        [task] = desk.claim(now=now)
+        control_plane.services.tasks.reaper.run_once(now=now)
+        [task] = control_plane.claim(now=now)
         now += LONG
         if ending == "timeout":
-            desk.services.tasks.reaper.run_once(now=now)
+            control_plane.services.tasks.reaper.run_once(now=now)
         elif ending == "failed":
-            desk.complete(failed(task), now=now)
+            control_plane.complete(failed(task), now=now)
         elif ending == "given_back":
-            desk.complete(Completion(fence=task.fence, outcome=Outcome.GIVEN_BACK), now=now)
+            control_plane.complete(Completion(fence=task.fence, outcome=Outcome.GIVEN_BACK), now=now)
         else:
-            desk.complete(succeeded(task, events=told(1)), now=now)
-    rows = desk.query("SELECT run_id, status FROM run_history ORDER BY attempt")
+            control_plane.complete(succeeded(task, events=told(1)), now=now)
+    rows = control_plane.query("SELECT run_id, status FROM run_history ORDER BY attempt")
     assert rows == [(f"{task.fence.task_id}:{n}", status) for n, status in ((1, "FAILED"), (2, "FAILED"), (3, "FAILED"), (4, "SUCCESS"))]
 
 
-def test_what_an_attempt_says_of_its_work_is_kept_with_it(desk: Desk):
-    task = one_running(desk)
-    desk.complete(succeeded(task).model_copy(update={"summary": ["Left out 2 rows."]}))
-    shown = desk.services.tasks.views.task(desk.admin, task.fence.task_id)
+def test_what_an_attempt_says_of_its_work_is_kept_with_it(control_plane: ControlPlane):
+    task = one_running(control_plane)
+    control_plane.complete(succeeded(task).model_copy(update={"summary": ["Left out 2 rows."]}))
+    shown = control_plane.services.tasks.views.task(control_plane.admin, task.fence.task_id)
     assert [attempt.summary for attempt in shown.attempts] == [["Left out 2 rows."]]

@@ -3,7 +3,7 @@
 from uuid import uuid4
 
 import pytest
-from support.controls import RANGES, Desk
+from support.controls import RANGES, ControlPlane
 
 from tracelake.control.database.transactions import Role
 from tracelake.control.tasks.completions.operator_states import OperatorStates
@@ -38,12 +38,12 @@ def test_a_state_of_an_operator_that_keeps_none_is_refused():
         OperatorStates({}).swap(GENERATION, None, {"at": 1})
 
 
-def test_nothing_is_stored_before_it_is_written(desk: Desk):
-    desk.deploy(RANGES)
-    generation = desk.one("SELECT id FROM generation LIMIT 1")
-    with desk.control.database.transaction("complete", role=Role.DECIDE) as tx:
+def test_nothing_is_stored_before_it_is_written(control_plane: ControlPlane):
+    control_plane.deploy(RANGES)
+    generation = control_plane.one("SELECT id FROM generation LIMIT 1")
+    with control_plane.control.database.transaction("complete", role=Role.DECIDE) as tx:
         states = OperatorStates.ask(tx, {generation}).answer()
         assert states.swap(generation, 0, {"at": 1}) and states.swap(generation, 1, {"at": 2})
         assert OperatorStates.ask(tx, {generation}).answer().swap(generation, 0, {"at": 1})
         states.write(tx)
-    assert desk.query("SELECT revision, value FROM operator_state") == [(2, {"at": 2})]
+    assert control_plane.query("SELECT revision, value FROM operator_state") == [(2, {"at": 2})]
