@@ -14,7 +14,7 @@ from support.wire import Said, serving
 from tracelake_sdk.cli import invocation, main, running
 from tracelake_sdk.cli.guard import absent_words, add_rule
 from tracelake_sdk.cli.picture import branches, print_dag
-from tracelake_sdk.cli.printing import Column, clean, print_table
+from tracelake_sdk.cli.printing import TableColumn, clean, print_table
 from tracelake_sdk.cli.targets import Target, parse_cursors, parse_job, parse_target, request_of
 from tracelake_sdk.cli.tasks import WAITS
 from tracelake_sdk.dags import Layer
@@ -133,7 +133,7 @@ def test_a_paused_job_says_why(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_narrow_screen_never_cuts_an_id(terminal: bool) -> None:
     written = StringIO()
     screen = Console(file=written, width=30, force_terminal=terminal, color_system=None)
-    print_table([Column("task"), Column("number", right=True), Column("error", folds=True)], [[ID, "7", "word " * 30], [ID, "12", ""]], to=screen)
+    print_table([TableColumn("task"), TableColumn("number", right=True), TableColumn("error", folds=True)], [[ID, "7", "word " * 30], [ID, "12", ""]], to=screen)
     lines = written.getvalue().splitlines()
     assert written.getvalue().count(ID) == 2
     assert lines[2].startswith(f"{ID}       7  word")
@@ -143,7 +143,7 @@ def test_a_narrow_screen_never_cuts_an_id(terminal: bool) -> None:
 
 def test_what_comes_from_outside_cannot_steer_the_terminal() -> None:
     written = StringIO()
-    print_table([Column("error")], [["\x1b[31mred[bold]\r\x07"]], to=Console(file=written, force_terminal=True, color_system=None))
+    print_table([TableColumn("error")], [["\x1b[31mred[bold]\r\x07"]], to=Console(file=written, force_terminal=True, color_system=None))
     assert "\\x1b[31mred[bold]\\r\\x07" in written.getvalue()
     assert clean("a\tb – ü\u202e") == "a\\tb – ü\\u202e"
 

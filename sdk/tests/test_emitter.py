@@ -16,7 +16,7 @@ from tracelake_sdk.errors.records import RepositoryUnavailable, SpoolFull
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters, StoreResult
 from tracelake_sdk.records.builders import RecordBuilder, in_run
 from tracelake_sdk.records.emitter import Emitter, flush_folder, set_aside
-from tracelake_sdk.records.emitter.delivery import Delivered, Delivery, Waits
+from tracelake_sdk.records.emitter.delivery import Delivered, Delivery, NotAccepting
 from tracelake_sdk.records.emitter.refusals import RefusedFile
 from tracelake_sdk.records.emitter.segments import START, Segment, framed
 from tracelake_sdk.testing import MemoryRepository
@@ -161,7 +161,7 @@ def test_a_record_that_breaks_the_repository_is_found_and_set_aside(tmp_path: Pa
     for _ in range(60):
         try:
             total += delivery.run_once(segment)
-        except Waits:
+        except NotAccepting:
             continue
     assert total == Delivered(entries=20, stored=19, refused=1)
     assert [line.record["payload"]["rows"] for line in set_aside(tmp_path)] == [7]

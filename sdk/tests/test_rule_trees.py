@@ -6,7 +6,7 @@ import pytest
 
 from tracelake_sdk.rules import Enumerated, NotNull, Range, Regex, RowCount, RuleTree, Unique
 from tracelake_sdk.rules.patterns import MAX_PATTERN, PatternRefused, re2_subset
-from tracelake_sdk.rules.trees import Column, IsNull, Kind, NotAmong, OutsideFloats, OutsideUnits, RuleUnmeasurable, check_of, columns_of
+from tracelake_sdk.rules.trees import IsNull, NotAmong, OutsideFloats, OutsideUnits, RuleUnmeasurable, TypedColumn, ValueKind, check_of, columns_of
 
 COLUMNS = columns_of({"type": "struct", "fields": [
     {"name": name, "type": kind} for name, kind in {
@@ -44,15 +44,15 @@ def test_the_common_spelling_is_part_of_the_subset_and_stays_as_it_is():
 
 @pytest.mark.parametrize(("tree", "check"), [
     (NotNull(column="nested"), IsNull("nested")),
-    (Range(column="id", low=1.5, high="7.5"), OutsideUnits("id", Column(Kind.INTEGER, 64), 2, 7, null_passes=True)),
-    (Range(column="id", low=1, high=7, low_inside=False, high_inside=False, null_passes=False), OutsideUnits("id", Column(Kind.INTEGER, 64), 2, 6, null_passes=False)),
-    (Range(column="price", low=0.1, high="1e2"), OutsideUnits("price", Column(Kind.DECIMAL, 5, 2), 10, 10000, null_passes=True)),
-    (Range(column="price", low="0.001", high="-0.001", high_inside=False), OutsideUnits("price", Column(Kind.DECIMAL, 5, 2), 1, -1, null_passes=True)),
-    (Range(column="day", low="1970-01-02", high="1969-12-31"), OutsideUnits("day", Column(Kind.DATE), 1, -1, null_passes=True)),
-    (Range(column="at", low="1970-01-01T01:00:00+01:00", high="1970-01-01T00:00:00.000002", high_inside=False), OutsideUnits("at", Column(Kind.TIMESTAMP), 0, 1, null_passes=True)),
+    (Range(column="id", low=1.5, high="7.5"), OutsideUnits("id", TypedColumn(ValueKind.INTEGER, 64), 2, 7, null_passes=True)),
+    (Range(column="id", low=1, high=7, low_inside=False, high_inside=False, null_passes=False), OutsideUnits("id", TypedColumn(ValueKind.INTEGER, 64), 2, 6, null_passes=False)),
+    (Range(column="price", low=0.1, high="1e2"), OutsideUnits("price", TypedColumn(ValueKind.DECIMAL, 5, 2), 10, 10000, null_passes=True)),
+    (Range(column="price", low="0.001", high="-0.001", high_inside=False), OutsideUnits("price", TypedColumn(ValueKind.DECIMAL, 5, 2), 1, -1, null_passes=True)),
+    (Range(column="day", low="1970-01-02", high="1969-12-31"), OutsideUnits("day", TypedColumn(ValueKind.DATE), 1, -1, null_passes=True)),
+    (Range(column="at", low="1970-01-01T01:00:00+01:00", high="1970-01-01T00:00:00.000002", high_inside=False), OutsideUnits("at", TypedColumn(ValueKind.TIMESTAMP), 0, 1, null_passes=True)),
     (Range(column="ratio", low="0.1", high=7, high_inside=False), OutsideFloats("ratio", 0.1, 7.0, low_inside=True, high_inside=False, null_passes=True)),
-    (Enumerated(column="flag", values=(True,)), NotAmong("flag", Column(Kind.BOOLEAN), (True,), null_passes=True)),
-    (Enumerated(column="price", values=("1.50", 2)), NotAmong("price", Column(Kind.DECIMAL, 5, 2), (150, 200), null_passes=True)),
+    (Enumerated(column="flag", values=(True,)), NotAmong("flag", TypedColumn(ValueKind.BOOLEAN), (True,), null_passes=True)),
+    (Enumerated(column="price", values=("1.50", 2)), NotAmong("price", TypedColumn(ValueKind.DECIMAL, 5, 2), (150, 200), null_passes=True)),
 ])  # fmt: skip
 def test_a_rule_becomes_a_check_in_whole_units(tree: RuleTree, check: Any):
     assert check_of(tree, COLUMNS) == check

@@ -18,14 +18,14 @@ from support.registries import REPORTS, SAMPLE, fill
 
 from tracelake.control.emission.service import Emission
 from tracelake.control.emission.storing import into_repositories
-from tracelake.control.records.judging import Judging
 from tracelake.control.records.service import Records, Tenant
+from tracelake.control.records.validation import RecordValidation
 from tracelake.embedded.postgres import EmbeddedPostgres
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import Forbidden, TracelakeError
 from tracelake_sdk.errors.records import TenantMismatch
 from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, MetadataTarget, PathFilter, RecordFilters, StoredRecord
-from tracelake_sdk.records.repository.admission import Admission
+from tracelake_sdk.records.repository.admission import RecordAdmission
 from tracelake_sdk.records.repository.remote import RemoteRepository
 
 pytestmark = [pytest.mark.proves("T5.1", "T5.2", "T5.3", "M2.4"), pytest.mark.xdist_group("readers")]
@@ -156,8 +156,8 @@ SHARED = MetadataTarget(source_id="shop", schema="public", table="shared")  # re
 KIND = "ingestion_runtime"
 PAYLOAD = {"duration_seconds": 1.5, "retries": 0, "outcome": "success", "window_start": None, "window_end": None, "slice_filter": []}
 CONTEXT = MetadataContext(run_id="told", cluster="test", workspace="test", tenant="main")
-ARCHIVED = patch("tracelake.control.records.judging.retention_class", return_value="archive_30")  # so that a later test can let them leave Postgres
-LONG_AGO = Judging(Admission(), OldIds(100))                                                     # as old as that needs
+ARCHIVED = patch("tracelake.control.records.validation.retention_class", return_value="archive_30")  # so that a later test can let them leave Postgres
+LONG_AGO = RecordValidation(RecordAdmission(), OldIds(100))                                                     # as old as that needs
 MINE = RecordFilters(kinds=[KIND], producer_id="matrix.v1")  # what the platform tells of itself stands aside
 
 
@@ -186,7 +186,7 @@ def _tell_records(org: Org) -> None:
     for minute, name in enumerate(sorted(ALL), 10):
         own = told(own_target(org, name), None, minute)
         records += [own, told(source_target(name), name, minute), told(SHARED, name, minute).model_copy(update={"producer_id": f"matrix.{name}.v1"})]
-    with ARCHIVED, patch.object(org.lake.control.records, "_judging", LONG_AGO), org.repository("admin") as repository:
+    with ARCHIVED, patch.object(org.lake.control.records, "_validation", LONG_AGO), org.repository("admin") as repository:
         assert [result for result in repository.bulk_store(records, CONTEXT) if result.result != "stored"] == []
     # Another tenant's records about the same targets are nowhere.
     other = UUID(int=7)
@@ -194,7 +194,7 @@ def _tell_records(org: Org) -> None:
     elsewhere = CONTEXT.model_copy(update={"tenant": "other"})
     late = [record.model_copy(update={"produced_at": datetime(2026, 2, 1, tzinfo=UTC)}) for record in records]
     elder = Records(org.lake.control.database)
-    with ARCHIVED, patch.object(elder, "_judging", LONG_AGO):
+    with ARCHIVED, patch.object(elder, "_validation", LONG_AGO):
         elder.bulk_store(Tenant(other, "other"), late, elsewhere)
 
 
@@ -368,7 +368,7 @@ def test_every_reader_sees_what_its_roles_let_it_see_on_every_path(org: Org):
 
 def test_a_run_of_a_job_without_outputs_is_there_for_those_who_may_look_at_its_dag(org: Org):
     control = org.lake.control
-    assert Emission(control.database, into_repositories(control.keeping.repository_of), control.record_loops.place).run_once() > 0
+    assert Emission(control.database, into_repositories(control.record_repositories.repository_of), control.record_loops.installation).run_once() > 0
     for who, person in PEOPLE.items():
         with org.client(who) as client, org.repository(who) as repository:
             found = {path: answer(lambda ask=ask, c=client, r=repository: ask(c, r)) for path, ask in RUNS.items()}

@@ -21,14 +21,14 @@ from support.sizes import full, seeded
 
 from tracelake.control.access import store as access
 from tracelake.control.cold.reading import ColdRecords
-from tracelake.control.database.transactions import Database, Role
-from tracelake.control.records.judging import Judging
-from tracelake.control.records.repository import RecordService
+from tracelake.control.database.transactions import Database, DatabaseRole
+from tracelake.control.records.repository import TenantRepository
 from tracelake.control.records.service import Records, Tenant
+from tracelake.control.records.validation import RecordValidation
 from tracelake.storage.contract import Storage
 from tracelake.storage.local import LocalStorage
 from tracelake_sdk.records import MetadataContext, MetadataRecord
-from tracelake_sdk.records.repository.admission import Admission
+from tracelake_sdk.records.repository.admission import RecordAdmission
 from tracelake_sdk.records.repository.embedded import EmbeddedRepository
 
 _SPARK_SECONDS = 240.0  # that one run of Spark may take on a busy machine
@@ -60,17 +60,17 @@ def command(*words: str) -> list[str]:
     return [sys.executable, compaction_runner.__file__, *words]
 
 
-def filled(state: Database, storage: Storage, random: Random) -> tuple[RecordService, list[MetadataRecord], list[UUID | None]]:
+def filled(state: Database, storage: Storage, random: Random) -> tuple[TenantRepository, list[MetadataRecord], list[UUID | None]]:
     """A repository with old records, these records, and their ids."""
-    with state.transaction("new_org", role=Role.DEFINE) as tx:
+    with state.transaction("new_org", role=DatabaseRole.DEFINE) as tx:
         tenant = Tenant(access.add_org(tx, "main"), "main")
     old = Records(state)
-    old._judging = Judging(Admission(), OldIds(400))  # pyright: ignore[reportPrivateUsage]
+    old._validation = RecordValidation(RecordAdmission(), OldIds(400))  # pyright: ignore[reportPrivateUsage]
     for kind in KINDS:
-        RecordService(old, tenant).register(kind)
+        TenantRepository(old, tenant).register(kind)
     made = records(random, 60)
-    stored = RecordService(old, tenant).bulk_store(made, CONTEXT)
-    return RecordService(Records(state, cold=ColdRecords(storage)), tenant), made, [result.id for result in stored]
+    stored = TenantRepository(old, tenant).bulk_store(made, CONTEXT)
+    return TenantRepository(Records(state, cold=ColdRecords(storage)), tenant), made, [result.id for result in stored]
 
 
 def assert_each_once(database: StateDatabase, made: list[MetadataRecord]) -> None:

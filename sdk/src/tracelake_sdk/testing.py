@@ -27,7 +27,7 @@ from tracelake_sdk.records.kinds import Kind
 from tracelake_sdk.records.kinds.builtin import builtin_kinds
 from tracelake_sdk.records.kinds.governance import admit, upcast
 from tracelake_sdk.records.matching import aggregate, matches, newest_first
-from tracelake_sdk.records.repository.admission import Admission, same_tenant, small_enough
+from tracelake_sdk.records.repository.admission import RecordAdmission, same_tenant, small_enough
 
 
 def _now() -> datetime:
@@ -40,7 +40,7 @@ class MemoryRepository:
     def __init__(self, tenant: str = "main", *, now: Callable[[], datetime] = _now) -> None:
         self.tenant: str = tenant
         self._now: Callable[[], datetime] = now
-        self._admission: Admission = Admission(now)
+        self._admission: RecordAdmission = RecordAdmission(now)
         self._ids: RecordIds = RecordIds()
         self._kinds: dict[str, list[Kind]] = {kind.name: [kind] for kind in builtin_kinds()}
         self._lock: threading.Lock = threading.Lock()

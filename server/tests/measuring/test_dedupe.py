@@ -16,11 +16,11 @@ from tracelake.worker.measuring import dedupe
 from tracelake.worker.measuring.keys import hash_keys, read_keys, read_sidecar
 from tracelake_sdk.datasets.measurements import OutputMeasured
 from tracelake_sdk.rules import RuleScope, Unique
-from tracelake_sdk.rules.trees import Column, Kind
+from tracelake_sdk.rules.trees import TypedColumn, ValueKind
 
 from .benches import Bench, rule, table_files
 
-INTEGER, TEXT = Column(Kind.INTEGER, 64), Column(Kind.TEXT)
+INTEGER, TEXT = TypedColumn(ValueKind.INTEGER, 64), TypedColumn(ValueKind.TEXT)
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_hashes_are_the_same_for_ever(appending: Bench):
         "i": pa.array([1, -1, None], pa.int32()), "t": ["a", "naïve ☃ and more than eight bytes", "x" * 300],
         "d": pa.array([Decimal("1.50"), None, Decimal("-2.25")], pa.decimal128(10, 2)), "f": [0.5, float("nan"), -0.0], "b": [True, False, None],
     })  # fmt: skip
-    kinds = {"i": Column(Kind.INTEGER, 32), "t": TEXT, "d": Column(Kind.DECIMAL, 10, 2), "f": Column(Kind.FLOAT), "b": Column(Kind.BOOLEAN)}
+    kinds = {"i": TypedColumn(ValueKind.INTEGER, 32), "t": TEXT, "d": TypedColumn(ValueKind.DECIMAL, 10, 2), "f": TypedColumn(ValueKind.FLOAT), "b": TypedColumn(ValueKind.BOOLEAN)}
     found = {name: [f"{number:016x}" for number in hash_keys(table, [(name, kind)])[0]] for name, kind in kinds.items()}
     assert found == KNOWN
     assert [f"{number:016x}" for number in hash_keys(table, list(kinds.items()))[0][:1]] == KNOWN_TOGETHER

@@ -10,12 +10,12 @@ from support.compactions import AGED_NOTE, FADING, OldIds
 from support.databases import StateDatabase
 
 from tracelake.control.access import store as access
-from tracelake.control.database.transactions import Database, Role
-from tracelake.control.records.judging import Judging
-from tracelake.control.records.repository import RecordService
+from tracelake.control.database.transactions import Database, DatabaseRole
+from tracelake.control.records.repository import TenantRepository
 from tracelake.control.records.service import Records, Tenant
+from tracelake.control.records.validation import RecordValidation
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget
-from tracelake_sdk.records.repository.admission import Admission
+from tracelake_sdk.records.repository.admission import RecordAdmission
 
 CONTEXT = MetadataContext(run_id="r", cluster="c", workspace="w", tenant="main")
 TARGET = MetadataTarget(source_id="s", schema="s", table="t")
@@ -30,14 +30,14 @@ class Keeper:
         self.url = state.service_url
         self.superuser = state.superuser_url
         self.database = database
-        with database.transaction("new_org", role=Role.DEFINE) as tx:
+        with database.transaction("new_org", role=DatabaseRole.DEFINE) as tx:
             self.tenant = Tenant(access.add_org(tx, "main"), "main")
 
     def store(self, kind: str, *, days_ago: float) -> str:
         """The partition that a record of this age is in."""
         records = Records(self.database)
-        records._judging = Judging(Admission(), OldIds(days_ago))  # pyright: ignore[reportPrivateUsage]
-        service = RecordService(records, self.tenant)
+        records._validation = RecordValidation(RecordAdmission(), OldIds(days_ago))  # pyright: ignore[reportPrivateUsage]
+        service = TenantRepository(records, self.tenant)
         service.register(AGED_NOTE if kind == ARCHIVED else FADING)
         record = MetadataRecord(target=TARGET, kind=kind, payload={"group": f"{days_ago}"}, produced_at=NOTE_AT, producer_id="t.v1")
         assert service.store(record, CONTEXT).result == "stored"

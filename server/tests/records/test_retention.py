@@ -24,19 +24,19 @@ from tracelake.control.access import store as access
 from tracelake.control.cold.reading import ColdRecords
 from tracelake.control.compaction.service import Compactor
 from tracelake.control.compaction.spark_program import compact_by_spark
-from tracelake.control.database.transactions import Database, Role, Watch
-from tracelake.control.records.judging import Judging
-from tracelake.control.records.repository import RecordService
-from tracelake.control.records.searches import Sight
+from tracelake.control.database.transactions import Database, DatabaseRole, Watch
+from tracelake.control.records.repository import TenantRepository
+from tracelake.control.records.searches import Visibility
 from tracelake.control.records.service import Records, Tenant
-from tracelake.control.records_process import RecordsAlone
+from tracelake.control.records.validation import RecordValidation
+from tracelake.control.records_process import RecordsProcess
 from tracelake.storage.contract import Storage
 from tracelake.storage.local import LocalStorage
 from tracelake_sdk.errors.records import ColdUnreadable, CompactionFailed
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget, RecordFilters
 from tracelake_sdk.records.compaction_program import CompactionOrder
 from tracelake_sdk.records.ids import RecordIds
-from tracelake_sdk.records.repository.admission import Admission
+from tracelake_sdk.records.repository.admission import RecordAdmission
 from tracelake_sdk.spark_settings import SparkSettings
 
 SIZE = "SELECT sum(pg_total_relation_size(relid))::bigint FROM pg_partition_tree('metadata_record')"
@@ -55,15 +55,15 @@ class House:
         self.storage: Storage = LocalStorage(folder / "lake", nobody)
         self.tenants: dict[str, Tenant] = {}
         for name in ("main", "other"):
-            with database.transaction("new_org", role=Role.DEFINE) as tx:
+            with database.transaction("new_org", role=DatabaseRole.DEFINE) as tx:
                 self.tenants[name] = Tenant(access.add_org(tx, name), name)
             for kind in (*KINDS, FADING):
                 self.service(name).register(kind)
 
-    def service(self, name: str = "main", *, days_ago: float = 0, cold: bool = True) -> RecordService:
+    def service(self, name: str = "main", *, days_ago: float = 0, cold: bool = True) -> TenantRepository:
         records = Records(self.database, cold=ColdRecords(self.storage if cold else None))
-        records._judging = Judging(Admission(), OldIds(days_ago) if days_ago else RecordIds())  # pyright: ignore[reportPrivateUsage]
-        return RecordService(records, self.tenants[name])
+        records._validation = RecordValidation(RecordAdmission(), OldIds(days_ago) if days_ago else RecordIds())  # pyright: ignore[reportPrivateUsage]
+        return TenantRepository(records, self.tenants[name])
 
     def compactor(self, **told: Any) -> Compactor:
         return Compactor(**{"database": self.database, "storage": self.storage, "scratch": self.folder / "scratch", "compacting": by_arrow, **told})
@@ -189,7 +189,7 @@ def test_what_is_dropped_for_good_is_named_in_the_answer(house: House) -> None:
 def test_cold_files_that_cannot_be_read_are_an_error_and_never_a_shorter_answer(house: House) -> None:
     house.fill(30, days_ago=400)
     house.compactor().compact()
-    asking: list[Callable[[RecordService], object]] = [
+    asking: list[Callable[[TenantRepository], object]] = [
         lambda service: service.query(RecordFilters(), context()),
         lambda service: service.history(TARGETS[0], "tally", context()),
         lambda service: service.tail(context()),
@@ -250,7 +250,7 @@ def test_a_run_is_due_by_the_stored_end_of_the_last_one(house: House) -> None:
 @pytest.mark.proves("M2.6")
 def test_the_records_service_by_itself_looks_too(house: House, tmp_path: Path) -> None:
     house.fill(20, days_ago=30, kinds=("fading",))
-    alone = RecordsAlone(settings_for(house.state, tmp_path / "home"))
+    alone = RecordsProcess(settings_for(house.state, tmp_path / "home"))
     alone.start()
     try:
         wait_until(lambda: house.ask("SELECT ended_at FROM compaction") is not None, "the first look is over")
@@ -281,15 +281,15 @@ def test_who_may_not_read_a_dataset_sees_none_of_its_cold_records(house: House) 
     tenant = house.tenants["main"]
 
     def seen(records: Records) -> list[Any]:
-        def seeing(tx: object) -> Sight:
-            return Sight([open_])
+        def visibility_of(tx: object) -> Visibility:
+            return Visibility([open_])
 
         return [
-            [found.id for found in records.query(tenant, RecordFilters(), seeing=seeing)],
-            [records.latest(tenant, target, "note", seeing=seeing) for target in (*targets, TARGETS[0])],
-            [found.id for target in (*targets, TARGETS[0]) for found in records.history(tenant, target, "note", seeing=seeing)],
-            [found.id for found in records.tail(tenant, seeing=seeing).items],
-            records.targets(tenant, seeing=seeing),
+            [found.id for found in records.query(tenant, RecordFilters(), visibility_of=visibility_of)],
+            [records.latest(tenant, target, "note", visibility_of=visibility_of) for target in (*targets, TARGETS[0])],
+            [found.id for target in (*targets, TARGETS[0]) for found in records.history(tenant, target, "note", visibility_of=visibility_of)],
+            [found.id for found in records.tail(tenant, visibility_of=visibility_of).items],
+            records.targets(tenant, visibility_of=visibility_of),
         ]
 
     before = seen(house.service().records)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tracelake_sdk.access import AuditEntry, DagRight, Grant, Org, ReadRoles, Role, Token, TokenKind, User
 from tracelake_sdk.cli.invocation import again
-from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_table, say
+from tracelake_sdk.cli.printing import Cell, TableColumn, instant, print_json, print_table, say
 from tracelake_sdk.client import Client
 from tracelake_sdk.dags.locations import Location, absolute_root
 from tracelake_sdk.pages import Page
@@ -23,7 +23,7 @@ _SEEING = {"admin", "auditor"}  # see every dataset
 
 
 @dataclass(frozen=True)
-class WantedToken:
+class TokenOptions:
     kind: str
     label: str
     user: str | None
@@ -49,7 +49,7 @@ def create_org(name: str, *, admin: str, issuer: str | None, subject: str | None
 def list_orgs(*, limit: int, token: str | None, as_json: bool) -> None:
     with Client() as client:
         page = client.admin.orgs(limit=limit, token=token)
-    _print_page(page, [Column("org"), Column("created"), Column("state"), Column("id")], _org_row, ["admin", "org", "list"], limit, as_json=as_json)
+    _print_page(page, [TableColumn("org"), TableColumn("created"), TableColumn("state"), TableColumn("id")], _org_row, ["admin", "org", "list"], limit, as_json=as_json)
 
 
 def _org_row(org: Org) -> list[Cell]:
@@ -83,7 +83,7 @@ def create_user(name: str, *, roles: list[str], issuer: str | None, subject: str
 
 
 def list_users(*, limit: int, token: str | None, as_json: bool) -> None:
-    columns = [Column("user"), Column("roles", folds=True), Column("created"), Column("state"), Column("issuer"), Column("subject")]
+    columns = [TableColumn("user"), TableColumn("roles", folds=True), TableColumn("created"), TableColumn("state"), TableColumn("issuer"), TableColumn("subject")]
     with Client() as client:
         page = client.admin.users(limit=limit, token=token)
     _print_page(page, columns, _user_row, ["admin", "user", "list"], limit, as_json=as_json)
@@ -120,7 +120,7 @@ def list_roles(*, as_json: bool) -> None:
     if as_json:
         print_json(roles)
         return
-    print_table([Column("role"), Column("kind"), Column("members", folds=True)], [_role_row(role) for role in roles])
+    print_table([TableColumn("role"), TableColumn("kind"), TableColumn("members", folds=True)], [_role_row(role) for role in roles])
 
 
 def _role_row(role: Role) -> list[Cell]:
@@ -154,7 +154,7 @@ def _say_what_is_read(user: User, role: str) -> None:
 
 
 # Tokens
-def create_token(wanted: WantedToken, *, key: str | None, dry_run: bool, as_json: bool) -> None:
+def create_token(wanted: TokenOptions, *, key: str | None, dry_run: bool, as_json: bool) -> None:
     with Client() as client:
         made = client.admin.create_token(
             TokenKind(wanted.kind),
@@ -180,7 +180,7 @@ def create_token(wanted: WantedToken, *, key: str | None, dry_run: bool, as_json
 
 
 def list_tokens(*, revoked: bool, limit: int, token: str | None, as_json: bool) -> None:
-    columns = [Column("token"), Column("label"), Column("permissions", folds=True), Column("created"), Column("expires"), Column("state")]
+    columns = [TableColumn("token"), TableColumn("label"), TableColumn("permissions", folds=True), TableColumn("created"), TableColumn("expires"), TableColumn("state")]
     with Client() as client:
         page = client.admin.tokens(revoked=revoked, limit=limit, token=token)
     _print_page(page, columns, _token_row, ["admin", "token", "list", *(["--all"] if revoked else [])], limit, as_json=as_json)
@@ -243,7 +243,7 @@ def _print_grants(grants: list[Grant], sentence: str, *, dry_run: bool, as_json:
 
 def _print_table_of(grants: list[Grant]) -> None:
     rows: list[list[Cell]] = [[grant.dag, grant.right.value, _holder(grant), grant.actor, instant(grant.at)] for grant in grants]
-    print_table([Column("dag"), Column("right"), Column("held by"), Column("granted by"), Column("at")], rows)
+    print_table([TableColumn("dag"), TableColumn("right"), TableColumn("held by"), TableColumn("granted by"), TableColumn("at")], rows)
 
 
 def _holder(grant: Grant) -> str:
@@ -276,7 +276,7 @@ def list_locations(*, as_json: bool) -> None:
         print_json(found)
         return
     rows: list[list[Cell]] = [[one.name, one.url, ", ".join(["admin", *one.roles]), str(one.revision), one.actor, instant(one.at)] for one in found]
-    print_table([Column("location"), Column("root", folds=True), Column("used by", folds=True), Column("revision"), Column("by"), Column("at")], rows)
+    print_table([TableColumn("location"), TableColumn("root", folds=True), TableColumn("used by", folds=True), TableColumn("revision"), TableColumn("by"), TableColumn("at")], rows)
 
 
 def add_location(name: str, url: str, roles: list[str], *, org: str | None, dry_run: bool, as_json: bool) -> None:
@@ -318,7 +318,7 @@ def _users(location: Location) -> str:
 
 # Audit log
 def list_audit(*, limit: int, token: str | None, as_json: bool) -> None:
-    columns = [Column("at"), Column("who"), Column("did"), Column("to what"), Column("detail", folds=True)]
+    columns = [TableColumn("at"), TableColumn("who"), TableColumn("did"), TableColumn("to what"), TableColumn("detail", folds=True)]
     with Client() as client:
         page = client.admin.audit(limit=limit, token=token)
     _print_page(page, columns, _audit_row, ["admin", "audit"], limit, as_json=as_json)
@@ -344,7 +344,7 @@ def _print(model: BaseModel, sentence: str, *, dry_run: bool | None, as_json: bo
 
 
 def _print_page(
-    page: Page[Item], columns: Sequence[Column], row: Callable[[Item], Sequence[Cell]], words: Sequence[str], limit: int, *, as_json: bool
+    page: Page[Item], columns: Sequence[TableColumn], row: Callable[[Item], Sequence[Cell]], words: Sequence[str], limit: int, *, as_json: bool
 ) -> None:
     if as_json:
         print_json(page)

@@ -206,7 +206,7 @@ def create_token(
     if [user is not None, service, worker].count(True) != 1:
         raise typer.BadParameter("say whose token it is: one of --user USER, --service and --worker", param_hint="LABEL")
     kind = "user" if user is not None else "service" if service else "worker"
-    wanted = admin.WantedToken(kind, label, user, role or [], scope or [], pool or [], days)
+    wanted = admin.TokenOptions(kind, label, user, role or [], scope or [], pool or [], days)
     admin.create_token(wanted, key=key, dry_run=dry_run, as_json=_json(output))
 
 

@@ -7,7 +7,7 @@ import typer
 
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.picture import print_dag
-from tracelake_sdk.cli.printing import Column, print_json, print_table, say
+from tracelake_sdk.cli.printing import TableColumn, print_json, print_table, say
 from tracelake_sdk.cli.targets import Target
 from tracelake_sdk.client import Client
 from tracelake_sdk.dags.status import DagStatus, Deployed, JobStatus
@@ -41,7 +41,7 @@ def _would_deploy(deployed: Deployed) -> str:
 
 def _print_published(deployed: Deployed) -> None:
     if deployed.published:
-        print_table([Column("dataset"), Column("uuid")], sorted(deployed.published.items()))
+        print_table([TableColumn("dataset"), TableColumn("uuid")], sorted(deployed.published.items()))
         say()
 
 

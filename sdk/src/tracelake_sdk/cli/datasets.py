@@ -4,7 +4,7 @@ from rich.text import Text
 
 from tracelake_sdk.cli.invocation import again, pasteable
 from tracelake_sdk.cli.options import MOST_LISTED
-from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_table, say
+from tracelake_sdk.cli.printing import Cell, TableColumn, instant, print_json, print_table, say
 from tracelake_sdk.client import Client
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.dags.status import WhoAmI
@@ -29,8 +29,8 @@ def list_datasets(filters: dict[str, str | None], *, limit: int, token: str | No
         _say_none(filters, me)
         return
     columns = [
-        Column("dataset"), Column("layer"), Column("version", right=True), Column("rows", right=True), Column("promoted"), Column("job"),
-        Column("description", folds=True),
+        TableColumn("dataset"), TableColumn("layer"), TableColumn("version", right=True), TableColumn("rows", right=True), TableColumn("promoted"), TableColumn("job"),
+        TableColumn("description", folds=True),
     ]  # fmt: skip
     print_table(columns, [_row(dataset) for dataset in page.items])
     if page.next:
@@ -68,7 +68,7 @@ def show_dataset(name: str, *, limit: int, as_json: bool) -> None:
         say(f"{snapshot.name} is pinned to version {snapshot.version} by {snapshot.actor}")
     say()
     if dataset.columns:
-        print_table([Column("column"), Column("type")], [[column.name, column.type] for column in dataset.columns])
+        print_table([TableColumn("column"), TableColumn("type")], [[column.name, column.type] for column in dataset.columns])
         say()
     _print_versions(versions.items)
     if versions.next and limit < MOST_LISTED:
@@ -122,7 +122,7 @@ def list_snapshots(*, as_json: bool) -> None:
         say("No snapshots found of datasets that you may read; `dataset pin` creates one.")
         return
     rows: list[list[Cell]] = [[one.name, one.dataset or str(one.dataset_uuid), str(one.version), one.actor, instant(one.at)] for one in snapshots]
-    print_table([Column("name"), Column("dataset"), Column("version", right=True), Column("pinned by"), Column("at")], rows)
+    print_table([TableColumn("name"), TableColumn("dataset"), TableColumn("version", right=True), TableColumn("pinned by"), TableColumn("at")], rows)
 
 
 def explain(name: str, *, as_json: bool) -> None:
@@ -162,7 +162,7 @@ def _print_versions(versions: list[Version]) -> None:
     if not versions:
         say("No version yet.")
         return
-    columns = [Column("version", right=True), Column("rows", right=True), Column("promoted"), Column("Delta version", right=True), Column("by run"), Column("why", folds=True)]
+    columns = [TableColumn("version", right=True), TableColumn("rows", right=True), TableColumn("promoted"), TableColumn("Delta version", right=True), TableColumn("by run"), TableColumn("why", folds=True)]
     rows: list[list[Cell]] = [
         [str(version.version), f"{version.row_count:,}", instant(version.promoted_at), str(version.delta_version), version.promoted_by, version.parts[-1].reason if version.parts else ""]
         for version in versions

@@ -21,7 +21,7 @@ from tracelake_sdk.errors.records import RepositoryUnavailable
 from tracelake_sdk.records import MetadataContext, MetadataRecord, StoreResult
 from tracelake_sdk.records.emitter import Emitter, set_aside
 from tracelake_sdk.records.identity import canonical
-from tracelake_sdk.records.repository.admission import Admission, same_tenant, small_enough
+from tracelake_sdk.records.repository.admission import RecordAdmission, same_tenant, small_enough
 from tracelake_sdk.records.repository.opening import open_repository
 from tracelake_sdk.wording import counted
 
@@ -155,7 +155,7 @@ def _context(url: str | None, options: dict[str, str | None]) -> MetadataContext
 def _judge(entries: list[_Entry], url: str | None, *, as_json: bool) -> None:
     """Checks each record against the repository, without storing any."""
     problems: list[dict[str, Any]] = []
-    admission = Admission()
+    admission = RecordAdmission()
     owner = tenant_of(url) if asks_service(url) else None
     with opened(url, owner or (entries[0].context.tenant if entries else None)) as (repository, context):
         for entry in entries:

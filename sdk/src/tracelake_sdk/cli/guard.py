@@ -8,7 +8,7 @@ from uuid import UUID
 from rich.text import Text
 
 from tracelake_sdk.cli.invocation import again
-from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_table, say
+from tracelake_sdk.cli.printing import Cell, TableColumn, instant, print_json, print_table, say
 from tracelake_sdk.client import Client
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.errors import Forbidden, NotFound
@@ -54,8 +54,8 @@ def switch_rule_off(id: UUID, *, key: str | None, dry_run: bool, as_json: bool) 
 
 def list_rules(dataset: str | None, *, inactive: bool, limit: int, token: str | None, as_json: bool) -> None:
     columns = [
-        Column("rule"), Column("rev", right=True), Column("dataset"), Column("type"), Column("expression", folds=True), Column("severity"), Column("scope"),
-        Column("state"),
+        TableColumn("rule"), TableColumn("rev", right=True), TableColumn("dataset"), TableColumn("type"), TableColumn("expression", folds=True), TableColumn("severity"), TableColumn("scope"),
+        TableColumn("state"),
     ]  # fmt: skip
     with Client() as client:
         page = client.rules.list(dataset=dataset, inactive=inactive, limit=limit, token=token)
@@ -119,7 +119,7 @@ def switch_policy_off(id: UUID, *, key: str | None, dry_run: bool, as_json: bool
 
 def list_policies(layer: str | None, *, inactive: bool, limit: int, token: str | None, as_json: bool) -> None:
     columns = [
-        Column("policy"), Column("rev", right=True), Column("layer"), Column("type"), Column("expression", folds=True), Column("enforcement"), Column("state"),
+        TableColumn("policy"), TableColumn("rev", right=True), TableColumn("layer"), TableColumn("type"), TableColumn("expression", folds=True), TableColumn("enforcement"), TableColumn("state"),
     ]  # fmt: skip
     with Client() as client:
         page = client.policies.list(layer=Layer(layer) if layer else None, inactive=inactive, limit=limit, token=token)
@@ -143,7 +143,7 @@ def _print_policy(policy: Policy, *, dry_run: bool, as_json: bool, new: bool = F
 # Decisions
 def list_promotions(dataset: str | None, *, blocked: bool, limit: int, token: str | None, as_json: bool) -> None:
     columns = [
-        Column("decided"), Column("dataset"), Column("to"), Column("answer"), Column("stage"), Column("run"), Column("reason", folds=True),
+        TableColumn("decided"), TableColumn("dataset"), TableColumn("to"), TableColumn("answer"), TableColumn("stage"), TableColumn("run"), TableColumn("reason", folds=True),
     ]  # fmt: skip
     with Client() as client:
         page = client.promotions.list(dataset=dataset, allowed=False if blocked else None, limit=limit, token=token)
@@ -182,7 +182,7 @@ def show_promotion(decision: str, *, as_json: bool) -> None:
         ["rule", result.rule_type, _verdict(result.verdict), _count(result.violations), result.sentence, ", ".join(result.samples)]
         for result in promotion.quality_results
     ]
-    columns = [Column("kind"), Column("type"), Column("verdict"), Column("violations", right=True), Column("found", folds=True), Column("among them", folds=True)]
+    columns = [TableColumn("kind"), TableColumn("type"), TableColumn("verdict"), TableColumn("violations", right=True), TableColumn("found", folds=True), TableColumn("among them", folds=True)]
     some = any(result.samples for result in promotion.quality_results)  # samples are visible only to those who may read the rows
     print_table(columns if some else columns[:-1], rows if some else [row[:-1] for row in rows])
 
@@ -215,7 +215,7 @@ def _print_definition(defined: Rule | Policy, sentence: str, *, dry_run: bool, a
 
 
 def _print_page(
-    page: Page[Item], columns: Sequence[Column], row: Callable[[Item], Sequence[Cell]], words: Sequence[str], limit: int, *, as_json: bool, nothing: str
+    page: Page[Item], columns: Sequence[TableColumn], row: Callable[[Item], Sequence[Cell]], words: Sequence[str], limit: int, *, as_json: bool, nothing: str
 ) -> None:
     if as_json:
         print_json(page)

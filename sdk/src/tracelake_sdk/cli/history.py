@@ -5,7 +5,7 @@ from uuid import UUID
 from rich.text import Text
 
 from tracelake_sdk.cli.paging import ListCommand, print_page, print_rows
-from tracelake_sdk.cli.printing import Cell, Column, duration, instant, print_json, print_table, say, state
+from tracelake_sdk.cli.printing import Cell, TableColumn, duration, instant, print_json, print_table, say, state
 from tracelake_sdk.client import Client
 from tracelake_sdk.tasks.events import DatasetEvent, EventKind
 from tracelake_sdk.tasks.runs import Run, RunStatus
@@ -15,7 +15,7 @@ from tracelake_sdk.wording import counted, scope_words
 def list_events(command: ListCommand, *, producer: UUID | None, as_json: bool) -> None:
     """One row for each event and subscriber, as in the ledger."""
     columns = [
-        Column("event"), Column("emitted"), Column("by job"), Column("dataset"), Column("scope"), Column("to job"), Column("became"), Column("task"),
+        TableColumn("event"), TableColumn("emitted"), TableColumn("by job"), TableColumn("dataset"), TableColumn("scope"), TableColumn("to job"), TableColumn("became"), TableColumn("task"),
     ]  # fmt: skip
     with Client() as client:
         page = client.events.list(**command.filters, producer=producer, limit=command.limit, token=command.token)
@@ -33,7 +33,7 @@ def _lines(event: DatasetEvent) -> list[list[Cell]]:
 
 def list_runs(command: ListCommand, *, status: str | None, as_json: bool) -> None:
     columns = [
-        Column("started"), Column("took", right=True), Column("job"), Column("status"), Column("run"), Column("error", folds=True),
+        TableColumn("started"), TableColumn("took", right=True), TableColumn("job"), TableColumn("status"), TableColumn("run"), TableColumn("error", folds=True),
     ]  # fmt: skip
     with Client() as client:
         page = client.runs.list(**command.filters, status=RunStatus(status) if status else None, limit=command.limit, token=command.token)
@@ -84,4 +84,4 @@ def show_run(run_id: str, *, as_json: bool) -> None:
     found = [("policy", one.policy_type, one.verdict, one.sentence) for one in run.decision.policy_results]
     found += [("rule", one.rule_type, one.verdict, one.sentence) for one in run.decision.quality_results]
     rows: list[list[Cell]] = [[kind, type, verdict.value, sentence] for kind, type, verdict, sentence in found]
-    print_table([Column("kind"), Column("type"), Column("verdict"), Column("found", folds=True)], rows)
+    print_table([TableColumn("kind"), TableColumn("type"), TableColumn("verdict"), TableColumn("found", folds=True)], rows)

@@ -8,7 +8,7 @@ import typer
 from pydantic import ValidationError
 from rich.text import Text
 
-from tracelake_sdk.cli.printing import Cell, Column, clean, print_json, print_table, say
+from tracelake_sdk.cli.printing import Cell, TableColumn, clean, print_json, print_table, say
 from tracelake_sdk.cli.repositories import opened, read_text
 from tracelake_sdk.cli.wording import fault
 from tracelake_sdk.errors import TracelakeError
@@ -25,7 +25,7 @@ def list_kinds(*, url: str | None, tenant: str | None, as_json: bool) -> None:
     if as_json:
         print_json(kinds)
         return
-    columns = [Column("kind"), Column("version", right=True), Column("owner"), Column("mode"), Column("kept"), Column("description", folds=True)]
+    columns = [TableColumn("kind"), TableColumn("version", right=True), TableColumn("owner"), TableColumn("mode"), TableColumn("kept"), TableColumn("description", folds=True)]
     rows: list[list[Cell]] = [
         [kind.name, str(kind.version), "built in" if kind.built_in else kind.owner, kind.mode.value, _kept(kind.retention), kind.description] for kind in kinds
     ]
@@ -47,7 +47,7 @@ def show_kind(name: str, version: int | None, *, url: str | None, tenant: str | 
             say(Text.assemble((f"{word:<10}", "bold"), clean(value)))
     say(kind.description)
     say()
-    print_table([Column("property"), Column("type"), Column(""), Column("finding", folds=True)], list(_properties(kind.json_schema)))
+    print_table([TableColumn("property"), TableColumn("type"), TableColumn(""), TableColumn("finding", folds=True)], list(_properties(kind.json_schema)))
     for example in kind.examples[:1]:
         say()
         say(clean(json.dumps(example, indent=2, ensure_ascii=False)))
@@ -126,7 +126,7 @@ def _explain(error: TracelakeError, *, as_json: bool) -> None:
     if not findings:
         raise error
     say(Text(f"error [{error.code}]: " + (type(error).__doc__ or ""), "red"))
-    print_table([Column("finding"), Column("where"), Column("why", folds=True)], [[one["code"], one["path"], one["sentence"]] for one in findings])
+    print_table([TableColumn("finding"), TableColumn("where"), TableColumn("why", folds=True)], [[one["code"], one["path"], one["sentence"]] for one in findings])
 
 
 def _definition(file: str) -> dict[str, Any]:

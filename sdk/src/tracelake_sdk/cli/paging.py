@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from tracelake_sdk.cli.dags import job_of
 from tracelake_sdk.cli.invocation import again
-from tracelake_sdk.cli.printing import Cell, Column, print_json, print_table, say
+from tracelake_sdk.cli.printing import Cell, TableColumn, print_json, print_table, say
 from tracelake_sdk.cli.targets import Target
 from tracelake_sdk.client import Client
 from tracelake_sdk.pages import Page
@@ -34,14 +34,14 @@ class ListCommand:
 
 
 def print_page(
-    client: Client, page: Page[Item], columns: Sequence[Column], row: Callable[[Item], Sequence[Cell]], command: ListCommand, *, as_json: bool, nothing: str
+    client: Client, page: Page[Item], columns: Sequence[TableColumn], row: Callable[[Item], Sequence[Cell]], command: ListCommand, *, as_json: bool, nothing: str
 ) -> None:
     rows = [row(item) for item in page.items]
     print_rows(client, page, columns, rows, command, as_json=as_json, nothing=nothing)
 
 
 def print_rows(
-    client: Client, page: Page[Item], columns: Sequence[Column], rows: Sequence[Sequence[Cell]], command: ListCommand, *, as_json: bool, nothing: str
+    client: Client, page: Page[Item], columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], command: ListCommand, *, as_json: bool, nothing: str
 ) -> None:
     """Prints a page whose items may take several rows; a target that does not exist is an error, not an empty list."""
     if not page.items and command.target is not None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from tracelake_sdk.cli.printing import Cell, Column, print_table, say
+from tracelake_sdk.cli.printing import Cell, TableColumn, print_table, say
 from tracelake_sdk.dags.status import DagStatus, JobStatus
 
 
@@ -59,10 +59,10 @@ def print_dag(dag: DagStatus) -> None:
     say(heading)
     drawn = branches(dag)
     notes = [_note(branch) for branch in drawn]
-    columns = [Column("job"), Column("operator"), *(Column(name, right=True) for name in ("queued", "waiting", "running", "completed", "failed", "canceled"))]
+    columns = [TableColumn("job"), TableColumn("operator"), *(TableColumn(name, right=True) for name in ("queued", "waiting", "running", "completed", "failed", "canceled"))]
     rows = [_row(branch) for branch in drawn]
     if any(notes):
-        columns.append(Column("note", folds=True))
+        columns.append(TableColumn("note", folds=True))
         rows = [[*row, note] for row, note in zip(rows, notes, strict=True)]
     print_table(columns, rows)
     if any(branch.job.tasks.more for branch in drawn):

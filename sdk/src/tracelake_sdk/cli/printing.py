@@ -24,7 +24,7 @@ Cell = str | Text
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column of a table; one that `folds` may take several lines on a narrow terminal, all others are never cut."""
 
     name: str
@@ -47,7 +47,7 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(to_jsonable_python(value), indent=2, ensure_ascii=False) + "\n")
 
 
-def print_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, to: Console | None = None) -> None:
+def print_table(columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], *, to: Console | None = None) -> None:
     screen = to or console()
     cells = [[cell if isinstance(cell, Text) else Text(clean(cell)) for cell in row] for row in rows]
     widths = [max([len(column.name), *(row[index].cell_len for row in cells)]) for index, column in enumerate(columns)]

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tracelake_sdk.cli.invocation import again
-from tracelake_sdk.cli.printing import Cell, Column, print_json, print_table, say
+from tracelake_sdk.cli.printing import Cell, TableColumn, print_json, print_table, say
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import SettingInvalid
 from tracelake_sdk.queries import SAVED_NAME, QueryAnswer, QueryPin, RawAnswer, Receipt, ResultFormat
@@ -97,7 +97,7 @@ def replay(what: str, *, as_json: bool) -> None:
 
 
 def _print(answer: QueryAnswer, limit: int | None, seconds: float) -> None:
-    columns = [Column(column.name, right=column.type.partition("(")[0] in _NUMBERS) for column in answer.columns]
+    columns = [TableColumn(column.name, right=column.type.partition("(")[0] in _NUMBERS) for column in answer.columns]
     if columns:
         print_table(columns, [[_cell(value) for value in row] for row in answer.rows])
         say()

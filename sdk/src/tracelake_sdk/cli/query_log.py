@@ -6,7 +6,7 @@ from rich.text import Text
 
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.paging import ListCommand, print_page
-from tracelake_sdk.cli.printing import Cell, Column, instant, print_json, print_table, say
+from tracelake_sdk.cli.printing import Cell, TableColumn, instant, print_json, print_table, say
 from tracelake_sdk.client import Client
 from tracelake_sdk.queries import QueryRun, QueryStatus
 from tracelake_sdk.wording import counted
@@ -18,8 +18,8 @@ _LONGEST = 60  # maximum length of a statement in a table
 def list_runs(*, limit: int, token: str | None, as_json: bool) -> None:
     """Newest first; admins and auditors also see queries of others, without their statements."""
     columns = [
-        Column("asked"), Column("by"), Column("status"), Column("rows", right=True), Column("ms", right=True), Column("read", folds=True), Column("query"),
-        Column("statement", folds=True),
+        TableColumn("asked"), TableColumn("by"), TableColumn("status"), TableColumn("rows", right=True), TableColumn("ms", right=True), TableColumn("read", folds=True), TableColumn("query"),
+        TableColumn("statement", folds=True),
     ]  # fmt: skip
     with Client() as client:
         page = client.queries.list(limit=limit, token=token)
@@ -62,7 +62,7 @@ def list_saved(*, as_json: bool) -> None:
         say("No saved statements; `query --save NAME` saves one.")
     else:
         rows: list[list[Cell]] = [[one.name, instant(one.saved_at), one.description, _short(one.sql)] for one in kept]
-        print_table([Column("name"), Column("saved"), Column("description", folds=True), Column("statement", folds=True)], rows)
+        print_table([TableColumn("name"), TableColumn("saved"), TableColumn("description", folds=True), TableColumn("statement", folds=True)], rows)
 
 
 def forget(name: str, *, dry_run: bool, as_json: bool) -> None:

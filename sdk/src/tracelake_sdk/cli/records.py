@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.text import Text
 
 from tracelake_sdk.cli.invocation import again
-from tracelake_sdk.cli.printing import Cell, Column, clean, instant, print_json, print_table, say
+from tracelake_sdk.cli.printing import Cell, TableColumn, clean, instant, print_json, print_table, say
 from tracelake_sdk.cli.repositories import check_kinds, opened, target_of, target_words
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.records import Aggregation, MetadataTarget, RecordFilters, RecordPage, StoredRecord, TailPage, Window
 from tracelake_sdk.records.repository import following
 
-_COLUMNS = [Column("produced"), Column("kind"), Column("target"), Column("producer"), Column("run"), Column("payload", folds=True)]
+_COLUMNS = [TableColumn("produced"), TableColumn("kind"), TableColumn("target"), TableColumn("producer"), TableColumn("run"), TableColumn("payload", folds=True)]
 
 
 def latest(target: str, kind: str, *, url: str | None, tenant: str | None, as_json: bool) -> None:
@@ -53,7 +53,7 @@ def aggregate(filters: RecordFilters, aggregation: Aggregation, *, url: str | No
     if as_json:
         print_json(groups)
         return
-    columns = [*(Column(name) for name in aggregation.group_by), Column(aggregation.metric.value, right=True), Column("records", right=True)]
+    columns = [*(TableColumn(name) for name in aggregation.group_by), TableColumn(aggregation.metric.value, right=True), TableColumn("records", right=True)]
     rows: list[list[Cell]] = [[*(_group(name, group.group[name]) for name in aggregation.group_by), _cell(group.value), str(group.records)] for group in groups]
     print_table(columns, rows)
 
@@ -67,7 +67,7 @@ def targets(kind: str | None, *, url: str | None, tenant: str | None, as_json: b
     elif not found:
         say("No records match.")
     else:
-        print_table([Column("target"), Column("extras", folds=True)], [[target_words(target), _cell(target.extras) if target.extras else ""] for target in found])
+        print_table([TableColumn("target"), TableColumn("extras", folds=True)], [[target_words(target), _cell(target.extras) if target.extras else ""] for target in found])
 
 
 def tail(*, kinds: list[str], offset: str | None, limit: int, follow: bool, url: str | None, tenant: str | None, as_json: bool) -> None:

@@ -9,14 +9,14 @@ import typer
 from pydantic import ValidationError
 
 from tracelake_sdk.cli.invocation import again
-from tracelake_sdk.cli.printing import Cell, Column, clean, instant, print_json, print_table, say
+from tracelake_sdk.cli.printing import Cell, TableColumn, clean, instant, print_json, print_table, say
 from tracelake_sdk.cli.repositories import opened, spool_of, spool_words, target_words
 from tracelake_sdk.records import MetadataTarget
 from tracelake_sdk.records.emitter import FlushReport, SetAside, flush_folder, resend, set_aside
 from tracelake_sdk.records.emitter.refusals import REFUSED, damaged_parts
 from tracelake_sdk.wording import counted
 
-_COLUMNS = [Column("refused"), Column("kind"), Column("target"), Column("run"), Column("code"), Column("reason", folds=True)]
+_COLUMNS = [TableColumn("refused"), TableColumn("kind"), TableColumn("target"), TableColumn("run"), TableColumn("code"), TableColumn("reason", folds=True)]
 
 
 def flush(*, refused: bool, url: str | None, tenant: str | None, spool: Path | None, as_json: bool) -> None:

@@ -21,7 +21,7 @@ _MARK = 8  # columns
 _MARKS: dict[bool | None, tuple[str, str]] = {True: (f"{'ok':<{_MARK}}", "green"), False: (f"{'FAILED':<{_MARK}}", "bold red"), None: (f"{'-':<{_MARK}}", "dim")}
 
 
-class Check(TypedDict):
+class CheckResult(TypedDict):
     """One check and its result; `ok` is None if what it checks does not exist, which never counts as a pass."""
 
     name: str
@@ -46,7 +46,7 @@ def up() -> None:
 
 
 def doctor(*, as_json: bool) -> None:
-    checks = [Check({**check, "detail": pasteable(check["detail"]), "remedy": pasteable(check["remedy"])}) for check in (*_machine(), *_service())]
+    checks = [CheckResult({**check, "detail": pasteable(check["detail"]), "remedy": pasteable(check["remedy"])}) for check in (*_machine(), *_service())]
     if as_json:
         print_json(checks)
     else:
@@ -59,49 +59,49 @@ def doctor(*, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _machine() -> list[Check]:
+def _machine() -> list[CheckResult]:
     """The checks of `tracelaked doctor`, if the server is installed."""
     try:
         program = server_program()
     except ServerMissing:
-        return [Check(name="server", ok=None, detail="the package `tracelake` is not installed", remedy="install it to run a system on this machine")]
+        return [CheckResult(name="server", ok=None, detail="the package `tracelake` is not installed", remedy="install it to run a system on this machine")]
     try:
         answer = subprocess.run([program, "doctor", "-o", "json"], capture_output=True, text=True, check=False, timeout=_SECONDS)
     except OSError as error:
-        return [Check(name="server", ok=False, detail=f"{program} cannot be run ({error.strerror})", remedy="reinstall the package `tracelake`")]
+        return [CheckResult(name="server", ok=False, detail=f"{program} cannot be run ({error.strerror})", remedy="reinstall the package `tracelake`")]
     except subprocess.TimeoutExpired:
-        return [Check(name="server", ok=False, detail=f"`tracelaked doctor` did not answer in {_SECONDS} seconds", remedy="run it by hand")]
+        return [CheckResult(name="server", ok=False, detail=f"`tracelaked doctor` did not answer in {_SECONDS} seconds", remedy="run it by hand")]
     try:
-        return cast("list[Check]", json.loads(answer.stdout))
+        return cast("list[CheckResult]", json.loads(answer.stdout))
     except ValueError:
         errors = answer.stderr.strip().splitlines()
-        return [Check(name="server", ok=False, detail=errors[-1] if errors else "`tracelaked doctor` exited without output", remedy="correct what it names")]
+        return [CheckResult(name="server", ok=False, detail=errors[-1] if errors else "`tracelaked doctor` exited without output", remedy="correct what it names")]
 
 
-def _service() -> list[Check]:
+def _service() -> list[CheckResult]:
     """Whether the service answers this client, and which user it authenticates."""
     try:
         client = Client(patience=0)
     except NotRunning as error:
-        return [Check(name="api", ok=None, detail=error.detail, remedy=""), _not_checked("token")]
+        return [CheckResult(name="api", ok=None, detail=error.detail, remedy=""), _not_checked("token")]
     except TracelakeError as error:
-        return [Check(name="api", ok=False, detail=error.detail, remedy="correct the setting"), _not_checked("token")]
-    answers = Check(name="api", ok=True, detail=f"{client.api_url} answers", remedy="")
+        return [CheckResult(name="api", ok=False, detail=error.detail, remedy="correct the setting"), _not_checked("token")]
+    answers = CheckResult(name="api", ok=True, detail=f"{client.api_url} answers", remedy="")
     with client:
         try:
             me = client.me()
         except (Unauthenticated, Forbidden) as error:
-            return [answers, Check(name="token", ok=False, detail=error.detail, remedy="set TRACELAKE_TOKEN to a valid token")]
+            return [answers, CheckResult(name="token", ok=False, detail=error.detail, remedy="set TRACELAKE_TOKEN to a valid token")]
         except NotRunning as error:
-            return [Check(name="api", ok=False, detail=error.detail, remedy="start a system with `tracelake up`, or correct TRACELAKE_API_URL"), _not_checked("token")]
+            return [CheckResult(name="api", ok=False, detail=error.detail, remedy="start a system with `tracelake up`, or correct TRACELAKE_API_URL"), _not_checked("token")]
         except TracelakeError as error:
-            return [Check(name="api", ok=False, detail=error.detail, remedy="try again, then look into its log"), _not_checked("token")]
+            return [CheckResult(name="api", ok=False, detail=error.detail, remedy="try again, then look into its log"), _not_checked("token")]
     who = f"{me.name} ({me.kind}) of org {me.org} with roles {', '.join(me.roles) or 'none'}"
-    return [answers, Check(name="token", ok=True, detail=who, remedy="")]
+    return [answers, CheckResult(name="token", ok=True, detail=who, remedy="")]
 
 
-def _not_checked(name: str) -> Check:
-    return Check(name=name, ok=None, detail="no system answers", remedy="")
+def _not_checked(name: str) -> CheckResult:
+    return CheckResult(name=name, ok=None, detail="no system answers", remedy="")
 
 
 def version(*, as_json: bool) -> None:

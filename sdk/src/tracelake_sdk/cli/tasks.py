@@ -5,7 +5,7 @@ from uuid import UUID
 from rich.text import Text
 
 from tracelake_sdk.cli.paging import ListCommand, print_page
-from tracelake_sdk.cli.printing import Cell, Column, duration, instant, print_json, print_table, say, state
+from tracelake_sdk.cli.printing import Cell, TableColumn, duration, instant, print_json, print_table, say, state
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import AlreadyFinal
 from tracelake_sdk.tasks import Task, TaskState, Waits
@@ -19,7 +19,7 @@ def list_tasks(command: ListCommand, *, state: str | None, as_json: bool) -> Non
 
 
 _COLUMNS = [
-    Column("task"), Column("job"), Column("state"), Column("scope"), Column("attempt", right=True), Column("created"), Column("finished"),
+    TableColumn("task"), TableColumn("job"), TableColumn("state"), TableColumn("scope"), TableColumn("attempt", right=True), TableColumn("created"), TableColumn("finished"),
 ]  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def show_task(id: UUID, *, as_json: bool) -> None:
         return
     say()
     print_table(
-        [Column("attempt", right=True), Column("outcome"), Column("DAG version", right=True), Column("worker"), Column("started"), Column("took", right=True), Column("error", folds=True)],
+        [TableColumn("attempt", right=True), TableColumn("outcome"), TableColumn("DAG version", right=True), TableColumn("worker"), TableColumn("started"), TableColumn("took", right=True), TableColumn("error", folds=True)],
         [
             [
                 str(attempt.attempt),

@@ -1,4 +1,4 @@
-"""What makes two records the same: an identity for what they are about, and a hash of what they say."""
+"""What makes two records the same: an identity for their subject, and a hash of their content."""
 
 import hashlib
 import json
@@ -8,17 +8,17 @@ from typing import Any
 from tracelake_sdk.records.kinds import Kind
 from tracelake_sdk.records.record import MetadataContext, MetadataRecord
 
-NOWHERE = object()  # a path that leads to nothing, which is not the same as null
+NOWHERE = object()  # the path does not exist, which differs from null
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def canonical(value: Any) -> bytes:
-    """The same value is always the same bytes."""
+    """Canonical JSON: equal values have equal bytes."""
     return _CANONICAL.encode(value).encode()
 
 
 def at_path(document: Any, steps: list[str]) -> Any:
-    """What a path leads to, or NOWHERE; a number among the steps counts items of a list."""
+    """The value at a path, or NOWHERE; a number in a path is an index of a list."""
     for step in steps:
         if isinstance(document, dict) and step in document:
             document = document[step]
@@ -30,7 +30,7 @@ def at_path(document: Any, steps: list[str]) -> Any:
 
 
 class Fingerprints:
-    """What identifies a record within its context, and whether two have the same content; `spell` gives the bytes of `canonical`."""
+    """Identity and content hash of records of one context; `spell` must return the same bytes as `canonical`."""
 
     def __init__(self, context: MetadataContext, *, spell: Callable[[Any], bytes] = canonical) -> None:
         self._spell: Callable[[Any], bytes] = spell
@@ -39,8 +39,8 @@ class Fingerprints:
         self._context: bytes = canonical(context.model_dump(mode="json"))
         self._beginnings: dict[tuple[str, tuple[str, str, str], str], bytes] = {}
 
-    def said(self, record: MetadataRecord) -> bytes:
-        """All of it but for `produced_at` and the schema's version, which a repetition may have otherwise; as JSON."""
+    def content_json(self, record: MetadataRecord) -> bytes:
+        """The record as JSON, without `produced_at` and the schema's version, which may differ if it is emitted again."""
         source, schema, table = record.target.key
         return self._spell({
             "target": {"source_id": source, "schema": schema, "table": table, "extras": record.target.extras},
@@ -52,10 +52,10 @@ class Fingerprints:
         })  # fmt: skip
 
     def content(self, record: MetadataRecord) -> bytes:
-        return self.content_of(self.said(record))
+        return self.content_of(self.content_json(record))
 
-    def content_of(self, said: bytes) -> bytes:
-        return hashlib.sha256(b"[" + said + b"," + self._context + b"]").digest()
+    def content_of(self, content_json: bytes) -> bytes:
+        return hashlib.sha256(b"[" + content_json + b"," + self._context + b"]").digest()
 
     def identity(self, record: MetadataRecord, kind: Kind, content: bytes) -> bytes:
         """Over tenant, kind, target, producer, run, window, slice filter and the kind's own paths.
@@ -74,12 +74,12 @@ class Fingerprints:
         return hashlib.sha256(self._beginning(record) + self._spell(rest)[1:]).digest()
 
     def _beginning(self, record: MetadataRecord) -> bytes:
-        """What many records have in common."""
+        """The part of the identity that many records share."""
         key = (record.kind, record.target.key, record.producer_id)
-        known = self._beginnings.get(key)
-        if known is None:
-            known = self._beginnings[key] = canonical([self._tenant, *key, self._run_id])[:-1] + b","
-        return known
+        beginning = self._beginnings.get(key)
+        if beginning is None:
+            beginning = self._beginnings[key] = canonical([self._tenant, *key, self._run_id])[:-1] + b","
+        return beginning
 
 
 def content_hash(record: MetadataRecord, context: MetadataContext) -> str:

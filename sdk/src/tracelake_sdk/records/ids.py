@@ -1,4 +1,4 @@
-"""Ids of records: UUIDv7, increasing within one open repository even where the clock stands still."""
+"""Ids of records: UUIDv7, increasing within one open repository even if the clock does not advance."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""What filters, windows, order and aggregates mean, for every repository that looks at records one by one."""
+"""Filters, windows, order and aggregates in Python, for repositories that read records one by one."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from tracelake_sdk.records.record import Aggregate, Aggregation, Comparison, Met
 
 
 def newest_first(stored: StoredRecord) -> tuple[datetime, UUID]:
-    """The key by which the greatest is the latest; sort in reverse."""
+    """The sort key of records; the greatest is the latest."""
     return stored.record.produced_at, stored.id
 
 
@@ -31,7 +31,7 @@ def matches(stored: StoredRecord, filters: RecordFilters) -> bool:
     )
     return (
         (not filters.kinds or record.kind in filters.kinds)
-        and all(asked is None or asked == found for asked, found in wanted)
+        and all(expected is None or expected == found for expected, found in wanted)
         and (filters.produced is None or _inside(record.produced_at, filters.produced))
         and (filters.window is None or in_window(stored, filters.window))
         and (not filters.where or _meets(stored, filters.where))
@@ -39,7 +39,7 @@ def matches(stored: StoredRecord, filters: RecordFilters) -> bool:
 
 
 def in_window(stored: StoredRecord, window: Window) -> bool:
-    """Overlap with the record's own half-open window; one that has none has `produced_at` inside."""
+    """Overlap with the record's own half-open window; a record without one must have `produced_at` inside."""
     start, end = own_window(stored.record.payload)
     if start is None and end is None:
         return _inside(stored.record.produced_at, window)
@@ -53,7 +53,7 @@ def own_window(payload: dict[str, Any]) -> tuple[datetime | None, datetime | Non
 
 
 def document_of(stored: StoredRecord) -> dict[str, Any]:
-    """What paths walk through."""
+    """The record as the object that paths address."""
     return {
         "payload": stored.record.payload,
         "extras": stored.record.extras,
@@ -63,15 +63,15 @@ def document_of(stored: StoredRecord) -> dict[str, Any]:
 
 
 def aggregate(records: Iterable[StoredRecord], aggregation: Aggregation) -> list[Aggregate]:
-    """One value a group, in the order of the groups."""
+    """One value per group, in the order of the groups."""
     groups: dict[bytes, tuple[dict[str, Any], list[Any], int]] = {}
     for stored in records:
         document = document_of(stored)
         group = {name: _group_value(stored, document, name) for name in aggregation.group_by}
-        known, values, count = groups.get(canonical(group), (group, [], 0))
+        first, values, count = groups.get(canonical(group), (group, [], 0))
         if aggregation.path is not None and _is_number(found := at_path(document, aggregation.path.split("."))):
             values.append(found)
-        groups[canonical(group)] = (known, values, count + 1)
+        groups[canonical(group)] = (first, values, count + 1)
     if not groups and not aggregation.group_by:
         return [Aggregate(group={}, value=0 if aggregation.metric is Metric.COUNT else None, records=0)]
     return [Aggregate(group=group, value=_value(aggregation.metric, values, count), records=count) for _, (group, values, count) in sorted(groups.items())]
@@ -106,7 +106,7 @@ def _compare(condition: PathFilter, found: Any) -> bool:
 
 
 def _equal(found: Any, value: Any) -> bool:
-    """1 is 1.0 and not true."""
+    """1 equals 1.0, and does not equal true."""
     return found is not NOWHERE and isinstance(found, bool) == isinstance(value, bool) and found == value
 
 
@@ -119,7 +119,7 @@ def _inside(moment: datetime, window: Window) -> bool:
 
 
 def _moment(value: Any) -> datetime | None:
-    """In UTC. A text that is not a valid time, or one beyond the years 1 to 9999, opens the window on its side; the kind's schema is what refuses it."""
+    """In UTC. Text that is not a valid time, or is outside the years 1 to 9999, makes that side open; the kind's schema refuses it."""
     if not isinstance(value, str):
         return None
     try:
@@ -148,7 +148,7 @@ def _value(metric: Metric, values: list[Any], count: int) -> float | int | None:
     try:
         found = _computed(metric, values, count)
         return found if found is not None and isfinite(found) else None
-    except OverflowError:  # JSON has integers that no other number can be added to
+    except OverflowError:  # JSON integers may be too large for a float
         return None
 
 

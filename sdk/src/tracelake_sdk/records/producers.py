@@ -29,7 +29,7 @@ class ProducerResult:
     records: int
     seconds: float
     problem: dict[str, Any] | None = None
-    error: Exception | None = None  # for a debugger; its words may be those of data
+    error: Exception | None = None  # for debugging; its message may contain data
 
     @property
     def succeeded(self) -> bool:
@@ -37,14 +37,14 @@ class ProducerResult:
 
 
 class MetadataProducerRunner:
-    """Runs producers and hands each record on at once: `emit` is an emitter's, or a repository's `store`."""
+    """Runs producers and passes each record on at once: `emit` is that of an emitter, or `store` of a repository."""
 
     def __init__(self, producers: Sequence[MetadataProducer], emit: Callable[[MetadataRecord, MetadataContext], object]) -> None:
         self._producers: Sequence[MetadataProducer] = producers
         self._emit: Callable[[MetadataRecord, MetadataContext], object] = emit
 
     def run(self, request: MetadataRequest) -> list[ProducerResult]:
-        """One result a producer, in their order."""
+        """One result per producer, in order."""
         return [self._result(producer, request) for producer in self._producers]
 
     def _result(self, producer: MetadataProducer, request: MetadataRequest) -> ProducerResult:

@@ -33,7 +33,7 @@ class _Fact(Deferred):
 
 
 class MetadataTarget(_Fact):
-    """What a record is about; two are equal by source, schema and table, and `extras` only describes."""
+    """What a record is about; targets are equal by source, schema and table, and `extras` only describes."""
 
     source_id: Name
     schema_name: Name = Field(alias="schema")
@@ -55,7 +55,7 @@ class MetadataContext(_Fact):
     """Where and in which run a record is emitted or read; `tenant` limits every read."""
 
     job_id: Name | None = None
-    run_id: Name | None = None  # one try: a retry has another
+    run_id: Name | None = None  # one attempt: a retry has another
     namespace: Name | None = None
     cluster: Name
     workspace: Name
@@ -64,15 +64,15 @@ class MetadataContext(_Fact):
 
 
 class Quality(StrEnum):
-    """How a record's facts came to be."""
+    """How the facts of a record were obtained."""
 
     MEASURED = "measured"
     ESTIMATED = "estimated"
-    BACKFILLED = "backfilled"  # read from older notes, after the fact
+    BACKFILLED = "backfilled"  # taken from older logs, after the fact
 
 
 class MetadataRecord(_Fact):
-    """One fact; `version` is that of the kind's schema, and left out means the newest."""
+    """One fact; `version` is that of the kind's schema; if omitted, the newest."""
 
     target: MetadataTarget
     kind: KindName
@@ -85,20 +85,20 @@ class MetadataRecord(_Fact):
 
     @model_validator(mode="after")
     def _mirror_window(self) -> Self:
-        """The payload's window is in `extras` too, here because every repository and every hash is to see the same."""
+        """Copies the payload's window into `extras`; done here so that every repository and every hash has the same content."""
         self.extras.update({side: self.payload[side] for side in WINDOW_SIDES if side in self.payload})
         return self
 
 
 class MetadataRequest(_Fact):
-    """What a consumer asks about, and in what context."""
+    """The target and the context of a consumer."""
 
     target: MetadataTarget
     context: MetadataContext
 
 
 class StoredRecord(_Fact):
-    """A record as it was accepted."""
+    """An accepted record."""
 
     id: UUID  # UUIDv7; breaks ties of `latest`
     record: MetadataRecord
@@ -108,10 +108,10 @@ class StoredRecord(_Fact):
 
 
 class StoreResult(_Fact):
-    """What became of one record that was handed in; `refused` and `conflict` carry the problem."""
+    """The result of storing one record; `refused` and `conflict` have the problem."""
 
     result: Literal["stored", "same", "refused", "conflict"]
-    id: UUID | None = None  # of the stored record; for `conflict`, of the one that is in its way
+    id: UUID | None = None  # of the stored record; for `conflict`, of the existing one
     problem: dict[str, Any] | None = None
 
     @property
@@ -120,7 +120,7 @@ class StoreResult(_Fact):
 
 
 class Window(_Fact):
-    """Half-open: from `start` up to and without `end`; a side left out is open."""
+    """Half-open: `start` is included, `end` is not; an omitted side is open."""
 
     start: Moment | None = None
     end: Moment | None = None
@@ -134,7 +134,7 @@ class Window(_Fact):
 
 class Comparison(StrEnum):
     EQ = "eq"
-    NE = "ne"          # also where the path leads nowhere
+    NE = "ne"          # also if the path does not exist
     LT = "lt"
     LE = "le"
     GT = "gt"
@@ -144,7 +144,7 @@ class Comparison(StrEnum):
 
 
 class PathFilter(_Fact):
-    """A condition on what a path of the record leads to: `payload.rows`, `extras.dataset.version`."""
+    """A condition on the value at a path of the record: `payload.rows`, `extras.dataset.version`."""
 
     path: Annotated[str, Field(pattern=r"^(payload|extras|context|target)(\.[^.\x00]{1,200}){1,16}$", max_length=1000)]
     op: Comparison
@@ -173,7 +173,7 @@ class PathFilter(_Fact):
 
 
 class RecordFilters(_Fact):
-    """Which records a query is about; what is left out does not narrow. The answer is newest first."""
+    """The filters of a query; omitted filters match everything. Results are newest first."""
 
     kinds: list[KindName] = Field(default_factory=list)
     source_id: Name | None = None
@@ -186,23 +186,23 @@ class RecordFilters(_Fact):
     workspace: Name | None = None
     cluster: Name | None = None
     quality: Quality | None = None
-    window: Window | None = None    # overlaps the record's own window; one without has `produced_at` inside
+    window: Window | None = None    # overlaps the record's own window; a record without one must have `produced_at` inside
     produced: Window | None = None  # `produced_at` inside
     where: list[PathFilter] = Field(default_factory=list, max_length=20)
     kind_version: int | None = Field(default=None, ge=1)  # payloads in this version instead of the newest
     limit: int = Field(default=100, ge=1, le=10_000)
-    page: str | None = None         # `next` of the page before
+    page: str | None = None         # `next` of the previous page
 
 
 class DroppedSpan(_Fact):
-    """Records of a kind that are gone by their retention, so that an answer without them is not taken for whole."""
+    """Records of a kind that were dropped by their retention, so that a result without them does not look complete."""
 
     kind: KindName
-    before: Moment  # what was produced earlier is gone
+    before: Moment  # records produced earlier were dropped
 
 
 class RecordPage(_Fact):
-    """Records, newest first, and what to ask with for more."""
+    """Records, newest first, and the token of the next page."""
 
     items: list[StoredRecord]
     next: str | None = None
@@ -216,10 +216,10 @@ class RecordPage(_Fact):
 
 
 class TailPage(_Fact):
-    """Records in the order in which they were accepted, and the offset behind the last of them."""
+    """Records in the order in which they were accepted, and the offset after the last one."""
 
     items: list[StoredRecord]
-    offset: str  # opaque; it outlives rotation, rebuild and compaction
+    offset: str  # opaque; stays valid after rotation, rebuild and compaction
 
 
 class Metric(StrEnum):
@@ -231,7 +231,7 @@ class Metric(StrEnum):
 
 
 class Aggregation(_Fact):
-    """What to compute over the records that filters choose; values that are not numbers are passed over."""
+    """What to compute over the filtered records; values that are not numbers are skipped."""
 
     metric: Metric = Metric.COUNT
     path: str | None = Field(default=None, pattern=r"^(payload|extras)(\.[^.\x00]{1,200}){1,16}$")
@@ -247,7 +247,7 @@ class Aggregation(_Fact):
 
 
 class Aggregate(_Fact):
-    """One group and its value; None where the group has no number, or where the value is greater than a number can be."""
+    """One group and its value; None if the group has no number, or if the value overflows."""
 
     group: dict[str, Any]
     value: float | int | None

@@ -28,7 +28,7 @@ class RuleUnmeasurable(ValueError):
     """Why a rule cannot be measured here: a sentence for people, without data."""
 
 
-class Kind(StrEnum):
+class ValueKind(StrEnum):
     """What the values of a column are, as far as rules care."""
 
     INTEGER = "integer"
@@ -42,48 +42,48 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Column:
+class TypedColumn:
     """A top-level column of a table."""
 
-    kind: Kind
+    kind: ValueKind
     precision: int = 0  # of a decimal: digits; of an integer or a floating number: bits
     scale: int = 0      # of a decimal
 
     @property
     def counted(self) -> bool:
         """Whether its values are whole units."""
-        return self.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP)
+        return self.kind in (ValueKind.INTEGER, ValueKind.DECIMAL, ValueKind.DATE, ValueKind.TIMESTAMP)
 
     @property
     def units(self) -> tuple[int, int]:
         """The least and the greatest number of units that its type can hold."""
         match self.kind:
-            case Kind.INTEGER:
+            case ValueKind.INTEGER:
                 return -(2 ** (self.precision - 1)), 2 ** (self.precision - 1) - 1
-            case Kind.DECIMAL:
+            case ValueKind.DECIMAL:
                 return 1 - 10**self.precision, 10**self.precision - 1
-            case Kind.DATE:
+            case ValueKind.DATE:
                 return -(2**31), 2**31 - 1
             case _:
                 return -(2**63), 2**63 - 1
 
 
-def columns_of(table_schema: Mapping[str, Any]) -> dict[str, Column]:
+def columns_of(table_schema: Mapping[str, Any]) -> dict[str, TypedColumn]:
     """The columns of a schema in Delta's own form, by name."""
     return {field["name"]: _column(field["type"]) for field in table_schema["fields"]}
 
 
-def _column(type_name: Any) -> Column:
+def _column(type_name: Any) -> TypedColumn:
     if not isinstance(type_name, str):
-        return Column(Kind.OTHER)
+        return TypedColumn(ValueKind.OTHER)
     if type_name in _INTEGERS:
-        return Column(Kind.INTEGER, _INTEGERS[type_name])
+        return TypedColumn(ValueKind.INTEGER, _INTEGERS[type_name])
     if type_name in _FLOATS:
-        return Column(Kind.FLOAT, _FLOATS[type_name])
+        return TypedColumn(ValueKind.FLOAT, _FLOATS[type_name])
     if found := _DECIMAL.fullmatch(type_name):
-        return Column(Kind.DECIMAL, int(found[1]), int(found[2]))
-    kinds = {"date": Kind.DATE, "timestamp": Kind.TIMESTAMP, "string": Kind.TEXT, "boolean": Kind.BOOLEAN}
-    return Column(kinds.get(type_name, Kind.OTHER))
+        return TypedColumn(ValueKind.DECIMAL, int(found[1]), int(found[2]))
+    kinds = {"date": ValueKind.DATE, "timestamp": ValueKind.TIMESTAMP, "string": ValueKind.TEXT, "boolean": ValueKind.BOOLEAN}
+    return TypedColumn(kinds.get(type_name, ValueKind.OTHER))
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class OutsideUnits:
     """Breaks the rule: fewer units than `low`, or more than `high`."""
 
     column: str
-    of: Column
+    of: TypedColumn
     low: int | None
     high: int | None
     null_passes: bool
@@ -119,7 +119,7 @@ class NotAmong:
     """Breaks the rule: not one of `values`, which are units, texts or truth values as the column has them."""
 
     column: str
-    of: Column
+    of: TypedColumn
     values: tuple[int | str | bool, ...]
     null_passes: bool
 
@@ -144,7 +144,7 @@ RowCheck = IsNull | OutsideUnits | OutsideFloats | NotAmong | NotMatching
 Check = RowCheck | Repeated
 
 
-def check_of(tree: NotNull | Range | Unique | RowCount | Enumerated | Regex, columns: Mapping[str, Column]) -> Check:
+def check_of(tree: NotNull | Range | Unique | RowCount | Enumerated | Regex, columns: Mapping[str, TypedColumn]) -> Check:
     """What an engine counts for a rule; raises RuleUnmeasurable."""
     match tree:
         case NotNull(column=name):
@@ -155,7 +155,7 @@ def check_of(tree: NotNull | Range | Unique | RowCount | Enumerated | Regex, col
         case Enumerated():
             return _enum_check(tree, _find(columns, tree.column))
         case Regex():
-            if _find(columns, tree.column).kind is not Kind.TEXT:
+            if _find(columns, tree.column).kind is not ValueKind.TEXT:
                 raise RuleUnmeasurable(f"The column {tree.column} is not text, so no pattern applies to it.")
             try:
                 return NotMatching(tree.column, re2_subset(tree.pattern), tree.null_passes)
@@ -163,21 +163,21 @@ def check_of(tree: NotNull | Range | Unique | RowCount | Enumerated | Regex, col
                 raise RuleUnmeasurable(f"The pattern cannot be used: {error}.") from None
         case Unique(columns=names):
             for name in names:
-                if _find(columns, name).kind is Kind.OTHER:
+                if _find(columns, name).kind is ValueKind.OTHER:
                     raise RuleUnmeasurable(f"The column {name} cannot be part of a key.")
             return Repeated(names)
         case RowCount():
             raise RuleUnmeasurable("The number of rows is known without measuring.")
 
 
-def _find(columns: Mapping[str, Column], name: str) -> Column:
+def _find(columns: Mapping[str, TypedColumn], name: str) -> TypedColumn:
     if name not in columns:
         raise RuleUnmeasurable(f"The column {name} does not exist.")
     return columns[name]
 
 
-def _range_check(tree: Range, column: Column) -> OutsideUnits | OutsideFloats:
-    if column.kind is Kind.FLOAT:
+def _range_check(tree: Range, column: TypedColumn) -> OutsideUnits | OutsideFloats:
+    if column.kind is ValueKind.FLOAT:
         low, high = (None if bound is None else _float(bound, tree.column) for bound in (tree.low, tree.high))
         return OutsideFloats(tree.column, low, high, tree.low_inside, tree.high_inside, tree.null_passes)
     if not column.counted:
@@ -192,11 +192,11 @@ def _range_check(tree: Range, column: Column) -> OutsideUnits | OutsideFloats:
     return OutsideUnits(tree.column, column, low, high, tree.null_passes)
 
 
-def _enum_check(tree: Enumerated, column: Column) -> NotAmong:
+def _enum_check(tree: Enumerated, column: TypedColumn) -> NotAmong:
     values: list[int | str | bool] = []
     for value in tree.values:
-        fits = {Kind.TEXT: isinstance(value, str), Kind.BOOLEAN: isinstance(value, bool), Kind.INTEGER: isinstance(value, int) and not isinstance(value, bool)}
-        if column.kind in (Kind.TEXT, Kind.BOOLEAN) and fits[column.kind]:
+        fits = {ValueKind.TEXT: isinstance(value, str), ValueKind.BOOLEAN: isinstance(value, bool), ValueKind.INTEGER: isinstance(value, int) and not isinstance(value, bool)}
+        if column.kind in (ValueKind.TEXT, ValueKind.BOOLEAN) and fits[column.kind]:
             values.append(value)
         elif column.counted and fits.get(column.kind, not isinstance(value, bool)):
             exact = _units(value, column, tree.column)
@@ -208,16 +208,16 @@ def _enum_check(tree: Enumerated, column: Column) -> NotAmong:
     return NotAmong(tree.column, column, tuple(values), tree.null_passes)
 
 
-def _words(column: Column) -> str:
-    return {Kind.FLOAT: "floating numbers", Kind.OTHER: "nested or binary values", Kind.BOOLEAN: "truth values"}.get(column.kind, f"{column.kind} values")
+def _words(column: TypedColumn) -> str:
+    return {ValueKind.FLOAT: "floating numbers", ValueKind.OTHER: "nested or binary values", ValueKind.BOOLEAN: "truth values"}.get(column.kind, f"{column.kind} values")
 
 
-def _units(bound: float | int | str, column: Column, name: str) -> Fraction:
+def _units(bound: float | int | str, column: TypedColumn, name: str) -> Fraction:
     """A bound in the column's units, exact."""
     match column.kind:
-        case Kind.DATE:
+        case ValueKind.DATE:
             return Fraction(_days(bound, name))
-        case Kind.TIMESTAMP:
+        case ValueKind.TIMESTAMP:
             return Fraction(_microseconds(bound, name))
         case _:
             return _number(bound, name) * 10**column.scale

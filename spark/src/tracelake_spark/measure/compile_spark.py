@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from tracelake_sdk.rules.trees import Column as ColumnType
-from tracelake_sdk.rules.trees import IsNull, Kind, NotAmong, NotMatching, OutsideFloats, OutsideUnits, RowCheck
+from tracelake_sdk.rules.trees import IsNull, NotAmong, NotMatching, OutsideFloats, OutsideUnits, RowCheck, TypedColumn, ValueKind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -40,25 +39,25 @@ def broken(check: RowCheck) -> "Column":
     return (column.isNotNull() & condition) if check.null_passes else (column.isNull() | condition)
 
 
-def units(column: str, of: ColumnType) -> "Column":
+def units(column: str, of: TypedColumn) -> "Column":
     """The column as whole units, except that a decimal stays one."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     match of.kind:
-        case Kind.DATE:
+        case ValueKind.DATE:
             return F.unix_date(named(column)).cast("bigint")
-        case Kind.TIMESTAMP:
+        case ValueKind.TIMESTAMP:
             return F.unix_micros(named(column))
-        case Kind.DECIMAL:
+        case ValueKind.DECIMAL:
             return named(column)
         case _:
             return named(column).cast("bigint")
 
 
-def _literal(of: ColumnType, count: int) -> "Column":
+def _literal(of: TypedColumn, count: int) -> "Column":
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    if of.kind is not Kind.DECIMAL:
+    if of.kind is not ValueKind.DECIMAL:
         return F.lit(count).cast("bigint")
     sign, digits = ("-", str(-count)) if count < 0 else ("", str(count))
     return F.lit(Decimal(f"{sign}{digits}e-{of.scale}")).cast(f"decimal({of.precision},{of.scale})")
@@ -81,7 +80,7 @@ def _inside(check: OutsideUnits) -> "Column":
 def _among(check: NotAmong) -> "Column":
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    if check.of.kind in (Kind.TEXT, Kind.BOOLEAN):
+    if check.of.kind in (ValueKind.TEXT, ValueKind.BOOLEAN):
         return named(check.column).isin(list(check.values))
     least, most = check.of.units
     values = [_literal(check.of, int(value)) for value in check.values if least <= int(value) <= most]

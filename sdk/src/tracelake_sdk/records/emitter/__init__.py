@@ -1,4 +1,4 @@
-"""The emitter: records are on disk before the producer continues, and in the repository as soon as it answers."""
+"""The emitter: writes records to disk before the producer continues, and delivers them when the repository answers."""
 
 from tracelake_sdk.records.emitter.draining import FlushReport, flush_folder
 from tracelake_sdk.records.emitter.emitter import Emitter, EmitterStatus

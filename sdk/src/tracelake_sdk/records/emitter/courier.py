@@ -1,4 +1,4 @@
-"""Delivers the spool of one process in a thread of its own, and waits longer each time that the repository takes nothing."""
+"""Delivers the spool of one process in a background thread, with backoff while the repository accepts nothing."""
 
 import threading
 import time
@@ -6,7 +6,7 @@ from typing import Any
 
 from tracelake_sdk.backoff import Backoff
 from tracelake_sdk.errors import TracelakeError
-from tracelake_sdk.records.emitter.delivery import Delivered, Delivery, Waits
+from tracelake_sdk.records.emitter.delivery import Delivered, Delivery, NotAccepting
 from tracelake_sdk.records.emitter.draining import flush_folder
 from tracelake_sdk.records.emitter.refusals import RefusedFile
 from tracelake_sdk.records.emitter.spool import Spool
@@ -15,11 +15,11 @@ from tracelake_sdk.records.repository.contract import MetadataRepository
 _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 30.0
 _BACKOFF = Backoff(_FIRST_WAIT, _LONGEST_WAIT, shortened=0.5)
-_LOOKS_UP = 1.0  # how long it stays unaware of a stop
+_LOOKS_UP = 1.0  # seconds until it notices a stop
 
 
 class Courier:
-    """One spool, its thread, and what became of its entries."""
+    """One spool, its thread, and the results of its entries."""
 
     def __init__(self, repository: MetadataRepository, spool: Spool) -> None:
         self.spool: Spool = spool
@@ -27,10 +27,10 @@ class Courier:
         self.problem: dict[str, Any] | None = None
         self._repository: MetadataRepository = repository
         self._delivery: Delivery = Delivery(repository, RefusedFile(spool.folder, spool.owner))
-        self._adopted: bool = False  # what dead processes left is delivered
+        self._adopted: bool = False  # entries of dead processes are delivered
         self._tried: dict[str, Delivery] = {}
         self._waits: int = 0         # in a row
-        self._flushing: int = 0      # how many wait for it
+        self._flushing: int = 0      # number of callers that wait for a flush
         self._progress: threading.Condition = threading.Condition()
         self._work: threading.Event = threading.Event()
         self._stopping: threading.Event = threading.Event()
@@ -43,13 +43,13 @@ class Courier:
         self._work.set()
 
     def run_once(self) -> bool:
-        """One batch; whether there was one. What dead processes left in the folder comes first."""
+        """Delivers one batch; returns whether there was one. Entries of dead processes come first."""
         try:
             if not self._adopted:
                 self._adopt()
             segment = self.spool.next()
             done = self._delivery.run_once(segment) if segment is not None else Delivered()
-        except Waits as waits:
+        except NotAccepting as waits:
             return self._waits_for_better(waits.problem)
         except Exception as error:  # a full disk, for example: the thread must survive until it is fixed
             return self._waits_for_better(TracelakeError(f"The spool cannot be delivered: {type(error).__name__}.").problem())
@@ -68,7 +68,7 @@ class Courier:
         return False
 
     def wait_for(self, number: int, timeout: float, *, until_problem: bool = False) -> bool:
-        """Whether so many entries are done with; it is tried at once and until the time is over, or until it does not work."""
+        """Whether this many entries are delivered or set aside; tries at once, until the timeout or a failure."""
         until = time.monotonic() + timeout
         with self._progress:
             self._flushing += 1
@@ -83,19 +83,19 @@ class Courier:
         return self.spool.done >= number
 
     def stop(self, timeout: float) -> None:
-        """What is not delivered stays on disk."""
+        """Undelivered entries stay on disk."""
         self._stopping.set()
         self._work.set()
         with self._progress:
             self._progress.notify_all()
         self._thread.join(timeout)
         if not self._thread.is_alive():
-            self.spool.close()  # else it is inside a call, and the kernel closes when the process ends
+            self.spool.close()  # otherwise the thread is inside a call, and the kernel closes the files at exit
 
     def _adopt(self) -> None:
         report = flush_folder(self.spool.folder, self._repository, stopping=self._stopping.is_set, tried=self._tried)
         if report.problem is not None:
-            raise Waits(report.problem)
+            raise NotAccepting(report.problem)
         self._adopted = True
 
     def _run(self) -> None:
@@ -107,7 +107,7 @@ class Courier:
                 self._pause()
 
     def _pause(self) -> None:
-        """Until there is work; where nothing is taken, longer each time, and often where somebody waits for it."""
+        """Waits for work: with backoff while nothing is accepted, and shortly while a caller waits for a flush."""
         if self.problem is None:
             self._work.wait(_LONGEST_WAIT)
             return

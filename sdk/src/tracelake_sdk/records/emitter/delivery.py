@@ -1,4 +1,4 @@
-"""From a spool into a repository: in order, in batches of one context, and nothing refused blocks what is behind it."""
+"""Delivers a spool to a repository: in order, in batches of one context; a refused entry does not block later ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from tracelake_sdk.records.record import MetadataContext, MetadataRecord, StoreR
 from tracelake_sdk.records.repository.contract import MetadataRepository
 
 LARGEST_BATCH = 500
-PATIENCE = 5  # tries of one record that the repository fails at without saying why
+PATIENCE = 5  # tries of one record that the repository fails on without a reason
 _LATER = frozenset({429, 502, 503, 504})
 
 
-class Waits(Exception):
-    """The repository does not take anything now; private to the emitter."""
+class NotAccepting(Exception):
+    """The repository does not accept anything now; private to the emitter."""
 
     def __init__(self, problem: dict[str, Any]) -> None:
         super().__init__(problem.get("detail"))
@@ -28,7 +28,7 @@ class Waits(Exception):
 
 @dataclass(frozen=True)
 class Delivered:
-    """What became of some entries."""
+    """The results of some entries."""
 
     entries: int = 0
     stored: int = 0
@@ -40,7 +40,7 @@ class Delivered:
 
 
 class Entries(Protocol):
-    """Where entries come from: a segment, or what was set aside."""
+    """A source of entries: a segment, or refused entries."""
 
     def read(self, most: int) -> list[Frame]: ...
     def entry(self, frame: Frame) -> str: ...
@@ -48,23 +48,23 @@ class Entries(Protocol):
 
 
 class Refusals(Protocol):
-    """Where an entry goes that is refused."""
+    """Stores refused entries."""
 
     def add(self, entry: str, frame: Frame, problem: dict[str, Any]) -> bool: ...
 
 
 class Delivery:
-    """Hands the entries of one owner to a repository and sets aside what it refuses."""
+    """Delivers the entries of one owner to a repository and sets aside refused ones."""
 
     def __init__(self, repository: MetadataRepository, refused: Refusals, *, patience: int = PATIENCE) -> None:
         self._repository: MetadataRepository = repository
         self._refused: Refusals = refused
         self._patience: int = patience
-        self._failing: tuple[str, int] = ("", 0)  # the entry that the repository fails at without saying why, and how often
-        self._alone: int = 0                      # how many entries go one by one, to find the one that is to blame
+        self._failing: tuple[str, int] = ("", 0)  # the entry that the repository fails on without a reason, and how often
+        self._alone: int = 0                      # how many entries are sent one by one, to find the one that fails
 
     def run_once(self, entries: Entries) -> Delivered:
-        """One batch, and where it came from knows of it; nothing when there is nothing whole. Raises Waits."""
+        """Delivers one batch and marks it in its source; does nothing without a complete entry. Raises NotAccepting."""
         frames = entries.read(1 if self._alone else LARGEST_BATCH)
         if not frames:
             return Delivered()
@@ -83,34 +83,34 @@ class Delivery:
             results = self._repository.bulk_store(records, context)
         except TenantMismatch as error:
             return self._set_aside(entries, batch, error.problem())
-        except Exception as error:  # whatever a repository raises must not end the delivery of what is behind
+        except Exception as error:  # no error of a repository may stop the delivery of later entries
             return self._failed(entries, batch, error)
         return self._settle(entries, batch, results)
 
     def _settle(self, entries: Entries, batch: list[Frame], results: Sequence[StoreResult]) -> Delivered:
         for result in results:
             if result.problem is not None and result.problem.get("status") in _LATER:
-                raise Waits(result.problem)  # the others are `same` the next time
+                raise NotAccepting(result.problem)  # the others are `same` the next time
         refused = 0
         for frame, result in zip(batch, results, strict=True):
             if not result.accepted:
                 refused += self._refused.add(entries.entry(frame), frame, result.problem or {})
-        said = [result.result for result in results]
-        return Delivered(len(batch), said.count("stored"), said.count("same"), refused)
+        outcomes = [result.result for result in results]
+        return Delivered(len(batch), outcomes.count("stored"), outcomes.count("same"), refused)
 
     def _failed(self, entries: Entries, batch: list[Frame], error: Exception) -> Delivered:
-        """The call as a whole failed: later, in smaller parts, or never."""
+        """The whole call failed: retry later, retry in smaller parts, or set aside."""
         problem = _problem(error)
         if _may_be_taken_later(error):
-            raise Waits(problem)
-        if problem["status"] < 500 or not self._patience:  # the repository blames the request, or nobody waits for the reason
+            raise NotAccepting(problem)
+        if problem["status"] < 500 or not self._patience:  # the request is at fault, or no retries are allowed
             return self._deliver(entries, batch[: len(batch) // 2]) if len(batch) > 1 else self._set_aside(entries, batch, problem)
         entry = entries.entry(batch[0])
         tries = self._failing[1] + 1 if self._failing[0] == entry else 1
         self._failing = (entry, tries)
         if len(batch) > 1 or tries <= self._patience:
             self._alone = max(self._alone, len(batch))
-            raise Waits(problem)
+            raise NotAccepting(problem)
         return self._set_aside(entries, batch, problem)
 
     def _set_aside(self, entries: Entries, batch: list[Frame], problem: dict[str, Any]) -> Delivered:
@@ -124,7 +124,7 @@ def _parsed(batch: list[Frame]) -> tuple[MetadataContext | None, list[MetadataRe
     try:
         context = MetadataContext.model_validate_json(batch[0].context)
         for frame in batch:
-            records.append(MetadataRecord.model_validate_json(frame.record))  # what came before the bad one is kept
+            records.append(MetadataRecord.model_validate_json(frame.record))  # records before the invalid one are kept
     except ValidationError:
         return context, records
     return context, records

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tracelake_sdk.records.emitter.delivery import Delivered, Delivery, Waits
+from tracelake_sdk.records.emitter.delivery import Delivered, Delivery, NotAccepting
 from tracelake_sdk.records.emitter.owners import claim, owner_names
 from tracelake_sdk.records.emitter.refusals import RefusedFile
 from tracelake_sdk.records.emitter.segments import Segment
@@ -14,10 +14,10 @@ from tracelake_sdk.records.repository.contract import MetadataRepository
 
 @dataclass(frozen=True)
 class FlushReport:
-    """What became of what lay in a folder; `problem` says why something is left."""
+    """The result of a flush; `problem` is the reason why entries are left."""
 
     delivered: Delivered = field(default_factory=Delivered)
-    living: int = 0  # processes that deliver their own
+    living: int = 0  # running processes, which deliver their own entries
     problem: dict[str, Any] | None = None
 
 
@@ -28,9 +28,9 @@ def _never() -> bool:
 def flush_folder(
     folder: Path, repository: MetadataRepository, *, stopping: Callable[[], bool] = _never, tried: dict[str, Delivery] | None = None,
 ) -> FlushReport:
-    """Everything of every dead process, oldest first; stops at the first answer that the repository does not take anything now.
+    """Delivers the entries of all dead processes, oldest first; stops as soon as the repository does not accept anything.
 
-    Who flushes again and again gives the same `tried`, which knows how often the repository failed at a record without saying why.
+    A caller that flushes repeatedly passes the same `tried`, which counts how often the repository failed on a record without a reason.
     """
     delivered, living = Delivered(), 0
     tried = {} if tried is None else tried
@@ -46,7 +46,7 @@ def flush_folder(
         try:
             for path in owner.segments():
                 delivered = _drain(path, delivery, refused, delivered, stopping)
-        except Waits as waits:
+        except NotAccepting as waits:
             return FlushReport(delivered, living, waits.problem)
         finally:
             owner.release()
@@ -66,7 +66,7 @@ def _drain(path: Path, delivery: Delivery, refused: RefusedFile, delivered: Deli
 
 
 def _finish(segment: Segment, refused: RefusedFile) -> None:
-    """No whole frame is left. What follows was never acknowledged, or is damaged: that is kept."""
+    """No complete frame is left. The rest was never acknowledged, or is damaged; damaged bytes are kept."""
     if segment.is_damaged():
         refused.add_damaged(segment.path, segment.delivered, segment.remainder())
     segment.path.unlink(missing_ok=True)

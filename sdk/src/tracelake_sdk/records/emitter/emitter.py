@@ -1,4 +1,4 @@
-"""An emitter in front of any repository: `emit` writes to disk and returns, and a thread of its own delivers."""
+"""An emitter in front of any repository: `emit` writes to disk and returns, and a background thread delivers."""
 
 import atexit
 import logging
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EmitterStatus:
-    """What became of what this process emitted."""
+    """The state of the records that this process emitted."""
 
     waiting: int
     waiting_bytes: int
@@ -34,11 +34,11 @@ class EmitterStatus:
 
 
 class Emitter:
-    """Takes records at once and delivers them in order as soon as the repository answers.
+    """Accepts records at once and delivers them in order when the repository answers.
 
-    One folder is for one repository; several processes may share it. What a process leaves behind is delivered by the next emitter on
-    the folder, or by `tracelake record flush`. Safe to call from any thread and from async code. A forked child writes a spool of its own;
-    whether it may use the repository that was opened before the fork is for the repository to say.
+    One folder is for one repository; several processes may share it. Entries that a process leaves behind are delivered by the next emitter on
+    the folder, or by `tracelake record flush`. Safe to call from any thread and from async code. A forked child writes its own spool;
+    whether it may use a repository that was opened before the fork depends on the repository.
     """
 
     def __init__(
@@ -47,29 +47,29 @@ class Emitter:
     ) -> None:
         self._repository: MetadataRepository = repository
         self._folder: Path = Path(spool_folder)
-        self._fsync: bool = fsync  # without it, what was emitted survives a kill; with it, also a power loss
+        self._fsync: bool = fsync  # without it, emitted records survive a kill; with it, also a power loss
         self._most_bytes: int = most_bytes
         self._segment_bytes: int = segment_bytes
         self._opening: threading.Lock = threading.Lock()
         self._courier: Courier | None = None
-        self._before: Delivered = Delivered()  # by couriers that are closed
+        self._before: Delivered = Delivered()  # by closed couriers
         self._last_context: tuple[MetadataContext | None, bytes] = (None, b"")
         _of_this_process.add(self)
 
     def emit(self, record: MetadataRecord, context: MetadataContext) -> None:
-        """On disk when it returns. Raises SpoolFull, and nothing that the repository could be to blame for."""
-        known, spelt = self._last_context
-        if known is not context:
+        """The record is on disk when this returns. Raises SpoolFull, and never an error of the repository."""
+        last, spelt = self._last_context
+        if last is not context:
             spelt = context.model_dump_json().encode()
             self._last_context = (context, spelt)
         body = record.model_dump_json().encode()
         courier = self._opened()
         while not courier.spool.append(spelt, body):
-            courier = self._opened()  # it was closed meanwhile
+            courier = self._opened()  # the courier was closed in between
         courier.wake()
 
     def flush(self, timeout: float = 30.0) -> bool:
-        """Whether all that was emitted before is delivered or set aside."""
+        """Whether all records emitted so far are delivered or set aside."""
         courier = self._courier
         return courier is None or courier.wait_for(courier.spool.emitted, timeout)
 
@@ -81,7 +81,7 @@ class Emitter:
         return EmitterStatus(spool.emitted - spool.done, spool.waiting_bytes, total.stored, total.same, total.refused, courier.problem)
 
     def close(self, timeout: float = 5.0) -> EmitterStatus:
-        """Delivers what can be delivered while the repository answers; the rest stays in the folder. What was refused is also logged as a warning."""
+        """Delivers records while the repository answers; the rest stays in the folder. Refused records are also logged as a warning."""
         with self._opening:
             courier, self._courier = self._courier, None
         if courier is None:
@@ -120,7 +120,7 @@ class Emitter:
             return self._courier
 
     def after_fork(self) -> None:
-        """In a child: a spool and a thread of its own, with the first record that it emits."""
+        """In a forked child: it opens its own spool and thread with the first record that it emits."""
         courier, self._courier = self._courier, None
         self._opening = threading.Lock()
         self._before = Delivered()

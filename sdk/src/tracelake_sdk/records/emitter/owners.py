@@ -1,4 +1,4 @@
-"""Who owns the segments of a spool folder: one lock file a process, held as long as it lives."""
+"""Who owns the segments of a spool folder: one lock file per process, held until it ends."""
 
 import fcntl
 import os
@@ -13,10 +13,10 @@ _LOCK = ".lock"
 
 @dataclass(frozen=True)
 class Owner:
-    """The right to the segments of one name; the kernel takes it back when the process ends."""
+    """The lock on the segments of one name; the kernel releases it when the process ends."""
 
     folder: Path
-    name: str  # sorts by when it began
+    name: str  # sorts by start time
     file: int
 
     def segment(self, number: int) -> Path:
@@ -26,7 +26,7 @@ class Owner:
         return sorted(self.folder.glob(f"{self.name}.*{SUFFIX}"))
 
     def release(self) -> None:
-        """Where nothing is left, nor is the lock's file."""
+        """Deletes the lock file too if nothing is left."""
         if not self.segments():
             (self.folder / f"{self.name}{_LOCK}").unlink(missing_ok=True)
         os.close(self.file)
@@ -41,7 +41,7 @@ def new_owner(folder: Path) -> Owner:
 
 
 def claim(folder: Path, name: str) -> Owner | None:
-    """None where a living process holds it, or it ended while we asked."""
+    """None if a living process holds the lock, or the owner ended in between."""
     path = folder / f"{name}{_LOCK}"
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -49,13 +49,13 @@ def claim(folder: Path, name: str) -> Owner | None:
         if path.stat().st_ino == os.fstat(file).st_ino:
             return Owner(folder, name, file)
     except (BlockingIOError, FileNotFoundError):
-        pass  # somebody else's, living or just done with
+        pass  # held by another process, or just removed
     os.close(file)
     return None
 
 
 def owner_names(folder: Path) -> list[str]:
-    """All that have something in the folder, the oldest first."""
+    """All owners with entries in the folder, oldest first."""
     return sorted({path.name.removesuffix(_LOCK) for path in folder.glob(f"*{_LOCK}")} | {path.name.split(".")[0] for path in folder.glob(f"*{SUFFIX}")})
 
 
@@ -66,5 +66,5 @@ def bytes_of_others(folder: Path, own: str) -> int:
             try:
                 found += path.stat().st_size
             except FileNotFoundError:
-                continue  # delivered meanwhile
+                continue  # delivered in between
     return found

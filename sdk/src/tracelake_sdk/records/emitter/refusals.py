@@ -1,7 +1,7 @@
-"""What a repository refused: kept beside the spool with its problem, until the cause is fixed and it is sent again.
+"""Refused entries: kept beside the spool with their problems, until the cause is fixed and they are sent again.
 
-A file is a log of one owner's entries: the last line of an entry counts, and a line of what was taken later names those that are done with.
-So nothing is ever changed in place, and who sends again needs not wait for the process that sets aside.
+A file is a log of one owner's entries: the last line of an entry counts, and a line of accepted entries names those that are finished.
+So nothing is changed in place, and resending does not wait for the process that sets entries aside.
 """
 
 import json
@@ -19,7 +19,7 @@ REFUSED = "refused"
 
 @dataclass(frozen=True)
 class SetAside:
-    """One entry that was refused, as JSON."""
+    """One refused entry, as JSON."""
 
     entry: str
     at: str
@@ -29,37 +29,37 @@ class SetAside:
 
 
 class RefusedFile:
-    """The lines of one owner; an entry is there once, also when it is refused again after a kill or by who sends it again."""
+    """The lines of one owner; each entry counts once, also if it is refused again after a kill or a resend."""
 
     def __init__(self, folder: Path, owner: str) -> None:
         self.path: Path = folder / REFUSED / f"{owner}.jsonl"
         self._known: dict[str, dict[str, Any]] | None = None  # entries with their problems
 
     def add(self, entry: str, frame: Frame, problem: dict[str, Any]) -> bool:
-        """Whether it was not there yet; one that is refused for another reason gets the new one."""
+        """Returns whether the entry is new; an entry that is refused for another reason gets the new problem."""
         if self._known is None:
             self._known = {line.entry: line.problem for line in self.lines()}
-        known = self._known.get(entry)
-        if known != problem:
+        earlier = self._known.get(entry)
+        if earlier != problem:
             self._append({"entry": entry, "at": datetime.now(UTC).isoformat(), "problem": problem, "context": _spelt(frame.context), "record": _spelt(frame.record)})
             self._known[entry] = problem
-        return known is None
+        return earlier is None
 
     def lines(self) -> list[SetAside]:
-        """Those that were not taken later, in the order in which they were set aside."""
+        """Entries that were not accepted later, in the order in which they were set aside."""
         return list(_lines(self.path).values())
 
     def settle(self, entries: Sequence[str]) -> None:
-        """The repository has them now."""
+        """Marks entries as accepted by the repository."""
         if entries:
             self._append({"taken": list(entries)})
 
     def tidy(self) -> None:
-        """Only what is not taken stays, whole or as it was; for who holds the owner's lock, so that no entry is set aside meanwhile."""
+        """Rewrites the file atomically without accepted entries; the caller holds the owner's lock, so that no entry is set aside in between."""
         new = self.path.with_suffix(".new")
         if not (lines := self.lines()):
             self.path.unlink(missing_ok=True)
-            new.unlink(missing_ok=True)  # of one that was killed over it
+            new.unlink(missing_ok=True)  # left by a killed process
             return
         with new.open("wb") as file:
             os.fchmod(file.fileno(), 0o600)
@@ -92,7 +92,7 @@ def set_aside(folder: Path) -> list[SetAside]:
 
 
 def refused_owners(folder: Path) -> list[str]:
-    """Whose entries were refused, the oldest first."""
+    """Owners with refused entries, oldest first."""
     return sorted(path.name.removesuffix(".jsonl") for path in (folder / REFUSED).glob("*.jsonl"))
 
 
@@ -111,7 +111,7 @@ def _lines(path: Path) -> dict[str, SetAside]:
         try:
             parsed = json.loads(line)
         except ValueError:
-            continue  # empty, or its process did not finish it and wrote it again
+            continue  # empty, or cut off by a kill and written again
         if "taken" in parsed:
             for entry in parsed["taken"]:
                 found.pop(entry, None)

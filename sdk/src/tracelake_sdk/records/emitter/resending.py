@@ -1,13 +1,13 @@
-"""Delivers what was refused once more, after its cause was fixed: a kind that is registered now, a clock that is set.
+"""Delivers refused records again, after the cause was fixed: a kind was registered, a clock was corrected.
 
-What is taken is marked so after the repository has answered: a kill in between sends it again, and the repository says `same`.
+A record is marked as accepted after the repository has answered: after a kill in between it is sent again, and the repository answers `same`.
 """
 
 import json
 from pathlib import Path
 from typing import Any
 
-from tracelake_sdk.records.emitter.delivery import Delivered, Delivery, Waits
+from tracelake_sdk.records.emitter.delivery import Delivered, Delivery, NotAccepting
 from tracelake_sdk.records.emitter.draining import FlushReport
 from tracelake_sdk.records.emitter.owners import claim
 from tracelake_sdk.records.emitter.refusals import RefusedFile, SetAside, refused_owners
@@ -16,7 +16,7 @@ from tracelake_sdk.records.repository.contract import MetadataRepository
 
 
 class _Again:
-    """What one owner had refused, as entries to deliver; what is refused again stays where it is."""
+    """The refused entries of one owner, as entries to deliver; entries that are refused again stay in their file."""
 
     def __init__(self, file: RefusedFile) -> None:
         self._file: RefusedFile = file
@@ -27,9 +27,9 @@ class _Again:
     def read(self, most: int) -> list[Frame]:
         frames: list[Frame] = []
         size = 0
-        for place in range(self._done, min(self._done + most, len(self._lines))):
-            line = self._lines[place]
-            frame = Frame(place, place + 1, _bytes(line.context), _bytes(line.record))
+        for index in range(self._done, min(self._done + most, len(self._lines))):
+            line = self._lines[index]
+            frame = Frame(index, index + 1, _bytes(line.context), _bytes(line.record))
             size += len(frame.record)
             if frames and size > MOST_READ:
                 break
@@ -50,16 +50,16 @@ class _Again:
 
 
 def resend(folder: Path, repository: MetadataRepository) -> FlushReport:
-    """Everything that was set aside, oldest first, also of processes that run; stops when the repository does not take anything now."""
+    """Delivers all refused entries, oldest first, also of running processes; stops if the repository does not accept anything."""
     delivered = Delivered()
     for name in refused_owners(folder):
         file = RefusedFile(folder, name)
         again = _Again(file)
-        delivery = Delivery(repository, again, patience=0)  # what fails without a reason is set aside already
+        delivery = Delivery(repository, again, patience=0)  # entries that fail without a reason are already set aside
         try:
             while (done := delivery.run_once(again)).entries:
                 delivered += done
-        except Waits as waits:
+        except NotAccepting as waits:
             return FlushReport(delivered, problem=waits.problem)
         finally:
             _tidy(folder, name, file)
@@ -69,7 +69,7 @@ def resend(folder: Path, repository: MetadataRepository) -> FlushReport:
 def _tidy(folder: Path, name: str, file: RefusedFile) -> None:
     owner = claim(folder, name)
     if owner is None:
-        return  # it runs and may set aside this moment: its file is made smaller when it has ended
+        return  # the process is running and may write to its file, which is rewritten after it ends
     try:
         file.tidy()
     finally:

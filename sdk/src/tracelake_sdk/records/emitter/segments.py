@@ -1,7 +1,7 @@
-"""Segments of a spool: files of framed entries, written by one process, read by it or, after its death, by another.
+"""Segments of a spool: files of framed entries, written by one process, read by it or, after it ended, by another.
 
-A file begins with eight letters and the offset behind the last delivered frame. A frame is its length, its checksum, the length of the
-context, the context and the record, both as JSON. What a process did not finish writing has no valid frame, and was never acknowledged.
+A file begins with eight letters and the offset after the last delivered frame. A frame is its length, its checksum, the length of the
+context, the context and the record, both as JSON. An incomplete write has no valid frame, and was never acknowledged.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 SUFFIX = ".spool"
 _LETTERS = b"TLSPOOL1"
 _DELIVERED = struct.Struct(">Q")
-_FRAME = struct.Struct(">III")  # length of what follows the checksum, checksum over it, length of the context; the last is part of what follows
+_FRAME = struct.Struct(">III")  # length of the rest after the checksum, checksum of that rest, length of the context, which is part of that rest
 _CONTEXT = struct.Struct(">I")
 _HEAD = 8  # length and checksum
 START = len(_LETTERS) + _DELIVERED.size
@@ -37,7 +37,7 @@ def framed(context: bytes, record: bytes) -> bytes:
 
 @dataclass
 class Segment:
-    """One open file; `end` is behind the last frame that counts, `delivered` behind the last that is done with."""
+    """One open file; `end` is the offset after the last valid frame, `delivered` after the last delivered one."""
 
     path: Path
     file: int
@@ -55,7 +55,7 @@ class Segment:
 
     @classmethod
     def open(cls, path: Path) -> "Segment":
-        """One that a dead process left; `end` is all there is, and frames say how much of it counts."""
+        """A segment of a dead process; `end` is the size of the file, and the frames determine how much of it is valid."""
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         size = os.fstat(file).st_size
         head = os.pread(file, START, 0)
@@ -64,7 +64,7 @@ class Segment:
         return cls(path, file, end=size if whole else START, delivered=delivered if START <= delivered <= size else START)
 
     def append(self, frame: bytes, *, fsync: bool) -> None:
-        """All of it or an OSError; what is half written is overwritten by the next."""
+        """Writes the complete frame or raises OSError; the next write overwrites a partial frame."""
         written = os.pwrite(self.file, frame, self.end)
         if written != len(frame):
             raise OSError("the frame was written in part")
@@ -73,11 +73,11 @@ class Segment:
         self.end += written
 
     def read(self, most: int) -> list[Frame]:
-        """The frames behind what is delivered, not more than `most`; none where nothing whole follows."""
+        """The undelivered frames, at most `most`; empty if no complete frame follows."""
         left = self.end - self.delivered
         data = os.pread(self.file, min(left, MOST_READ), self.delivered)
         if len(data) >= _CONTEXT.size and (wanted := _HEAD + _CONTEXT.unpack_from(data)[0]) > len(data) and wanted <= left:
-            data = os.pread(self.file, wanted, self.delivered)  # one frame that is larger than all that is read at once
+            data = os.pread(self.file, wanted, self.delivered)  # one frame that is larger than the read size
         frames: list[Frame] = []
         at = 0
         while len(frames) < most and (frame := _frame(data, at, self.delivered)) is not None:
@@ -86,20 +86,20 @@ class Segment:
         return frames
 
     def entry(self, frame: Frame) -> str:
-        """The name of one of its frames."""
+        """The id of one of its frames."""
         return f"{self.path.name}:{frame.offset}"
 
     def advance(self, to: int) -> None:
-        """Frames up to here are in the repository, or set aside."""
+        """Marks frames up to here as delivered or set aside."""
         os.pwrite(self.file, _DELIVERED.pack(to), len(_LETTERS))
         self.delivered = to
 
     def remainder(self) -> bytes:
-        """What follows the last whole frame: what its process did not finish, or damage."""
+        """The bytes after the last complete frame: an incomplete write, or damage."""
         return os.pread(self.file, self.end - self.delivered, self.delivered)
 
     def is_damaged(self) -> bool:
-        """Whether a complete frame is not valid; a frame that a kill cut off is shorter than its length says."""
+        """Whether a complete frame is not valid; a frame that a kill cut off is shorter than its length field."""
         rest = self.remainder()
         return len(rest) >= _FRAME.size and len(rest) >= _HEAD + _CONTEXT.unpack_from(rest)[0]
 

@@ -1,4 +1,4 @@
-"""The spool of one process: what was emitted and is not delivered yet, on disk."""
+"""The spool of one process: emitted records that are not delivered yet, on disk."""
 
 import os
 import threading
@@ -11,7 +11,7 @@ from tracelake_sdk.records.emitter.segments import Segment, framed
 
 
 class Spool:
-    """Written by any thread of one process, read by one."""
+    """Any thread of one process may write; one thread reads."""
 
     def __init__(self, folder: Path, *, segment_bytes: int, most_bytes: int, fsync: bool) -> None:
         self.folder: Path = folder
@@ -33,7 +33,7 @@ class Spool:
         return self._owner.name
 
     def append(self, context: bytes, record: bytes) -> bool:
-        """On disk when it returns true; a spool that is closed takes nothing. Raises SpoolFull."""
+        """The entry is on disk if this returns true; a closed spool returns false. Raises SpoolFull."""
         frame = framed(context, record)
         with self._lock:
             if self._closed:
@@ -48,12 +48,12 @@ class Spool:
             return True
 
     def next(self) -> Segment | None:
-        """The oldest segment with something to deliver."""
+        """The oldest segment with undelivered entries."""
         with self._lock:
             return next((segment for segment in self._segments if segment.delivered < segment.end), None)
 
     def settle(self, entries: int) -> None:
-        """So many more entries are done with; segments that will not grow are removed."""
+        """Counts entries as delivered or set aside; removes finished segments."""
         with self._lock:
             self.done += entries
             while len(self._segments) > 1 and self._segments[0].delivered == self._segments[0].end:
@@ -73,7 +73,7 @@ class Spool:
             self._owner.release()
 
     def leave_to_parent(self) -> None:
-        """In a forked child: its copies of the files are closed, and nothing is touched that is the parent's."""
+        """In a forked child: closes its copies of the files, without touching those of the parent."""
         for segment in self._segments:
             segment.close()
         self._segments.clear()

@@ -1,15 +1,15 @@
-"""Whether all that one schema admits is admitted by another; judged on the schemas, without looking at any record.
+"""Whether every value that one schema accepts is accepted by another; decided from the schemas, without reading records.
 
-The judgement is cautious: what it cannot show, it refuses. A property that a schema neither names nor forbids may
-hold anything, so naming one is a promise broken unless the schema before had `additionalProperties: false`.
+The check is conservative: it refuses what it cannot prove. A property that a schema neither names nor forbids may
+contain anything, so naming one is a breaking change unless the earlier schema had `additionalProperties: false`.
 """
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracelake_sdk.records.kinds.schemas import ANNOTATIONS, Finding, Schema, properties_of, types_of, validator_of
+from tracelake_sdk.records.kinds.schemas import ANNOTATIONS, KindFinding, Schema, properties_of, types_of, validator_of
 
-# What a difference is called when the old schema admits more than the new one, and when the new one admits more than the old.
+# Codes of a difference: if the old schema accepts more than the new one, and if the new one accepts more than the old.
 NAMES = {
     "type": ("type_narrowed", "type_widened"),
     "value": ("value_removed", "value_added"),
@@ -31,18 +31,18 @@ NAMES = {
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Looks for what `narrow` admits and `wide` does not; `filled` says that the defaults of `wide` are filled in before."""
+class SchemaComparison:
+    """Finds values that `narrow` accepts and `wide` does not; `filled`: the defaults of `wide` are filled in first."""
 
-    narrow: str  # what to call it
+    narrow: str  # its name in sentences
     wide: str
     forward: bool
     filled: bool
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[KindFinding] = field(default_factory=list)
 
     def compare(self, narrow: Schema, wide: Schema, path: str = "payload") -> None:
         if not wide.keys() - ANNOTATIONS:
-            return  # it admits anything
+            return  # it accepts anything
         if (values := _values(narrow)) is not None:
             self._values(values, narrow, wide, path)
             return
@@ -62,7 +62,7 @@ class Comparison:
             self._objects(narrow, wide, path)
 
     def _find(self, name: str, path: str, what: str) -> None:
-        self.findings.append(Finding(NAMES[name][self.forward], path, f"{self.narrow} admits {what}, {self.wide} does not."))
+        self.findings.append(KindFinding(NAMES[name][self.forward], path, f"{self.narrow} accepts {what}, {self.wide} does not."))
 
     def _values(self, values: list[Any], narrow: Schema, wide: Schema, path: str) -> None:
         admitted, again = validator_of(narrow), validator_of(wide)
@@ -97,21 +97,21 @@ class Comparison:
         for name in wide.get("required", []):
             if name not in narrow.get("required", []) and not (self.filled and "default" in properties_of(wide).get(name, {})):
                 self._find("required", f"{path}.{name}", f"objects without `{name}`")
-        # One name stands for all that neither of them knows.
+        # None represents all properties that neither schema names.
         for name in [*dict.fromkeys([*properties_of(narrow), *properties_of(wide)]), None]:
             before, after = _property(narrow, name), _property(wide, name)
-            place = f"{path}.{'*' if name is None else name}"
+            at = f"{path}.{'*' if name is None else name}"
             if before is None:
                 continue
             if after is None:
-                self._find("additional" if name is None or name not in properties_of(narrow) else "property", place, "the property" if name else "further properties")
+                self._find("additional" if name is None or name not in properties_of(narrow) else "property", at, "the property" if name else "further properties")
             elif name is None or name in properties_of(narrow):
-                self.compare(before, after, place)
+                self.compare(before, after, at)
             elif self._beside().differs(before, after):
-                self._find("constrained", place, f"a further property `{name}` that may hold other things")
+                self._find("constrained", at, f"a further property `{name}` that may have other values")
 
-    def _beside(self) -> "Comparison":
-        return Comparison(self.narrow, self.wide, self.forward, self.filled)
+    def _beside(self) -> "SchemaComparison":
+        return SchemaComparison(self.narrow, self.wide, self.forward, self.filled)
 
     def differs(self, narrow: Schema, wide: Schema) -> bool:
         self.compare(narrow, wide)
@@ -119,7 +119,7 @@ class Comparison:
 
 
 def _values(schema: Schema) -> list[Any] | None:
-    """All that it can admit, where that is a short list."""
+    """All values that it accepts, if that is a short list."""
     if "const" in schema:
         return [schema["const"]]
     if "enum" in schema:
@@ -129,13 +129,13 @@ def _values(schema: Schema) -> list[Any] | None:
 
 
 def _bound(schema: Schema, name: str, exclusive: str, sign: int) -> tuple[float, bool]:
-    """The tighter of the two bounds, as a pair of which the greater admits less."""
+    """The tighter of the two bounds, as a pair; a greater pair accepts less."""
     bounds = [(sign * schema[word], word == exclusive) for word in (name, exclusive) if word in schema]
     return max(bounds, default=(float("-inf"), False))
 
 
 def _property(schema: Schema, name: str | None) -> Schema | None:
-    """What a property must be; None where it must not be."""
+    """The schema of a property; None if the property is forbidden."""
     if name is not None and name in properties_of(schema):
         return properties_of(schema)[name]
     rest = schema.get("additionalProperties", True)

@@ -1,4 +1,4 @@
-"""Kinds: the registered, versioned JSON schemas of record payloads, who owns them, and how long their records stay."""
+"""Kinds: the registered, versioned JSON schemas of record payloads, who owns them, and how long their records are kept."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
@@ -12,19 +12,19 @@ from tracelake_sdk.records.record import KindName
 class Compatibility(StrEnum):
     """Which readers must keep working when the schema of a kind changes."""
 
-    BACKWARD = "backward"  # what the old schema admits, the new one admits after upcasting
-    FORWARD = "forward"    # what the new schema admits, the old one admits
+    BACKWARD = "backward"  # the new schema accepts everything that the old one accepts, after upcasting
+    FORWARD = "forward"    # the old schema accepts everything that the new one accepts
     FULL = "full"          # both
 
 
 class Retention(Deferred):
-    """How long records of a kind stay, and what becomes of them then."""
+    """How long records of a kind are kept, and what happens to them then."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     keep: Literal["full", "rolling"] = "full"
     days: int | None = Field(default=None, ge=1, le=36500)
-    then: Literal["archive", "drop"] | None = None  # archived ones are answered as before, from files
+    then: Literal["archive", "drop"] | None = None  # archived records stay readable, from files
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -45,8 +45,8 @@ class Kind(Deferred):
     description: str = Field(min_length=1, max_length=2000)
     mode: Compatibility = Compatibility.BACKWARD
     retention: Retention = Field(default_factory=Retention)
-    # What identifies a record of a run, besides tenant, kind, target, producer, run, window and slice filter.
+    # Paths that identify a record of a run, besides tenant, kind, target, producer, run, window and slice filter.
     identity: list[Annotated[str, Field(pattern=r"^(payload|extras)(\.[^.\x00]{1,200}){1,16}$")]] = Field(default_factory=list, max_length=10)
-    renames: dict[str, str] = Field(default_factory=dict)  # of properties since the version before: old path → new name, below `payload`
+    renames: dict[str, str] = Field(default_factory=dict)  # of properties since the previous version: old path → new name, below `payload`
     examples: list[dict[str, Any]] = Field(default_factory=list)
-    built_in: bool = False  # of every tenant, and cannot be changed
+    built_in: bool = False  # exists for every tenant, and cannot be changed

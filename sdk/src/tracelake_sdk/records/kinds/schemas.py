@@ -1,4 +1,4 @@
-"""What the schema of a kind may say: the keywords that two versions can be compared by, and no other."""
+"""The supported subset of JSON Schema: only keywords by which two versions can be compared."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -30,7 +30,7 @@ _JSON = TypeAdapter(Json)
 
 
 @dataclass(frozen=True)
-class Finding:
+class KindFinding:
     """One reason not to register a kind."""
 
     code: str
@@ -42,32 +42,32 @@ class Finding:
 
 
 def validator_of(schema: Schema) -> jsonschema_rs.Draft202012Validator:
-    """Patterns without backreferences or looking around, so that no payload takes long to check. Raises ValueError."""
+    """Patterns without backreferences and lookaround, so that every payload is checked quickly. Raises ValueError."""
     return jsonschema_rs.Draft202012Validator(schema, validate_formats=True, pattern_options=jsonschema_rs.RegexOptions())
 
 
-def schema_findings(kind: Kind) -> list[Finding]:
-    """What is wrong with a kind by itself; empty when nothing is."""
+def schema_findings(kind: Kind) -> list[KindFinding]:
+    """The problems of a kind by itself; empty if it is valid."""
     schema = kind.json_schema
     if _deeper_than(MOST_DEPTH, [schema, kind.examples]):
-        return [Finding("schema_too_deep", "payload", f"The schema or an example is nested deeper than {MOST_DEPTH}.")]
+        return [KindFinding("schema_too_deep", "payload", f"The schema or an example is nested deeper than {MOST_DEPTH}.")]
     try:
         definition = _JSON.validate_python({"schema": schema, "examples": kind.examples, "renames": kind.renames, "words": [kind.owner, kind.description]})
     except ValidationError as error:
-        return [Finding("schema_not_storable", "payload", f"The definition cannot be stored: {error.errors()[0]['msg']}.")]
+        return [KindFinding("schema_not_storable", "payload", f"The definition cannot be stored: {error.errors()[0]['msg']}.")]
     if len(canonical(definition)) > MOST_BYTES:
-        return [Finding("schema_too_large", "payload", f"The definition is larger than {MOST_BYTES // 1024} KiB.")]
+        return [KindFinding("schema_too_large", "payload", f"The definition is larger than {MOST_BYTES // 1024} KiB.")]
     unsupported = [*_unsupported({key: value for key, value in schema.items() if key != "$schema"}, "payload")]
     if schema.get("$schema", DIALECT) != DIALECT:
-        unsupported.insert(0, Finding("dialect_unsupported", "payload", f"`$schema` must be {DIALECT}, or omitted."))
+        unsupported.insert(0, KindFinding("dialect_unsupported", "payload", f"`$schema` must be {DIALECT}, or omitted."))
     if unsupported:
         return unsupported
     try:
         validator = validator_of(schema)
-    except ValueError as error:  # jsonschema_rs.ValidationError is one
-        return [Finding("schema_malformed", "payload", f"The schema is not valid JSON Schema 2020-12: {str(error).splitlines()[0]}.")]
+    except ValueError as error:  # includes jsonschema_rs.ValidationError
+        return [KindFinding("schema_malformed", "payload", f"The schema is not valid JSON Schema 2020-12: {str(error).splitlines()[0]}.")]
     if schema.get("type") != "object":
-        return [Finding("payload_not_object", "payload", "The payload must be an object: `type` must be `object`.")]
+        return [KindFinding("payload_not_object", "payload", "The payload must be an object: `type` must be `object`.")]
     return [*_meaning(schema, "payload"), *_examples(kind, validator), *_identity(kind)]
 
 
@@ -94,13 +94,13 @@ def children(schema: Schema, path: str) -> Iterator[tuple[Schema, str]]:
         yield schema["additionalProperties"], f"{path}.*"
 
 
-def _unsupported(schema: Any, path: str) -> Iterator[Finding]:
-    """By names alone, before anything else looks at the schema; its shape may still be wrong."""
+def _unsupported(schema: Any, path: str) -> Iterator[KindFinding]:
+    """Checks only names of keywords, before anything else reads the schema; its structure may still be invalid."""
     if not isinstance(schema, dict):
-        yield Finding("schema_malformed", path, "A schema must be an object; to accept anything, write `{}`.")
+        yield KindFinding("schema_malformed", path, "A schema must be an object; to accept anything, write `{}`.")
         return
     for keyword in schema.keys() - KEYWORDS - ANNOTATIONS:
-        yield Finding("keyword_unsupported", path, f"`{keyword}` is not a supported keyword; supported are: {', '.join(sorted(KEYWORDS))}.")
+        yield KindFinding("keyword_unsupported", path, f"`{keyword}` is not a supported keyword; supported are: {', '.join(sorted(KEYWORDS))}.")
     properties = schema.get("properties")
     for name, child in properties.items() if isinstance(properties, dict) else ():
         yield from _unsupported(child, f"{path}.{name}")
@@ -110,37 +110,37 @@ def _unsupported(schema: Any, path: str) -> Iterator[Finding]:
         yield from _unsupported(rest, f"{path}.*")
 
 
-def _meaning(schema: Schema, path: str) -> Iterator[Finding]:
+def _meaning(schema: Schema, path: str) -> Iterator[KindFinding]:
     if "format" in schema and schema["format"] not in FORMATS:
-        yield Finding("format_unsupported", path, f"`{schema['format']}` is not a supported format; supported are: {', '.join(sorted(FORMATS))}.")
+        yield KindFinding("format_unsupported", path, f"`{schema['format']}` is not a supported format; supported are: {', '.join(sorted(FORMATS))}.")
     if any(isinstance(value, (dict, list)) for value in [*schema.get("enum", []), schema.get("const")]):
-        yield Finding("enum_not_scalar", path, "`enum` and `const` may only list texts, numbers, booleans and null; describe other values by a schema.")
+        yield KindFinding("enum_not_scalar", path, "`enum` and `const` may only list texts, numbers, booleans and null; describe other values by a schema.")
     if schema.get("uniqueItems") and not types_of(schema.get("items", {})) <= SCALARS:
-        yield Finding("unique_items_not_scalar", path, "`uniqueItems` needs items whose `type` is neither a list nor an object: a default could make two of them equal.")
+        yield KindFinding("unique_items_not_scalar", path, "`uniqueItems` needs items whose `type` is neither a list nor an object: a default could make two of them equal.")
     if "default" in schema and not validator_of(schema).is_valid(schema["default"]):
-        yield Finding("default_invalid", path, "The default does not match its own schema.")
+        yield KindFinding("default_invalid", path, "The default does not match its own schema.")
     for child, child_path in children(schema, path):
         yield from _meaning(child, child_path)
 
 
 def types_of(schema: Schema) -> set[str]:
-    """All types that it admits; every integer is a number, so `number` brings both."""
-    said = schema.get("type", [*SCALARS, "array", "object"])
-    types = {said} if isinstance(said, str) else set(said)
+    """All types that it accepts; every integer is a number, so `number` includes both."""
+    declared = schema.get("type", [*SCALARS, "array", "object"])
+    types = {declared} if isinstance(declared, str) else set(declared)
     return types | {"integer"} if "number" in types else types
 
 
-def _examples(kind: Kind, validator: jsonschema_rs.Draft202012Validator) -> Iterator[Finding]:
+def _examples(kind: Kind, validator: jsonschema_rs.Draft202012Validator) -> Iterator[KindFinding]:
     for number, example in enumerate(kind.examples, 1):
         if not validator.is_valid(example):
-            yield Finding("example_invalid", "payload", f"Example {number} does not match the schema.")
+            yield KindFinding("example_invalid", "payload", f"Example {number} does not match the schema.")
 
 
-def _identity(kind: Kind) -> Iterator[Finding]:
+def _identity(kind: Kind) -> Iterator[KindFinding]:
     for path in kind.identity:
         root, *steps = path.split(".")
         if root == "payload" and below(kind.json_schema, steps) is None:
-            yield Finding("identity_unknown", path, "The identity names a property that the schema does not have.")
+            yield KindFinding("identity_unknown", path, "The identity names a property that the schema does not have.")
 
 
 def _deeper_than(most: int, value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a record may be stored: its tenant, its clock, its kind and its payload. Every repository asks here."""
+"""Checks before a record is stored: its tenant, its clock, its kind and its payload. Every repository uses them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ from tracelake_sdk.errors.records import ClockAhead, RecordRefused, TenantMismat
 from tracelake_sdk.records.kinds import Kind
 from tracelake_sdk.records.record import LARGEST_RECORD, MetadataContext, MetadataRecord
 
-AHEAD = timedelta(minutes=5)  # what clocks may differ by
-SYSTEM = "tracelake."          # how producers of the system's own facts begin
+AHEAD = timedelta(minutes=5)  # allowed clock skew
+SYSTEM = "tracelake."          # prefix of the system's own producers
 _MOST_FINDINGS = 3
 _MOST_KEPT = 1000  # schemas
 _MASK = "the value"  # values of a payload never appear in an error
@@ -24,15 +24,15 @@ def _now() -> datetime:
 
 
 @dataclass
-class Admission:
-    """Judges records by the kinds that it is given; compiled schemas are kept."""
+class RecordAdmission:
+    """Validates records against their kinds; caches compiled schemas."""
 
     now: Callable[[], datetime] = _now
     _validators: BoundedCache[int, tuple[Kind, jsonschema_rs.Draft202012Validator]] = field(default_factory=lambda: BoundedCache(_MOST_KEPT))
 
     def judge(self, record: MetadataRecord, kind: Kind) -> None:
         """Raises ClockAhead or RecordRefused."""
-        # The system's own facts carry the times of its database's clock. They have happened, whatever another clock says.
+        # The system's own records have times of its database's clock, so the local clock must not refuse them.
         if record.produced_at > self.now() + AHEAD and not record.producer_id.startswith(SYSTEM):
             raise ClockAhead
         validator = self._validator(kind)
@@ -41,7 +41,7 @@ class Admission:
             raise RecordRefused(f"The payload does not match {kind.name} version {kind.version}: {'; '.join(found)}.", kind=kind.name, kind_version=kind.version)
 
     def _validator(self, kind: Kind) -> jsonschema_rs.Draft202012Validator:
-        # By the object: repositories keep their kinds, and comparing schemas would cost more than validating. It is kept along, so that its id stays its own.
+        # Keyed by the object's id: repositories cache their kinds, and comparing schemas would cost more than validating. The entry holds the object, so that its id is not reused.
         return self._validators.find_or_make(id(kind), lambda: (kind, _compiled(kind)))[1]
 
 

@@ -1,4 +1,4 @@
-"""Storing records of many runs, each in a context of its own, through any repository."""
+"""Stores records with different contexts in any repository."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -8,21 +8,21 @@ from tracelake_sdk.records.repository.contract import MetadataRepository
 
 
 @runtime_checkable
-class StoresEach(Protocol):
-    """A repository that has a shorter way than a call for each context."""
+class StoresManyContexts(Protocol):
+    """A repository that stores records of many contexts in one call."""
 
     def store_each(self, items: Sequence[tuple[MetadataRecord, MetadataContext]]) -> list[StoreResult]: ...
 
 
 def store_each(repository: MetadataRepository, items: Sequence[tuple[MetadataRecord, MetadataContext]]) -> list[StoreResult]:
-    """One result a record, in their order; those of one context go together."""
-    if isinstance(repository, StoresEach):
+    """One result per record, in order; records of one context are stored together."""
+    if isinstance(repository, StoresManyContexts):
         return repository.store_each(items)
-    places: dict[str, list[int]] = {}
-    for place, (_, context) in enumerate(items):
-        places.setdefault(context.model_dump_json(), []).append(place)
+    indexes: dict[str, list[int]] = {}
+    for index, (_, context) in enumerate(items):
+        indexes.setdefault(context.model_dump_json(), []).append(index)
     results: dict[int, StoreResult] = {}
-    for together in places.values():
-        stored = repository.bulk_store([items[place][0] for place in together], items[together[0]][1])
+    for together in indexes.values():
+        stored = repository.bulk_store([items[index][0] for index in together], items[together[0]][1])
         results.update(zip(together, stored, strict=True))
-    return [results[place] for place in range(len(items))]
+    return [results[index] for index in range(len(items))]

@@ -1,4 +1,4 @@
-"""The one interface of every metadata repository. It is synchronous and honest: stored, same, or an error."""
+"""The interface of every metadata repository. It is synchronous, and each call ends with stored, same, or an error."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -31,23 +31,23 @@ class KindCatalog(Protocol):
         ...
 
     def register(self, kind: Kind, *, check_only: bool = False) -> Kind:
-        """The first or the next version; the same again is nothing new. Raises KindInvalid, KindIncompatible or KindConflict."""
+        """Registers the first or the next version; an identical one changes nothing. Raises KindInvalid, KindIncompatible or KindConflict."""
         ...
 
 
 class MetadataRepository(KindCatalog, Protocol):
-    """Records of one tenant, appended and never changed. Reads answer in the newest version of each kind."""
+    """Records of one tenant, appended and never changed. Reads return payloads in the newest version of each kind."""
 
     def store(self, record: MetadataRecord, context: MetadataContext) -> StoreResult:
-        """Stored, or the same as before; raises KindUnknown, RecordRefused, ClockAhead, RecordConflict or TenantMismatch."""
+        """Returns `stored` or `same`; raises KindUnknown, RecordRefused, ClockAhead, RecordConflict or TenantMismatch."""
         ...
 
     def bulk_store(self, records: Sequence[MetadataRecord], context: MetadataContext) -> list[StoreResult]:
-        """One result a record, in their order; a bad one harms no other."""
+        """One result per record, in order; a refused record does not affect the others."""
         ...
 
     def latest(self, target: MetadataTarget, kind: str, context: MetadataContext) -> StoredRecord | None:
-        """The one with the greatest `produced_at`, whenever it came; of several, the one with the greatest id."""
+        """The record with the greatest `produced_at`, whenever it was stored; on a tie, the greatest id."""
         ...
 
     def history(
@@ -59,15 +59,15 @@ class MetadataRepository(KindCatalog, Protocol):
     def query(self, filters: RecordFilters, context: MetadataContext) -> RecordPage: ...
 
     def aggregate(self, filters: RecordFilters, aggregation: Aggregation, context: MetadataContext) -> list[Aggregate]:
-        """Over all that the filters choose, whatever their limit; groups in the order of their canonical JSON."""
+        """Over all records that match the filters, ignoring their limit; groups in the order of their canonical JSON."""
         ...
 
     def targets(self, context: MetadataContext, kind: str | None = None) -> list[MetadataTarget]:
-        """What there are records about, in order of source, schema and table."""
+        """The targets that have records, in order of source, schema and table."""
         ...
 
     def tail(self, context: MetadataContext, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000) -> TailPage:
-        """What was accepted behind an offset, each record once; without one, from the beginning."""
+        """The records accepted after an offset, each once; without an offset, from the beginning."""
         ...
 
     def close(self) -> None: ...

@@ -8,14 +8,14 @@ from uuid import UUID
 
 from tracelake.control.cold.reading import ColdRecords, ColdRow
 from tracelake.control.database import epochs
-from tracelake.control.database.transactions import Database, Role, Transaction
+from tracelake.control.database.transactions import Database, DatabaseRole, Transaction
 from tracelake.control.records import store
-from tracelake.control.records.catalogs import Catalog, Catalogs
-from tracelake.control.records.judging import Candidate, Judging
-from tracelake.control.records.lines import Newest, target_key
+from tracelake.control.records.catalogs import KindCache, TenantKinds
+from tracelake.control.records.copy_lines import LatestEntry, target_key
 from tracelake.control.records.partitions import Partitions
-from tracelake.control.records.searches import START, Search, Sight, page_after, place_of
+from tracelake.control.records.searches import START, Search, Visibility, page_after, place_of
 from tracelake.control.records.store import LoggedRow, RecordRow
+from tracelake.control.records.validation import AcceptedRecord, RecordValidation
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.errors.records import OffsetUnknown, RecordConflict
 from tracelake_sdk.records import (
@@ -35,25 +35,25 @@ from tracelake_sdk.records.ids import RecordIds
 from tracelake_sdk.records.kinds import Kind
 from tracelake_sdk.records.kinds.governance import admit, upcast
 from tracelake_sdk.records.matching import aggregate, in_window, matches, newest_first
-from tracelake_sdk.records.repository.admission import Admission, same_tenant
+from tracelake_sdk.records.repository.admission import RecordAdmission, same_tenant
 
 _MOST_AT_ONCE = 2_000  # rows of one look
 
-Seeing = Callable[[Transaction], Sight]
+FindVisibility = Callable[[Transaction], Visibility]
 Refusing = Callable[[MetadataRecord], None]
 
 
-def sees_all(tx: Transaction) -> Sight:
+def sees_all(tx: Transaction) -> Visibility:
     """Of whoever is the tenant itself."""
-    return Sight()
+    return Visibility()
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _nobody(org: UUID) -> None:
-    """Nobody waits for what is stored."""
+def _ignore(org: UUID) -> None:
+    """Nothing waits for new records."""
 
 
 def refuses_nothing(record: MetadataRecord) -> None:
@@ -68,17 +68,17 @@ class Tenant:
 
 @dataclass
 class Records:
-    """The records and kinds of every tenant; `told` hears whose records have become more."""
+    """The records and kinds of every tenant; `on_stored` is called with the org of each write."""
 
     database: Database
-    told: Callable[[UUID], None] = _nobody
+    on_stored: Callable[[UUID], None] = _ignore
     now: Callable[[], datetime] = _now
-    catalogs: Catalogs = field(default_factory=Catalogs)
+    catalogs: KindCache = field(default_factory=KindCache)
     cold: ColdRecords = field(default_factory=ColdRecords)
 
     def __post_init__(self) -> None:
         self._partitions: Partitions = Partitions(self.database)
-        self._judging: Judging = Judging(Admission(self.now), RecordIds())
+        self._validation: RecordValidation = RecordValidation(RecordAdmission(self.now), RecordIds())
 
     # Kinds
     def kinds(self, tenant: Tenant) -> list[Kind]:
@@ -88,7 +88,7 @@ class Records:
         return self._catalog(tenant).kind(name, version)
 
     def register(self, tenant: Tenant, kind: Kind, *, actor: str, check_only: bool = False) -> Kind:
-        with self.database.transaction("register_kind", role=Role.DEFINE) as tx:
+        with self.database.transaction("register_kind", role=DatabaseRole.DEFINE) as tx:
             store.lock_kind(tx, org=tenant.org, name=kind.name)
             versions = self.catalogs.of(tx, tenant.org).of(kind.name)
             admitted = admit(kind, versions)
@@ -111,40 +111,40 @@ class Records:
     ) -> list[StoreResult]:
         """One result a record; what is good becomes durable together."""
         same_tenant(context, tenant.name)
-        results, good = self._judging.judge(tenant.org, self._catalog(tenant), records, context, refusing, at=self.now())
+        results, good = self._validation.validate(tenant.org, self._catalog(tenant), records, context, refusing, at=self.now())
         return self._kept(tenant, results, good)
 
     def store_each(self, tenant: Tenant, items: Sequence[tuple[MetadataRecord, MetadataContext]]) -> list[StoreResult]:
         """As `bulk_store`, of records that each have a context of their own."""
         catalog, at = self._catalog(tenant), self.now()
         results: list[StoreResult] = []
-        good: list[Candidate] = []
+        good: list[AcceptedRecord] = []
         for record, context in items:
             same_tenant(context, tenant.name)
-            [result], mine = self._judging.judge(tenant.org, catalog, [record], context, refuses_nothing, at=at)
+            [result], mine = self._validation.validate(tenant.org, catalog, [record], context, refuses_nothing, at=at)
             good += [candidate._replace(place=len(results)) for candidate in mine]
             results.append(result)
         return self._kept(tenant, results, good)
 
-    def _kept(self, tenant: Tenant, results: list[StoreResult], good: list[Candidate]) -> list[StoreResult]:
+    def _kept(self, tenant: Tenant, results: list[StoreResult], good: list[AcceptedRecord]) -> list[StoreResult]:
         if not good:
             return results
         for retention_class in {candidate.sameness.retention_class for candidate in good}:
             self._partitions.ensure(retention_class, good[0].sameness.id, good[-1].sameness.id)
         stored = self._keep_one(good[0], results) if len(good) == 1 else self._keep(tenant, good, results)
         if stored:
-            self.told(tenant.org)
+            self.on_stored(tenant.org)
         return results
 
-    def _keep_one(self, candidate: Candidate, results: list[StoreResult]) -> int:
+    def _keep_one(self, candidate: AcceptedRecord, results: list[StoreResult]) -> int:
         with self.database.at_once("store_records") as tx:
             stored = store.store_one(tx, sameness=candidate.sameness, line=candidate.line, target=candidate.record.target.model_dump_json())
             kept = (candidate.sameness.content, candidate.sameness.id) if stored else store.identities(tx, [candidate.sameness.identity])[candidate.sameness.identity]
         results[candidate.place] = _result(candidate, *kept)
         return int(stored)
 
-    def _keep(self, tenant: Tenant, good: list[Candidate], results: list[StoreResult]) -> int:
-        first: dict[bytes, Candidate] = {}
+    def _keep(self, tenant: Tenant, good: list[AcceptedRecord], results: list[StoreResult]) -> int:
+        first: dict[bytes, AcceptedRecord] = {}
         for candidate in good:
             first.setdefault(candidate.sameness.identity, candidate)
         with self.database.transaction("store_records", copies=True) as tx:
@@ -161,54 +161,54 @@ class Records:
         return len(new)
 
     # Reading
-    def latest(self, tenant: Tenant, target: MetadataTarget, kind: str, *, seeing: Seeing = sees_all) -> StoredRecord | None:
+    def latest(self, tenant: Tenant, target: MetadataTarget, kind: str, *, visibility_of: FindVisibility = sees_all) -> StoredRecord | None:
         key = target_key(target.key)
         with self.database.looking() as tx:
-            row = store.latest(tx, org=tenant.org, kind=kind, target_key=key, sight=seeing(tx))
+            row = store.latest(tx, org=tenant.org, kind=kind, target_key=key, visibility=visibility_of(tx))
             if row is not None:
                 return _in_version(_stored(row), self.catalogs.of(tx, tenant.org, number=row.kinds), None)
         # The newest may be hidden and an older one not, or it has left Postgres, or nobody knows the kind.
         with self.database.transaction("latest_record") as tx:
             catalog = self.catalogs.of(tx, tenant.org)
             catalog.kind(kind)
-            return next(self._of_target(tx, tenant, target, kind, catalog, seeing(tx), 1), None)
+            return next(self._of_target(tx, tenant, target, kind, catalog, visibility_of(tx), 1), None)
 
     def history(
-        self, tenant: Tenant, target: MetadataTarget, kind: str, limit: int = 100, window: Window | None = None, *, seeing: Seeing = sees_all
+        self, tenant: Tenant, target: MetadataTarget, kind: str, limit: int = 100, window: Window | None = None, *, visibility_of: FindVisibility = sees_all
     ) -> RecordPage:
         with self.database.transaction("record_history") as tx:
             catalog = self.catalogs.of(tx, tenant.org)
             catalog.kind(kind)
-            found = self._of_target(tx, tenant, target, kind, catalog, seeing(tx), limit + 1)
+            found = self._of_target(tx, tenant, target, kind, catalog, visibility_of(tx), limit + 1)
             page = _page((stored for stored in found if window is None or in_window(stored, window)), limit)
             return page.model_copy(update={"dropped": self.cold.dropped(tx, tenant.org, RecordFilters(kinds=[kind]))})
 
-    def query(self, tenant: Tenant, filters: RecordFilters, *, seeing: Seeing = sees_all) -> RecordPage:
+    def query(self, tenant: Tenant, filters: RecordFilters, *, visibility_of: FindVisibility = sees_all) -> RecordPage:
         with self.database.transaction("query_records") as tx:
-            page = _page(self._chosen(tx, tenant, filters, seeing(tx), filters.limit + 1), filters.limit)
+            page = _page(self._chosen(tx, tenant, filters, visibility_of(tx), filters.limit + 1), filters.limit)
             return page.model_copy(update={"dropped": self.cold.dropped(tx, tenant.org, filters)})
 
-    def aggregate(self, tenant: Tenant, filters: RecordFilters, aggregation: Aggregation, *, seeing: Seeing = sees_all) -> list[Aggregate]:
+    def aggregate(self, tenant: Tenant, filters: RecordFilters, aggregation: Aggregation, *, visibility_of: FindVisibility = sees_all) -> list[Aggregate]:
         whole = filters.model_copy(update={"page": None})
         with self.database.transaction("aggregate_records") as tx:
-            return aggregate(self._chosen(tx, tenant, whole, seeing(tx), _MOST_AT_ONCE), aggregation)
+            return aggregate(self._chosen(tx, tenant, whole, visibility_of(tx), _MOST_AT_ONCE), aggregation)
 
-    def targets(self, tenant: Tenant, kind: str | None = None, *, seeing: Seeing = sees_all) -> list[MetadataTarget]:
+    def targets(self, tenant: Tenant, kind: str | None = None, *, visibility_of: FindVisibility = sees_all) -> list[MetadataTarget]:
         with self.database.transaction("record_targets") as tx:
-            sight = seeing(tx)
-            found_here = store.targets(tx, org=tenant.org, kind=kind, sight=sight)
+            visibility = visibility_of(tx)
+            found_here = store.targets(tx, org=tenant.org, kind=kind, visibility=visibility)
             # The newest record of a target describes it, wherever it is stored; only callers who may not see it look further.
-            older = [] if sight.all else [row.record for row in self._cold(tx, tenant, RecordFilters(kinds=[kind] if kind else []), sight, START)]
+            older = [] if visibility.all else [row.record for row in self._cold(tx, tenant, RecordFilters(kinds=[kind] if kind else []), visibility, START)]
         found = {target.key: target for target in (MetadataRecord.model_validate_json(record).target for record in reversed(older))}
         found |= {target.key: target for target in map(MetadataTarget.model_validate_json, found_here)}
         return [target for _, target in sorted(found.items())]
 
     def tail(
-        self, tenant: Tenant, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000, seeing: Seeing = sees_all
+        self, tenant: Tenant, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000, visibility_of: FindVisibility = sees_all
     ) -> TailPage:
         with self.database.transaction("tail_records") as tx:
             clusters = epochs.clusters(tx)
-            after = epochs.place_of(offset, clusters)
+            after = epochs.position_of(offset, clusters)
             catalog = self.catalogs.of(tx, tenant.org)
             [end] = store.tail_ends(tx, [tenant.org])
             if int(after[0]) >= int(end.unbegun):
@@ -217,45 +217,45 @@ class Records:
             last = max(ends, key=_in_log)
             if last == after:
                 return TailPage(items=[], offset=epochs.offset_of(after, clusters))
-            sight = seeing(tx)
-            rows = store.tail(tx, org=tenant.org, after=after, last=last, kinds=list(kinds), limit=limit, sight=sight)
-            cold = self.cold.logged(tx, tenant.org, after=after, last=last, kinds=list(kinds), limit=limit, seen=_seen(sight))
+            visibility = visibility_of(tx)
+            rows = store.tail(tx, org=tenant.org, after=after, last=last, kinds=list(kinds), limit=limit, visibility=visibility)
+            cold = self.cold.logged(tx, tenant.org, after=after, last=last, kinds=list(kinds), limit=limit, seen=_seen(visibility))
             rows = sorted([*rows, *map(_logged, cold)], key=lambda row: _in_log((row.xid, row.seq)))[:limit]
         whole = len(rows) == limit
         end_of_page = (rows[-1].xid, rows[-1].seq) if whole else last
         return TailPage(items=[_in_version(_stored(row), catalog, None) for row in rows], offset=epochs.offset_of(end_of_page, clusters))
 
-    def _catalog(self, tenant: Tenant) -> Catalog:
+    def _catalog(self, tenant: Tenant) -> TenantKinds:
         with self.database.looking() as tx:
             return self.catalogs.of(tx, tenant.org)
 
-    def _chosen(self, tx: Transaction, tenant: Tenant, filters: RecordFilters, sight: Sight, at_once: int) -> Iterator[StoredRecord]:
+    def _chosen(self, tx: Transaction, tenant: Tenant, filters: RecordFilters, visibility: Visibility, at_once: int) -> Iterator[StoredRecord]:
         """Newest first."""
         catalog = self.catalogs.of(tx, tenant.org)
         search = Search.of(filters, catalog.versions)
 
         def rows(before: tuple[datetime | str, UUID], number: int) -> list[RecordRow]:
             if filters.run_id is not None:
-                return store.of_run(tx, org=tenant.org, run_id=filters.run_id, before=before, limit=number, sight=sight)
-            return store.candidates(tx, org=tenant.org, search=search, before=before, limit=number, sight=sight)
+                return store.of_run(tx, org=tenant.org, run_id=filters.run_id, before=before, limit=number, visibility=visibility)
+            return store.candidates(tx, org=tenant.org, search=search, before=before, limit=number, visibility=visibility)
 
         def read(row: RecordRow) -> StoredRecord:
             return _in_version(_stored(row), catalog, filters.kind_version)
 
         place = place_of(filters.page)
-        return (stored for stored in self._both(tx, tenant, rows, filters, sight, place, at_once, read) if matches(stored, filters))
+        return (stored for stored in self._both(tx, tenant, rows, filters, visibility, place, at_once, read) if matches(stored, filters))
 
     def _of_target(
-        self, tx: Transaction, tenant: Tenant, target: MetadataTarget, kind: str, catalog: Catalog, sight: Sight, at_once: int
+        self, tx: Transaction, tenant: Tenant, target: MetadataTarget, kind: str, catalog: TenantKinds, visibility: Visibility, at_once: int
     ) -> Iterator[StoredRecord]:
         """Newest first."""
         key = target_key(target.key)
         filters = RecordFilters(kinds=[kind], source_id=target.source_id, schema=target.schema_name, table=target.table)
 
         def rows(before: tuple[datetime | str, UUID], number: int) -> list[RecordRow]:
-            return store.of_target(tx, org=tenant.org, kind=kind, target_key=key, before=before, limit=number, sight=sight)
+            return store.of_target(tx, org=tenant.org, kind=kind, target_key=key, before=before, limit=number, visibility=visibility)
 
-        return self._both(tx, tenant, rows, filters, sight, START, at_once, lambda row: _in_version(_stored(row), catalog, None))
+        return self._both(tx, tenant, rows, filters, visibility, START, at_once, lambda row: _in_version(_stored(row), catalog, None))
 
     def _both(
         self,
@@ -263,21 +263,21 @@ class Records:
         tenant: Tenant,
         rows: Callable[[tuple[datetime | str, UUID], int], list[RecordRow]],
         filters: RecordFilters,
-        sight: Sight,
+        visibility: Visibility,
         place: tuple[datetime | str, UUID],
         at_once: int,
         read: Callable[[RecordRow], StoredRecord],
     ) -> Iterator[StoredRecord]:
         """Hot and cold as one. Postgres is asked first: what is read there cannot leave before the files are chosen."""
         hot = _walk(rows, place, at_once, read)
-        cold = (read(row) for row in self._cold(tx, tenant, filters, sight, place))
+        cold = (read(row) for row in self._cold(tx, tenant, filters, visibility, place))
         return merge(hot, cold, key=newest_first, reverse=True)
 
     def _cold(
-        self, tx: Transaction, tenant: Tenant, filters: RecordFilters, sight: Sight, place: tuple[datetime | str, UUID]
+        self, tx: Transaction, tenant: Tenant, filters: RecordFilters, visibility: Visibility, place: tuple[datetime | str, UUID]
     ) -> Iterator[RecordRow]:
         return (RecordRow(row.id, row.kind_version, row.stored_at, row.record, row.context)
-                for row in self.cold.newest_first(tx, tenant.org, filters, _seen(sight), place))  # fmt: skip
+                for row in self.cold.newest_first(tx, tenant.org, filters, _seen(visibility), place))  # fmt: skip
 
 
 def _walk(
@@ -307,16 +307,16 @@ def _page(found: Iterator[StoredRecord], limit: int) -> RecordPage:
     return RecordPage(items=items)
 
 
-def _newest(new: list[Candidate]) -> list[Newest]:
+def _newest(new: list[AcceptedRecord]) -> list[LatestEntry]:
     """One a kind and target, in the order in which everybody locks them."""
-    newest: dict[tuple[str, tuple[str, str, str]], Candidate] = {}
+    newest: dict[tuple[str, tuple[str, str, str]], AcceptedRecord] = {}
     for candidate in new:
         key = candidate.record.kind, candidate.record.target.key
         known = newest.setdefault(key, candidate)
         if (known.record.produced_at, known.sameness.id) < (candidate.record.produced_at, candidate.sameness.id):
             newest[key] = candidate
     rows = [
-        Newest(
+        LatestEntry(
             kind, target_key(target), one.record.produced_at, one.sameness.id, one.sameness.retention_class, one.record.target.model_dump_json(),
             one.dataset_ids,
         )
@@ -325,7 +325,7 @@ def _newest(new: list[Candidate]) -> list[Newest]:
     return sorted(rows, key=lambda one: (one.kind, one.target_key))
 
 
-def _result(candidate: Candidate, content: bytes, id: UUID) -> StoreResult:
+def _result(candidate: AcceptedRecord, content: bytes, id: UUID) -> StoreResult:
     if id == candidate.sameness.id:
         return StoreResult(result="stored", id=id)
     if content == candidate.sameness.content:
@@ -343,8 +343,8 @@ def _stored(row: RecordRow) -> StoredRecord:
     )
 
 
-def _seen(sight: Sight) -> frozenset[str] | None:
-    return None if sight.datasets is None else frozenset(map(str, sight.datasets))
+def _seen(visibility: Visibility) -> frozenset[str] | None:
+    return None if visibility.datasets is None else frozenset(map(str, visibility.datasets))
 
 
 def _in_log(place: tuple[str, int]) -> tuple[int, int]:
@@ -355,5 +355,5 @@ def _logged(row: ColdRow) -> LoggedRow:
     return LoggedRow(row.id, row.kind_version, row.stored_at, row.record, row.context, row.xid, row.seq)
 
 
-def _in_version(stored: StoredRecord, catalog: Catalog, version: int | None) -> StoredRecord:
+def _in_version(stored: StoredRecord, catalog: TenantKinds, version: int | None) -> StoredRecord:
     return upcast(stored, catalog.of(stored.record.kind), version)

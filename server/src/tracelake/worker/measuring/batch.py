@@ -22,7 +22,7 @@ from tracelake.worker.measuring.sealing import seal
 from tracelake.worker.measuring.workplace import Workplace
 from tracelake_sdk.datasets.measurements import StagedFile, TableFile
 from tracelake_sdk.datasets.scopes import Scope
-from tracelake_sdk.rules.trees import Column, Kind, columns_of
+from tracelake_sdk.rules.trees import TypedColumn, ValueKind, columns_of
 
 _AGAIN = re.compile(r"-u[0-9a-f]{16}$")  # the end of a name that was given here
 
@@ -34,7 +34,7 @@ class BatchFile:
     size: int
     seal: str
     rows: int
-    columns: Mapping[str, Column]
+    columns: Mapping[str, TypedColumn]
     table_schema: dict[str, Any]
     facts: Mapping[str, ColumnFacts]
     keys: FileKeys | None = None
@@ -47,7 +47,7 @@ class Batch:
 
     files: tuple[BatchFile, ...]
     table_schema: dict[str, Any]
-    columns: Mapping[str, Column]
+    columns: Mapping[str, TypedColumn]
     duplicates: int = 0
 
     @property
@@ -58,7 +58,7 @@ class Batch:
         return {work.stored(file.path): file.seal for file in self.files}
 
 
-def rows_of(files: Sequence[BatchFile], columns: Mapping[str, Column]) -> Rows:
+def rows_of(files: Sequence[BatchFile], columns: Mapping[str, TypedColumn]) -> Rows:
     held = frozenset(column for file in files for column in file.columns)
     return Rows(tuple(file.local for file in files), tuple((file.rows, file.facts) for file in files), columns, held)
 
@@ -126,12 +126,12 @@ def outside_scope(engine: Engine, output: OutputToMeasure, batch: Batch) -> int:
 
 
 def key_of(unique_key: Sequence[str], batch: Batch) -> Key:
-    columns: list[tuple[str, Column]] = []
+    columns: list[tuple[str, TypedColumn]] = []
     for name in unique_key:
         if batch.files and any(name not in file.columns for file in batch.files):
             raise Refused("key_missing", f"The column {name} of the unique key is not in every file of the output.")
-        column = batch.columns.get(name, Column(Kind.OTHER))
-        if batch.files and column.kind is Kind.OTHER:
+        column = batch.columns.get(name, TypedColumn(ValueKind.OTHER))
+        if batch.files and column.kind is ValueKind.OTHER:
             raise Refused("key_missing", f"The column {name} is nested or binary and cannot be part of a unique key.")
         columns.append((name, column))
     return Key(tuple(columns), in_sidecars=True)

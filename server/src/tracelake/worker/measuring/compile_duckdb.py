@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tracelake_sdk.rules.trees import Column, IsNull, Kind, NotAmong, NotMatching, OutsideFloats, OutsideUnits, RowCheck
+from tracelake_sdk.rules.trees import IsNull, NotAmong, NotMatching, OutsideFloats, OutsideUnits, RowCheck, TypedColumn, ValueKind
 
 
 def name(column: str) -> str:
@@ -62,9 +62,9 @@ def _inside(column: str, check: OutsideUnits) -> str:
 
 
 def _among(column: str, check: NotAmong) -> str:
-    if check.of.kind is Kind.BOOLEAN:
+    if check.of.kind is ValueKind.BOOLEAN:
         values = [str(value).lower() for value in check.values]
-    elif check.of.kind is Kind.TEXT:
+    elif check.of.kind is ValueKind.TEXT:
         values = [text(str(value)) for value in check.values]
     else:
         least, most = check.of.units
@@ -72,14 +72,14 @@ def _among(column: str, check: NotAmong) -> str:
     return f"{column} IN ({', '.join(values)})" if values else f"{column} IS NULL AND NULL"
 
 
-def units(column: Column, count: int) -> str:
+def units(column: TypedColumn, count: int) -> str:
     """A literal of the column's own type; `count` is one that it can hold."""
     match column.kind:
-        case Kind.DATE:
+        case ValueKind.DATE:
             return f"(DATE '1970-01-01' + ({count})::INTEGER)"
-        case Kind.TIMESTAMP:
+        case ValueKind.TIMESTAMP:
             return f"make_timestamptz(({count})::BIGINT)"
-        case Kind.DECIMAL:
+        case ValueKind.DECIMAL:
             digits = str(abs(count)).rjust(column.scale + 1, "0")
             point = len(digits) - column.scale
             return f"'{'-' if count < 0 else ''}{digits[:point]}.{digits[point:] or '0'}'::DECIMAL({column.precision},{column.scale})"

@@ -31,7 +31,7 @@ from tracelake.worker.measuring.keys import (
 )
 from tracelake.worker.measuring.workplace import Workplace
 from tracelake_sdk.datasets.measurements import TableFile
-from tracelake_sdk.rules.trees import Column
+from tracelake_sdk.rules.trees import TypedColumn
 
 _ROW, _FILE = "tracelake row", "tracelake file"  # names that no column of a table can have
 
@@ -47,7 +47,7 @@ class KeyedFile:
 
 @dataclass(frozen=True)
 class Key:
-    columns: tuple[tuple[str, Column], ...]
+    columns: tuple[tuple[str, TypedColumn], ...]
     in_sidecars: bool  # whether bounds and hashes of the table's files speak of this key
 
     @property

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from tracelake.worker.measuring.contract import Refused
 from tracelake_sdk.datasets.measurements import FileStatistics
-from tracelake_sdk.rules.trees import Column, IsNull, Kind, OutsideUnits, RowCheck
+from tracelake_sdk.rules.trees import IsNull, OutsideUnits, RowCheck, TypedColumn, ValueKind
 
 _KNOWN_WRITERS = ("parquet-mr ", "parquet-cpp-arrow ", "DuckDB ", "Polars", "parquet-rs ")
 _WRITERS_OF_WHOLE_TEXTS = ("parquet-mr ", "parquet-cpp-arrow ")
@@ -56,7 +56,7 @@ def read_footer(file: Path) -> Footer:
         raise Refused("not_parquet", "A file of the output is not valid Parquet.") from None
 
 
-def facts_of(footer: Footer, columns: Mapping[str, Column]) -> dict[str, ColumnFacts]:
+def facts_of(footer: Footer, columns: Mapping[str, TypedColumn]) -> dict[str, ColumnFacts]:
     """By name, for every column of the file that is neither nested nor missing."""
     metadata = footer.metadata
     writer = metadata.created_by or ""
@@ -75,7 +75,7 @@ def facts_of(footer: Footer, columns: Mapping[str, Column]) -> dict[str, ColumnF
     return found
 
 
-def _column_facts(rows: int, column: Column, chunks: Sequence[tuple[int, Any]], writer: str) -> ColumnFacts:
+def _column_facts(rows: int, column: TypedColumn, chunks: Sequence[tuple[int, Any]], writer: str) -> ColumnFacts:
     nulls: int | None = 0
     bounds: list[tuple[int | str, int | str] | None] = []
     for count, statistics in chunks:
@@ -94,10 +94,10 @@ def _column_facts(rows: int, column: Column, chunks: Sequence[tuple[int, Any]], 
     return ColumnFacts(rows, nulls, min(lows), max(highs))  # pyright: ignore[reportArgumentType] of one kind
 
 
-def _bounds(column: Column, statistics: Any, writer: str) -> tuple[int | str, int | str] | None:
+def _bounds(column: TypedColumn, statistics: Any, writer: str) -> tuple[int | str, int | str] | None:
     if statistics is None or not statistics.has_min_max:
         return None
-    if column.kind is Kind.TEXT:
+    if column.kind is ValueKind.TEXT:
         texts = [_text(raw, writer) for raw in (statistics.min_raw, statistics.max_raw)]
         low, high = texts
     elif column.counted:
@@ -117,10 +117,10 @@ def _text(raw: Any, writer: str) -> str | None:
     return None if "\0" in text else text  # a bound that Postgres cannot keep is no bound
 
 
-def _units(raw: Any, column: Column, physical: str) -> int | None:
+def _units(raw: Any, column: TypedColumn, physical: str) -> int | None:
     if physical in ("INT32", "INT64") and isinstance(raw, int) and not isinstance(raw, bool):
         return raw
-    if physical == "FIXED_LEN_BYTE_ARRAY" and column.kind is Kind.DECIMAL and isinstance(raw, bytes):
+    if physical == "FIXED_LEN_BYTE_ARRAY" and column.kind is ValueKind.DECIMAL and isinstance(raw, bytes):
         return int.from_bytes(raw, "big", signed=True)
     return None  # INT96, and whatever else sorts its own way
 
@@ -154,7 +154,7 @@ def _inside(check: OutsideUnits, facts: ColumnFacts) -> bool:
     return (check.low is None or facts.low >= check.low) and (check.high is None or facts.high <= check.high)
 
 
-def statistics_of(columns: Mapping[str, Column], facts: Mapping[str, ColumnFacts]) -> FileStatistics:
+def statistics_of(columns: Mapping[str, TypedColumn], facts: Mapping[str, ColumnFacts]) -> FileStatistics:
     """As Delta spells them: true bounds, not always the tightest."""
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}
@@ -165,14 +165,14 @@ def statistics_of(columns: Mapping[str, Column], facts: Mapping[str, ColumnFacts
     return FileStatistics(min=least, max=most, nulls={name: known.nulls for name, known in facts.items() if known.nulls is not None})
 
 
-def _spelled(column: Column, bound: int | str | None, *, up: bool) -> int | float | str | None:
-    if bound is None or isinstance(bound, str) or column.kind is Kind.INTEGER:
+def _spelled(column: TypedColumn, bound: int | str | None, *, up: bool) -> int | float | str | None:
+    if bound is None or isinstance(bound, str) or column.kind is ValueKind.INTEGER:
         return bound
     match column.kind:
-        case Kind.DATE:
+        case ValueKind.DATE:
             ordinal = bound + _EPOCH.toordinal()
             return date.fromordinal(ordinal).isoformat() if 1 <= ordinal <= date.max.toordinal() else None
-        case Kind.TIMESTAMP:
+        case ValueKind.TIMESTAMP:
             return _instant(bound, up=up)
         case _:
             exact = Decimal(bound).scaleb(-column.scale)

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tracelake_sdk.datasets.measurements import TableFile
-from tracelake_sdk.rules.trees import Column, Kind
+from tracelake_sdk.rules.trees import TypedColumn, ValueKind
 
 Hashes = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
@@ -46,7 +46,7 @@ class FileKeys:
     high: Bound
 
 
-def read_keys(file: Path, columns: Sequence[tuple[str, Column]]) -> FileKeys:
+def read_keys(file: Path, columns: Sequence[tuple[str, TypedColumn]]) -> FileKeys:
     hashes: list[Hashes] = []
     present: list[Mask] = []
     lows: list[Any] = []
@@ -72,14 +72,14 @@ def key_columns(file: Path, columns: Sequence[str]) -> Generator[Any]:
             yield parquet.read_row_group(group, columns=list(columns)).select(list(columns))
 
 
-def hash_keys(table: Any, columns: Sequence[tuple[str, Column]]) -> tuple[Hashes, Mask]:
+def hash_keys(table: Any, columns: Sequence[tuple[str, TypedColumn]]) -> tuple[Hashes, Mask]:
     state = np.full(table.num_rows, _SEED, np.uint64)
     present = np.ones(table.num_rows, np.bool_)
     for column, of in columns:
         values = _plain(table.column(column))
         if values.null_count:
             present &= values.is_valid().to_numpy(zero_copy_only=False)
-        if of.kind is Kind.TEXT:
+        if of.kind is ValueKind.TEXT:
             _take_texts(state, values)
         else:
             for word in _words(values, of):
@@ -112,20 +112,20 @@ def _mix(state: Hashes) -> None:
     state ^= state >> _SHIFT
 
 
-def _words(values: Any, of: Column) -> list[Hashes]:
+def _words(values: Any, of: TypedColumn) -> list[Hashes]:
     match of.kind:
-        case Kind.DECIMAL:
+        case ValueKind.DECIMAL:
             wide = values.cast(pa.decimal128(38, of.scale))
             halves = np.frombuffer(wide.buffers()[1], np.uint64)[2 * wide.offset : 2 * (wide.offset + len(wide))]
             return [_without_nulls(halves[0::2], wide), _without_nulls(halves[1::2], wide)]
-        case Kind.FLOAT:
+        case ValueKind.FLOAT:
             numbers = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0
             return [np.where(np.isnan(numbers), np.nan, numbers).view(np.uint64)]
-        case Kind.BOOLEAN:
+        case ValueKind.BOOLEAN:
             return [values.fill_null(False).to_numpy(zero_copy_only=False).astype(np.uint64)]
-        case Kind.DATE:
+        case ValueKind.DATE:
             values = values.cast(pa.date32()).cast(pa.int32())
-        case Kind.TIMESTAMP:
+        case ValueKind.TIMESTAMP:
             values = values.cast(pa.int64())
         case _:
             pass
@@ -209,7 +209,7 @@ def may_share(low: Bound, high: Bound, other: TableFile) -> bool:
     return True
 
 
-def _bounds(column: Column, lows: list[Any], highs: list[Any]) -> tuple[Bound, Bound]:
+def _bounds(column: TypedColumn, lows: list[Any], highs: list[Any]) -> tuple[Bound, Bound]:
     """Spelled so that they compare as their values do: integers as numbers, the rest as text of one width."""
     spelled = [(_spell(column, low), _spell(column, high)) for low, high in zip(lows, highs, strict=True)]
     if not spelled or any(low is None or high is None for low, high in spelled):
@@ -217,19 +217,19 @@ def _bounds(column: Column, lows: list[Any], highs: list[Any]) -> tuple[Bound, B
     return min(low for low, _ in spelled if low is not None), max(high for _, high in spelled if high is not None)  # pyright: ignore[reportArgumentType]
 
 
-def _spell(column: Column, value: Any) -> Bound:
+def _spell(column: TypedColumn, value: Any) -> Bound:
     match column.kind:
-        case Kind.INTEGER:
+        case ValueKind.INTEGER:
             return int(value.as_py())
-        case Kind.DECIMAL if column.scale == 0:
+        case ValueKind.DECIMAL if column.scale == 0:
             return int(value.as_py())
-        case Kind.TEXT:
+        case ValueKind.TEXT:
             found = value.as_py()
             return found if len(found) <= _LONGEST_BOUND and "\0" not in found else None  # Postgres keeps no NUL
-        case Kind.DATE:
+        case ValueKind.DATE:
             ordinal = value.cast(pa.date32()).value + _EPOCH.toordinal()
             return date.fromordinal(ordinal).isoformat() if 1 <= ordinal <= date.max.toordinal() else None
-        case Kind.TIMESTAMP:
+        case ValueKind.TIMESTAMP:
             try:
                 return (_EPOCH + timedelta(microseconds=value.value)).isoformat(timespec="microseconds").replace("+00:00", "Z")
             except OverflowError:

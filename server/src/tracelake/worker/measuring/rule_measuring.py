@@ -16,7 +16,7 @@ from tracelake.worker.measuring.engine import Engine, count_broken
 from tracelake.worker.measuring.footers import ColumnFacts, proved
 from tracelake.worker.measuring.uniqueness import count_repeated, sample_repeated
 from tracelake_sdk.rules import MeasuringMethod, RowCount, RuleMeasurement, RuleToMeasure
-from tracelake_sdk.rules.trees import Column, IsNull, Kind, Repeated, RowCheck, RuleUnmeasurable, check_of
+from tracelake_sdk.rules.trees import IsNull, Repeated, RowCheck, RuleUnmeasurable, TypedColumn, ValueKind, check_of
 
 _log = structlog.get_logger()
 SAMPLES = 5
@@ -32,7 +32,7 @@ class Rows:
 
     local: tuple[Path, ...]
     facts: tuple[tuple[int, Mapping[str, ColumnFacts]], ...]  # of each file: its rows, and what its footer proves
-    columns: Mapping[str, Column]                             # those that a rule may name
+    columns: Mapping[str, TypedColumn]                             # those that a rule may name
     held: frozenset[str]                                      # those that at least one of the files has
 
     @property
@@ -42,7 +42,7 @@ class Rows:
     @property
     def few_values(self) -> frozenset[str]:
         """Columns of text that are stored in so few bytes that they must be references to a short list of values."""
-        texts = [column for column, of in self.columns.items() if of.kind is Kind.TEXT and column in self.held]
+        texts = [column for column, of in self.columns.items() if of.kind is ValueKind.TEXT and column in self.held]
         return frozenset(
             column for column in texts if all(column in facts and facts[column].size <= _REFERENCE * rows + _LIST for rows, facts in self.facts)
         )  # fmt: skip
@@ -103,7 +103,7 @@ class Counter:
         return found
 
     def _count_repeated(self, rows: Rows, check: Repeated) -> int | str:
-        whole = all(rows.columns[column].kind is Kind.INTEGER for column in check.columns)
+        whole = all(rows.columns[column].kind is ValueKind.INTEGER for column in check.columns)
         try:
             return count_repeated(self.engine, rows.local, check.columns, rows=rows.count, whole=whole, limits=self.engine.limits)
         except duckdb.Error as error:

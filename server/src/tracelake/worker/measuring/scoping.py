@@ -14,7 +14,7 @@ from tracelake.worker.measuring.footers import ColumnFacts
 from tracelake_sdk.dags import PartitionSpec
 from tracelake_sdk.datasets.cursors import CursorType
 from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, covers, folder_of
-from tracelake_sdk.rules.trees import Column, Kind
+from tracelake_sdk.rules.trees import TypedColumn, ValueKind
 
 _TIME = re.compile(r"([0-9]{8}T[0-9]{6})([0-9]{6})?Z")
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
@@ -53,7 +53,7 @@ def _cursor(spelled: str) -> int | datetime:
     raise ValueError("no cursor")
 
 
-def first_key(engine: Engine, local: Path, spec: PartitionSpec, columns: Mapping[str, Column]) -> str | None:
+def first_key(engine: Engine, local: Path, spec: PartitionSpec, columns: Mapping[str, TypedColumn]) -> str | None:
     """The partition key of some row."""
     column = columns.get(spec.column)
     if column is None or (spelled := key_text(spec.column, column)) is None:
@@ -62,14 +62,14 @@ def first_key(engine: Engine, local: Path, spec: PartitionSpec, columns: Mapping
     return found[0] if found else None
 
 
-def key_text(column: str, of: Column) -> str | None:
+def key_text(column: str, of: TypedColumn) -> str | None:
     """A value of the column as a partition key; None where its values are none."""
     match of.kind:
-        case Kind.TEXT:
+        case ValueKind.TEXT:
             return name(column)
-        case Kind.TIMESTAMP:
+        case ValueKind.TIMESTAMP:
             return f"make_timestamp(epoch_us({name(column)}))::VARCHAR"
-        case Kind.FLOAT | Kind.OTHER:
+        case ValueKind.FLOAT | ValueKind.OTHER:
             return None
         case _:
             return f"{name(column)}::VARCHAR"
@@ -80,7 +80,7 @@ def announced(output: OutputToMeasure, scope: Scope) -> bool:
 
 
 def count_outside(
-    engine: Engine, spec: PartitionSpec | None, columns: Mapping[str, Column], scope: Scope,
+    engine: Engine, spec: PartitionSpec | None, columns: Mapping[str, TypedColumn], scope: Scope,
     members: Sequence[tuple[Path, int, Mapping[str, ColumnFacts]]],
 ) -> int:  # fmt: skip
     """How many rows of these files (each with its rows and facts) are not of their scope."""
@@ -100,41 +100,41 @@ def count_outside(
     return int(found[0]) if found else rows
 
 
-def _span(scope: CursorScope | RangeScope, column: Column) -> tuple[int, int]:
+def _span(scope: CursorScope | RangeScope, column: TypedColumn) -> tuple[int, int]:
     """The least and the greatest unit of the column that is inside; a day counts by its first instant, in UTC."""
     value = scope.value if isinstance(scope, CursorScope) else scope.start
     low = _number(value)
     high = low if isinstance(scope, CursorScope) else _number(scope.end) - 1
-    return (-(-low // _DAY), high // _DAY) if column.kind is Kind.DATE else (low, high)
+    return (-(-low // _DAY), high // _DAY) if column.kind is ValueKind.DATE else (low, high)
 
 
 def _number(cursor: int | datetime) -> int:
     return cursor if isinstance(cursor, int) else (cursor - _EPOCH) // timedelta(microseconds=1)
 
 
-def _fits(spec: PartitionSpec, column: Column, scope: CursorScope | RangeScope) -> bool:
+def _fits(spec: PartitionSpec, column: TypedColumn, scope: CursorScope | RangeScope) -> bool:
     value = scope.value if isinstance(scope, CursorScope) else scope.start
     if isinstance(value, int):
-        return spec.cursor is CursorType.INTEGER and column.kind is Kind.INTEGER
-    return spec.cursor is CursorType.TIMESTAMP and column.kind in (Kind.TIMESTAMP, Kind.DATE)
+        return spec.cursor is CursorType.INTEGER and column.kind is ValueKind.INTEGER
+    return spec.cursor is CursorType.TIMESTAMP and column.kind in (ValueKind.TIMESTAMP, ValueKind.DATE)
 
 
-def _inside(spec: PartitionSpec, column: Column, scope: PartitionScope | CursorScope | RangeScope) -> str | None:
+def _inside(spec: PartitionSpec, column: TypedColumn, scope: PartitionScope | CursorScope | RangeScope) -> str | None:
     if isinstance(scope, PartitionScope):
         return _has_key(spec.column, column, scope.key) if spec.cursor is None else None
     if not _fits(spec, column, scope):
         return None
     low, high = _span(scope, column)
-    wide = Column(column.kind, 64)
+    wide = TypedColumn(column.kind, 64)
     return f"{name(spec.column)} BETWEEN {units(wide, low)} AND {units(wide, high)}"
 
 
-def _has_key(column: str, of: Column, key: str) -> str | None:
+def _has_key(column: str, of: TypedColumn, key: str) -> str | None:
     """Numbers with a point are not spelled alike by every engine, and compare by what they are."""
     try:
-        if of.kind is Kind.FLOAT:
+        if of.kind is ValueKind.FLOAT:
             return f"{name(column)} = '{float(key)!r}'::{'FLOAT' if of.precision == 32 else 'DOUBLE'}"
-        if of.kind is Kind.DECIMAL:
+        if of.kind is ValueKind.DECIMAL:
             key = f"{Decimal(key):f}"
     except (ValueError, ArithmeticError):
         return None
@@ -142,11 +142,11 @@ def _has_key(column: str, of: Column, key: str) -> str | None:
     return None if spelled is None else f"{spelled} = {text(key)}"
 
 
-def _proved(spec: PartitionSpec, column: Column, scope: PartitionScope | CursorScope | RangeScope, facts: ColumnFacts | None) -> bool:
+def _proved(spec: PartitionSpec, column: TypedColumn, scope: PartitionScope | CursorScope | RangeScope, facts: ColumnFacts | None) -> bool:
     if facts is None or facts.nulls != 0 or facts.low is None or facts.high is None:
         return False
     if isinstance(scope, PartitionScope):
-        return column.kind in (Kind.TEXT, Kind.INTEGER) and str(facts.low) == str(facts.high) == scope.key
+        return column.kind in (ValueKind.TEXT, ValueKind.INTEGER) and str(facts.low) == str(facts.high) == scope.key
     if not isinstance(facts.low, int) or not isinstance(facts.high, int):
         return False
     low, high = _span(scope, column)

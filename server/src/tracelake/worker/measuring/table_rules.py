@@ -23,7 +23,7 @@ from tracelake.worker.measuring.workplace import Workplace
 from tracelake_sdk.dags import UpdateStrategy
 from tracelake_sdk.datasets.measurements import TableFile
 from tracelake_sdk.rules import RuleMeasurement, RuleToMeasure, Unique
-from tracelake_sdk.rules.trees import Column, RuleUnmeasurable, check_of, columns_of
+from tracelake_sdk.rules.trees import RuleUnmeasurable, TypedColumn, check_of, columns_of
 
 Known = Mapping[tuple[UUID, int], RuleMeasurement]
 
@@ -107,7 +107,7 @@ def _without_key(counter: Counter) -> Counter:
     return replace(counter, unique=frozenset())
 
 
-def _columns(batch: Batch, files: Sequence[BatchFile], output: OutputToMeasure) -> dict[str, Column]:
+def _columns(batch: Batch, files: Sequence[BatchFile], output: OutputToMeasure) -> dict[str, TypedColumn]:
     columns = dict(columns_of(output.staged.table_schema)) if output.staged.table_schema else {}
     for file in files:
         columns.update(file.columns)

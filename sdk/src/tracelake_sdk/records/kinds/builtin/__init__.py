@@ -14,5 +14,5 @@ def _read() -> tuple[Kind, ...]:
 
 
 def builtin_kinds() -> list[Kind]:
-    """By name."""
+    """The built-in kinds by name."""
     return list(_read())

@@ -33,7 +33,7 @@ _FILES_KEPT, _GROUPS_KEPT = 4, 16
 
 
 @dataclass(frozen=True)
-class AddedFile:
+class ColdFile:
     """A file that the log names."""
 
     path: str
@@ -43,18 +43,18 @@ class AddedFile:
 
 
 @dataclass(frozen=True)
-class Dropped:
+class DroppedRecords:
     """Records of some kinds that were made before a moment are gone for good."""
 
     below: dict[str, str]   # kind → id in hexadecimal digits
     before: dict[str, str]  # kind → what was produced earlier is gone
 
     @staticmethod
-    def read(folder: Folder) -> "Dropped":
+    def read(folder: Folder) -> "DroppedRecords":
         found = json.loads(folder.read(DROPPED) or b"{}")
-        return Dropped(found.get("below", {}), found.get("before", {}))
+        return DroppedRecords(found.get("below", {}), found.get("before", {}))
 
-    def spell(self) -> bytes:
+    def to_json(self) -> bytes:
         return json.dumps({"below": self.below, "before": self.before}).encode()
 
     def gone(self, kind: str, id: str) -> bool:
@@ -73,7 +73,7 @@ class ColdFiles:
     def __init__(self, folder: Folder) -> None:
         self._folder: Folder = folder
         self.version: int = -1  # of the log, as far as it is known
-        self._added: list[AddedFile] = []
+        self._added: list[ColdFile] = []
         self._opened: BoundedCache[str, _Opened] = BoundedCache(_FILES_KEPT)
 
     def poll(self) -> None:
@@ -111,7 +111,7 @@ class ColdFiles:
         self.poll()
         yield from self.rows([added.path for added in self._added])
 
-    def _open(self, added: AddedFile) -> "_Opened":
+    def _open(self, added: ColdFile) -> "_Opened":
         return self._opened.find_or_make(added.path, lambda: _Opened(self._folder, added.path))
 
 
@@ -187,10 +187,10 @@ def log_entry_path(version: int) -> str:
     return f"{COLD}/_delta_log/{version:020}.json"
 
 
-def added_files(entry: bytes) -> list[AddedFile]:
+def added_files(entry: bytes) -> list[ColdFile]:
     adds = [action["add"] for action in map(json.loads, entry.splitlines()) if "add" in action]
     files = [(add["path"], json.loads(add["stats"])) for add in adds]
-    return [AddedFile(f"{COLD}/{path}", UUID(stats["minValues"]["id"]).hex, UUID(stats["maxValues"]["id"]).hex, stats["numRecords"]) for path, stats in files]
+    return [ColdFile(f"{COLD}/{path}", UUID(stats["minValues"]["id"]).hex, UUID(stats["maxValues"]["id"]).hex, stats["numRecords"]) for path, stats in files]
 
 
 def _unreadable(path: str) -> ColdUnreadable:

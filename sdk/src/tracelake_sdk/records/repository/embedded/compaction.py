@@ -17,7 +17,17 @@ from uuid import UUID
 from tracelake_sdk.errors.records import CompactionFailed
 from tracelake_sdk.records.compaction_program import CompactionOrder, RowSum
 from tracelake_sdk.records.kinds import Retention
-from tracelake_sdk.records.repository.embedded.cold_files import COLD, COLUMNS, DROPPED, SORT, ColdFiles, Dropped, added_files, is_of, log_entry_path
+from tracelake_sdk.records.repository.embedded.cold_files import (
+    COLD,
+    COLUMNS,
+    DROPPED,
+    SORT,
+    ColdFiles,
+    DroppedRecords,
+    added_files,
+    is_of,
+    log_entry_path,
+)
 from tracelake_sdk.records.repository.embedded.folders import Folder, Watch
 from tracelake_sdk.records.repository.embedded.index import Listed, Pair
 from tracelake_sdk.records.repository.embedded.layout import RECORDS
@@ -137,7 +147,7 @@ class FolderCompaction:
 
     def _drop(self, retentions: dict[str, Retention]) -> int:
         """Recorded before the files are deleted: files that are no longer shown may exist for a while."""
-        known = Dropped.read(self._folder)
+        known = DroppedRecords.read(self._folder)
         below, before = dict(known.below), dict(known.before)
         leaving: list[Listed] = []
         for kind, found, age in self._to_drop(retentions):
@@ -146,7 +156,7 @@ class FolderCompaction:
             leaving.append(found)
         if not leaving:
             return 0
-        self._folder.replace(DROPPED, Dropped(below, before).spell())
+        self._folder.replace(DROPPED, DroppedRecords(below, before).to_json())
         self._watch("compact:drop_told")
         gone = 0
         for first in range(0, len(leaving), _AT_ONCE):

@@ -16,7 +16,7 @@ _ROW = _HASH + _HASH + _ID
 
 
 class Entry(NamedTuple):
-    """What a line of the log says about one record; ids and hashes in hexadecimal digits."""
+    """What a line of the log fields about one record; ids and hashes in hexadecimal digits."""
 
     id: str
     identity: str
@@ -30,18 +30,18 @@ class Entry(NamedTuple):
     run_id: str | None
     path: str
 
-    def says(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """As a line."""
         return self._asdict()
 
     @classmethod
-    def of(cls, says: dict[str, Any]) -> "Entry | None":
+    def of(cls, fields: dict[str, Any]) -> "Entry | None":
         """None for a line that is about something else."""
-        if "identity" not in says:
+        if "identity" not in fields:
             return None
         return cls(
-            says["id"], says["identity"], says["content"], says["kind"], tuple(says["target"]), says["target_extras"],
-            says["produced"], says["producer_id"], says["job_id"], says["run_id"], says["path"],
+            fields["id"], fields["identity"], fields["content"], fields["kind"], tuple(fields["target"]), fields["target_extras"],
+            fields["produced"], fields["producer_id"], fields["job_id"], fields["run_id"], fields["path"],
         )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ class View(Protocol):
 
 
 @dataclass
-class Newest:
+class NewestRecords:
     """The newest record of each kind and target."""
 
     pairs: dict[Pair, Latest] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Identities:
 
 
 @dataclass
-class Catalog:
+class RecordCatalog:
     """Every record, by kind and target, oldest first."""
 
     pairs: dict[Pair, list[Listed]] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class Follower:
     def poll(self) -> None:
         """Everything that was logged until now, by whomever."""
         while (chunk := self._log.read(self.position)).end != self.position:
-            self.advance([entry for line in chunk.lines if (entry := Entry.of(line.says)) is not None], chunk.end)
+            self.advance([entry for line in chunk.lines if (entry := Entry.of(line.fields)) is not None], chunk.end)
 
     def advance(self, entries: Iterable[Entry], end: LogPosition) -> None:
         """What this process has logged itself need not be read back."""
@@ -170,7 +170,7 @@ class Follower:
         while position < self.position:
             chunk = self._log.read(position)
             for line in chunk.lines:
-                if line.behind <= self.position and (entry := Entry.of(line.says)) is not None:
+                if line.behind <= self.position and (entry := Entry.of(line.fields)) is not None:
                     view.take_in(entry)
             position = chunk.end
         self._views.append(view)

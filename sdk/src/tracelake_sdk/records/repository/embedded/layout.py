@@ -75,11 +75,11 @@ def segment_number(path: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def spell_offset(log: str | None, position: LogPosition) -> str:
+def format_offset(log: str | None, position: LogPosition) -> str:
     return _BEGINNING if log is None else f"{log}.{position.segment}.{position.byte}"
 
 
-def read_offset(log: str | None, offset: str | None) -> LogPosition:
+def parse_offset(log: str | None, offset: str | None) -> LogPosition:
     """Raises OffsetUnknown for one of another log."""
     if offset is None or offset == _BEGINNING:
         return FIRST
@@ -89,11 +89,11 @@ def read_offset(log: str | None, offset: str | None) -> LogPosition:
     return LogPosition(int(found[2]), int(found[3]))
 
 
-def spell_page(produced: str, id: str) -> str:
+def format_page(produced: str, id: str) -> str:
     return f"{produced}.{id}"
 
 
-def read_page(page: str) -> tuple[str, str]:
+def parse_page(page: str) -> tuple[str, str]:
     found = _PAGE.fullmatch(page)
     if found is None:
         raise OffsetUnknown

@@ -7,9 +7,9 @@ from tracelake_sdk.records.repository.embedded import snapshots
 from tracelake_sdk.records.repository.embedded.cold_files import ColdFiles
 from tracelake_sdk.records.repository.embedded.drafts import read_entry
 from tracelake_sdk.records.repository.embedded.folders import Folder, is_staged
-from tracelake_sdk.records.repository.embedded.index import Catalog, Entry, Follower, Identities, Newest
+from tracelake_sdk.records.repository.embedded.index import Entry, Follower, Identities, NewestRecords, RecordCatalog
 from tracelake_sdk.records.repository.embedded.layout import FIRST, RECORDS, record_path, second_path
-from tracelake_sdk.records.repository.embedded.segments import RecordLog, spell
+from tracelake_sdk.records.repository.embedded.segments import RecordLog, json_line
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ def rebuild(folder: Folder, log: RecordLog, tenant: str) -> Rebuilt:
     """In the writer's turn."""
     repaired = log.repair()
     before = _as_indexed(folder, log)
-    follower, newest, identities, catalog = Follower(log), Newest(), Identities(), Catalog()
+    follower, newest, identities, catalog = Follower(log), NewestRecords(), Identities(), RecordCatalog()
     for view in (newest, identities, catalog):
         follower.add(view, FIRST)
     as_indexed = before == (newest.pairs, identities.merged())
@@ -93,7 +93,7 @@ def _log_files(
 
 def _append(log: RecordLog, tenant: str, follower: Follower, entry: Entry) -> int:
     """How many were appended: none where another process was quicker, of an object store."""
-    end = log.append(follower.position, [spell(entry.says())], tenant)
+    end = log.append(follower.position, [json_line(entry.fields())], tenant)
     if end is None:
         follower.poll()
         return 0

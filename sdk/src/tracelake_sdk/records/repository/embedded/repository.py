@@ -30,25 +30,25 @@ from tracelake_sdk.records.record import (
     TailPage,
     Window,
 )
-from tracelake_sdk.records.repository.admission import Admission, same_tenant, small_enough
+from tracelake_sdk.records.repository.admission import RecordAdmission, same_tenant, small_enough
 from tracelake_sdk.records.repository.embedded import snapshots
-from tracelake_sdk.records.repository.embedded.cold_files import ColdFiles, Dropped, read_bodies
+from tracelake_sdk.records.repository.embedded.cold_files import ColdFiles, DroppedRecords, read_bodies
 from tracelake_sdk.records.repository.embedded.compaction import Compacted, Compacting, FolderCompaction
 from tracelake_sdk.records.repository.embedded.drafts import Draft, read_stored
 from tracelake_sdk.records.repository.embedded.folders import Folder, Watch
-from tracelake_sdk.records.repository.embedded.index import Catalog, Entry, Follower, Identities, Latest, Listed, Newest, Pair
+from tracelake_sdk.records.repository.embedded.index import Entry, Follower, Identities, Latest, Listed, NewestRecords, Pair, RecordCatalog
 from tracelake_sdk.records.repository.embedded.kind_files import KindFiles
-from tracelake_sdk.records.repository.embedded.layout import FIRST, moment, read_offset, read_page, spell_offset, spell_page
+from tracelake_sdk.records.repository.embedded.layout import FIRST, format_offset, format_page, moment, parse_offset, parse_page
 from tracelake_sdk.records.repository.embedded.opening import open_folder
 from tracelake_sdk.records.repository.embedded.rebuilding import Rebuilt, rebuild
-from tracelake_sdk.records.repository.embedded.segments import SEGMENT_BYTES, RecordLog, spell
+from tracelake_sdk.records.repository.embedded.segments import SEGMENT_BYTES, RecordLog, json_line
 
 _AT_ONCE = 1000          # records of a bulk that share a line's write
 _BLOCK = 256             # files of a query that are read together
 SNAPSHOT_RECORDS = 2000  # since the last snapshot; more where there are more, so that it costs each record the same
 _SNAPSHOT_SHARE = 50
 _SNAPSHOT_AT_CLOSE = 200
-_SURELY_SMALL = LARGEST_RECORD // 2  # bytes of what a record says, which is nearly all of it
+_SURELY_SMALL = LARGEST_RECORD // 2  # bytes of what a record fields, which is nearly all of it
 
 
 def _now() -> datetime:
@@ -80,7 +80,7 @@ class EmbeddedRepository:
         self._log: RecordLog
         self._folder, self._log = open_folder(url_or_folder, fsync=fsync, options=options or {}, segment_bytes=segment_bytes, watch=watch)
         self._lock: threading.RLock = threading.RLock()
-        self._admission: Admission = Admission(now)
+        self._admission: RecordAdmission = RecordAdmission(now)
         self._ids: RecordIds = RecordIds()
         self._kinds: KindFiles = KindFiles(self._folder)
         self._cold: ColdFiles = ColdFiles(self._folder)
@@ -132,7 +132,7 @@ class EmbeddedRepository:
             if found is None:
                 return None
             [body] = read_bodies(self._folder, self._cold, [(found.id, found.path)])
-            if body is None and Dropped.read(self._folder).gone(kind, found.id):  # what is older in itself may have been stored later
+            if body is None and DroppedRecords.read(self._folder).gone(kind, found.id):  # what is older in itself may have been stored later
                 return next(self._chosen(RecordFilters(kinds=[kind], source_id=target.source_id, schema=target.schema_name, table=target.table, limit=1)), None)
             return self._in_version(read_stored(body, found.id), None)
 
@@ -143,11 +143,11 @@ class EmbeddedRepository:
 
     def query(self, filters: RecordFilters, context: MetadataContext) -> RecordPage:
         with self._at_work(context):
-            dropped = Dropped.read(self._folder)
+            dropped = DroppedRecords.read(self._folder)
             found = list(islice(self._chosen(filters, dropped), filters.limit + 1))
         page = found[: filters.limit]
         more = len(found) > len(page)
-        after = spell_page(moment(page[-1].record.produced_at), page[-1].id.hex) if more else None
+        after = format_page(moment(page[-1].record.produced_at), page[-1].id.hex) if more else None
         return RecordPage(items=page, next=after, dropped=dropped.spans(filters))
 
     def aggregate(self, filters: RecordFilters, aggregation: Aggregation, context: MetadataContext) -> list[Aggregate]:
@@ -158,7 +158,7 @@ class EmbeddedRepository:
         with self._at_work(context):
             newest = self._loaded_newest()
             self._follower.poll()
-            dropped = Dropped.read(self._folder)
+            dropped = DroppedRecords.read(self._folder)
             known = sorted(
                 (target, latest) for (of_kind, target), latest in newest.pairs.items() if kind in (None, of_kind) and self._is_left(of_kind, target, latest, dropped)
             )
@@ -167,22 +167,22 @@ class EmbeddedRepository:
 
     def tail(self, context: MetadataContext, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000) -> TailPage:
         with self._at_work(context):
-            position = read_offset(self._log_id(), offset)
+            position = parse_offset(self._log_id(), offset)
             if not self._log.between_lines(position):
                 raise OffsetUnknown
             taken: list[Entry] = []
-            dropped = Dropped.read(self._folder)
+            dropped = DroppedRecords.read(self._folder)
             while len(taken) < limit and (chunk := self._log.read(position)).end != position:
                 position = chunk.end
                 for line in chunk.lines:
-                    if (entry := Entry.of(line.says)) is not None and (not kinds or entry.kind in kinds) and not dropped.gone(entry.kind, entry.id):
+                    if (entry := Entry.of(line.fields)) is not None and (not kinds or entry.kind in kinds) and not dropped.gone(entry.kind, entry.id):
                         taken.append(entry)
                         if len(taken) == limit:
                             position = line.behind
                             break
             bodies = read_bodies(self._folder, self._cold, [(entry.id, entry.path) for entry in taken])
             items = [self._in_version(read_stored(body, entry.id), None) for entry, body in zip(taken, bodies, strict=True)]
-            return TailPage(items=items, offset=spell_offset(self._log_id(), position))  # asked again: it may have begun meanwhile
+            return TailPage(items=items, offset=format_offset(self._log_id(), position))  # asked again: it may have begun meanwhile
 
     def rebuild(self) -> Rebuilt:
         """Makes the index again from the log and the record files, whatever the snapshots say, and repairs what a crash left."""
@@ -194,7 +194,7 @@ class EmbeddedRepository:
     def compact(self, compacting: Compacting, *, older_than: timedelta | None = None, check_only: bool = False) -> Compacted:
         """Turns files of old records into Parquet files, by the retention of their kinds; answers stay as they are. Raises CompactionFailed.
 
-        `check_only` says what would be done and changes nothing.
+        `check_only` fields what would be done and changes nothing.
         """
         with self._at_work():
             catalog = self._loaded_catalog()
@@ -230,11 +230,11 @@ class EmbeddedRepository:
 
     def _start_over(self) -> None:
         self._follower: Follower = Follower(self._log)
-        self._newest: Newest | None = None
+        self._newest: NewestRecords | None = None
         self._identities: Identities | None = None
-        self._catalog: Catalog | None = None
+        self._catalog: RecordCatalog | None = None
 
-    def _loaded_newest(self) -> Newest:
+    def _loaded_newest(self) -> NewestRecords:
         if self._newest is None:
             newest, position = snapshots.read_newest(self._folder, self._log)
             self._follower.add(newest, position)
@@ -248,9 +248,9 @@ class EmbeddedRepository:
             self._identities = identities
         return self._identities
 
-    def _loaded_catalog(self) -> Catalog:
+    def _loaded_catalog(self) -> RecordCatalog:
         if self._catalog is None:
-            catalog = Catalog()
+            catalog = RecordCatalog()
             self._follower.add(catalog, FIRST)
             self._catalog = catalog
         return self._catalog
@@ -259,10 +259,10 @@ class EmbeddedRepository:
         """Raises what `store` raises, but for a conflict."""
         kind = self._kinds.get(record.kind, record.version)
         self._admission.judge(record, kind)
-        said = fingerprints.said(record)
-        if len(said) > _SURELY_SMALL:
+        content_json = fingerprints.content_json(record)
+        if len(content_json) > _SURELY_SMALL:
             small_enough(canonical(record.model_dump(mode="json")))
-        content = fingerprints.content_of(said)
+        content = fingerprints.content_of(content_json)
         return Draft(record, context, kind.version, fingerprints.identity(record, kind, content).hex(), content.hex())
 
     def _bulk(self, records: Sequence[MetadataRecord], context: MetadataContext) -> list[StoreResult]:
@@ -306,7 +306,7 @@ class EmbeddedRepository:
                     return
                 self._folder.stage([file for draft in left if (file := draft.file) is not None and not self._folder.staged(file)])
                 entries = [draft.entry() for draft in left]
-                end = self._log.append(self._follower.position, [spell(entry.says()) for entry in entries], self.tenant)
+                end = self._log.append(self._follower.position, [json_line(entry.fields()) for entry in entries], self.tenant)
                 if end is not None:
                     self._follower.advance(entries, end)
                     return
@@ -321,7 +321,7 @@ class EmbeddedRepository:
         with self._log.turn():
             snapshots.write(self._folder, self._log, newest, identities, self._follower.position)
 
-    def _is_left(self, kind: str, target: tuple[str, str, str], latest: Latest, dropped: Dropped) -> bool:
+    def _is_left(self, kind: str, target: tuple[str, str, str], latest: Latest, dropped: DroppedRecords) -> bool:
         """Whether there is still a record of a kind about a target."""
         if not dropped.gone(kind, latest.id):
             return True
@@ -329,12 +329,12 @@ class EmbeddedRepository:
         self._follower.poll()
         return any(not dropped.gone(kind, found.id) for found in catalog.pairs[kind, target])
 
-    def _chosen(self, filters: RecordFilters, dropped: Dropped | None = None) -> Iterator[StoredRecord]:
+    def _chosen(self, filters: RecordFilters, dropped: DroppedRecords | None = None) -> Iterator[StoredRecord]:
         """What the filters choose, newest first, whatever their limit."""
         catalog = self._loaded_catalog()
         self._follower.poll()
-        before = None if filters.page is None else read_page(filters.page)
-        gone = (dropped or Dropped.read(self._folder)).gone
+        before = None if filters.page is None else parse_page(filters.page)
+        gone = (dropped or DroppedRecords.read(self._folder)).gone
         pairs = [pair for pair in catalog.pairs if _may_match(pair, filters)]
         listed = (found for pair, found in catalog.newest_first(pairs, before) if _may_hold(found, filters) and not gone(pair[0], found.id))
         while block := list(islice(listed, min(filters.limit + 1, _BLOCK))):

@@ -23,8 +23,8 @@ _HEADER_BYTES = 8 * 1024
 NEXT = "next"  # names the segment behind this one
 
 
-class Line(NamedTuple):
-    says: dict[str, Any]
+class LogLine(NamedTuple):
+    fields: dict[str, Any]
     behind: LogPosition  # where the next one begins
 
 
@@ -32,7 +32,7 @@ class Line(NamedTuple):
 class Chunk:
     """Some lines, and where they end; no progress means that there is no more."""
 
-    lines: list[Line]
+    lines: list[LogLine]
     end: LogPosition
 
 
@@ -74,8 +74,8 @@ class RecordLog(Protocol):
     def close(self) -> None: ...
 
 
-def spell(says: dict[str, Any]) -> bytes:
-    return json.dumps(says, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+def json_line(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
 def lines_of(data: bytes, segment: int, start: int) -> Chunk:
@@ -89,16 +89,16 @@ def lines_of(data: bytes, segment: int, start: int) -> Chunk:
         said = []
     if len(said) != len(lines):
         raise RepositoryDamaged(f"A line of the log in `{segment_path(segment)}` cannot be read.")
-    found: list[Line] = []
+    found: list[LogLine] = []
     position, following = start, iter(said)
     for text in texts:
         position += len(text)
         if text.isspace():
             continue
-        says = next(following)
-        if NEXT in says:
-            return Chunk(found, LogPosition(says[NEXT], 0))
-        found.append(Line(says, LogPosition(segment, position)))
+        fields = next(following)
+        if NEXT in fields:
+            return Chunk(found, LogPosition(fields[NEXT], 0))
+        found.append(LogLine(fields, LogPosition(segment, position)))
     return Chunk(found, LogPosition(segment, position))
 
 
@@ -118,15 +118,15 @@ def unreadable(data: bytes) -> list[tuple[int, int]]:
 
 
 def _header(log: str, tenant: str, segment: int) -> bytes:
-    return spell({"log": log, "tenant": tenant, "segment": segment})
+    return json_line({"log": log, "tenant": tenant, "segment": segment})
 
 
 def _name(header: bytes | None) -> LogName | None:
     if header is None or b"\n" not in header:
         return None
     try:
-        says = json.loads(header[: header.index(b"\n")])
-        return LogName(says["log"], says["tenant"])
+        fields = json.loads(header[: header.index(b"\n")])
+        return LogName(fields["log"], fields["tenant"])
     except (ValueError, KeyError, TypeError):
         raise RepositoryDamaged(f"`{segment_path(1)}` does not begin like a log.") from None
 
@@ -219,7 +219,7 @@ class FileLog:
         self._folder.watch("rotate:before")
         following = self._begin(position.segment + 1, name.log, name.tenant)
         self._folder.watch("rotate:made")
-        self._write(position, spell({NEXT: position.segment + 1}))
+        self._write(position, json_line({NEXT: position.segment + 1}))
         self.secure(position)  # full segments are durable, whatever the writers ask for
         self._folder.watch("rotate:named")
         return following
@@ -272,7 +272,7 @@ class ObjectLog:
         return self._known
 
     def read(self, position: LogPosition, most: int = READ_AT_ONCE) -> Chunk:
-        lines: list[Line] = []
+        lines: list[LogLine] = []
         ahead, taken = 1, 0
         while taken < most:
             wanted = range(position.segment, position.segment + ahead)
