@@ -1,4 +1,4 @@
-"""What a Spark session gets of its machine or cluster, and how it reaches an object store: the same words in the settings and in the programs."""
+"""The settings of a Spark session and its connection to an object store, shared by the settings file and the Spark programs."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ class SparkSettings(LocalSpark):
 
 
 class S3Connection(Deferred):
-    """How Spark reaches the object store; the credentials are per task and not here."""
+    """How Spark reaches the object store; credentials are issued per task and are not part of it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -39,5 +39,5 @@ class S3Connection(Deferred):
 
 
 def jars_folder(home: Path) -> Path:
-    """Where fetched jars are kept, if the settings name no other folder."""
+    """The default folder of fetched jars."""
     return home / "cache" / "jars"

@@ -1,4 +1,4 @@
-"""Doubles for tests: a repository in memory that means the same as every other."""
+"""Test doubles: a repository in memory with the same behaviour as every other."""
 
 import threading
 from bisect import insort
@@ -35,7 +35,7 @@ def _now() -> datetime:
 
 
 class MemoryRepository:
-    """A MetadataRepository of one tenant that ends with its process."""
+    """A MetadataRepository of one tenant in the memory of this process."""
 
     def __init__(self, tenant: str = "main", *, now: Callable[[], datetime] = _now) -> None:
         self.tenant: str = tenant
@@ -72,10 +72,10 @@ class MemoryRepository:
         small_enough(canonical(record.model_dump(mode="json")))
         identity, content = identity_of(record, context, kind), content_hash(record, context)
         with self._lock:
-            if (known := self._identities.get(identity)) is not None:
-                if known[0] != content:
-                    raise RecordConflict(stored_id=str(known[1]))
-                return StoreResult(result="same", id=known[1])
+            if (stored := self._identities.get(identity)) is not None:
+                if stored[0] != content:
+                    raise RecordConflict(stored_id=str(stored[1]))
+                return StoreResult(result="same", id=stored[1])
             stored = StoredRecord(id=self._ids.new(), record=record, context=context, stored_at=self._now(), kind_version=kind.version)
             self._identities[identity] = (content, stored.id)
             self._log.append(stored)
@@ -114,15 +114,15 @@ class MemoryRepository:
 
     def tail(self, context: MetadataContext, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000) -> TailPage:
         same_tenant(context, self.tenant)
-        log = list(self._log)  # of one moment: others keep writing
+        log = list(self._log)  # a consistent copy: other threads keep writing
         start = _offset(offset, len(log))
-        found = [(place, stored) for place, stored in enumerate(log[start:], start + 1) if not kinds or stored.record.kind in kinds]
+        found = [(position, stored) for position, stored in enumerate(log[start:], start + 1) if not kinds or stored.record.kind in kinds]
         page = found[:limit]
         end = page[-1][0] if len(found) > limit else len(log)
         return TailPage(items=[self._in_version(stored, None) for _, stored in page], offset=str(end))
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
     def _chosen(self, filters: RecordFilters, context: MetadataContext) -> list[StoredRecord]:
         same_tenant(context, self.tenant)

@@ -1,10 +1,10 @@
-"""Words that every part of the system says alike: numbers with what they count, and scopes."""
+"""Shared wording of output: counted nouns and scopes."""
 
 from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope, spell_cursor
 
 
 def plural(number: int | None, one: str, many: str | None = None) -> str:
-    """The noun in the form that goes with the number; None is any number."""
+    """The noun in singular or plural for this number; None is any number."""
     return one if number == 1 else many or f"{one}s"
 
 
@@ -14,7 +14,7 @@ def counted(number: int, one: str, many: str | None = None) -> str:
 
 
 def scope_words(scope: FullScope | PartitionScope | CursorScope | RangeScope | None) -> str:
-    """`5`, `[0, 100)`, `partition de`, `everything`; nothing for a task without a scope."""
+    """`5`, `[0, 100)`, `partition de`, `everything`; empty for a task without a scope."""
     match scope:
         case None:
             return ""

@@ -1,4 +1,4 @@
-"""A view of a repository for those who only read: newest, history, window, baseline, and what lies behind a result."""
+"""A read-only view of a repository: newest, history, window, baseline, and lineage of a result."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from tracelake_sdk.records.identity import at_path
 from tracelake_sdk.records.record import Comparison, MetadataContext, MetadataTarget, PathFilter, RecordFilters, RecordPage, StoredRecord, Window
 from tracelake_sdk.tasks.runs import RunDetail
 
-INCIDENT = "extras.incident"  # a record that carries it is labelled as one, and no baseline
+INCIDENT = "extras.incident"  # a record with it is labelled as an incident and is not part of a baseline
 _A_PAGE = 1000
 
 
@@ -25,7 +25,7 @@ class RecordReader(Protocol):
 
 @dataclass(frozen=True)
 class BaselineValue:
-    """What one earlier run measured."""
+    """The value that one earlier run measured."""
 
     run_id: str
     produced_at: datetime
@@ -47,8 +47,8 @@ class Lineage:
     runs: tuple[RunDetail, ...]
     read: tuple[DatasetAt, ...]
     made: tuple[DatasetAt, ...]
-    unknown_runs: tuple[str, ...]  # that the system does not know, or not for this caller
-    hidden_inputs: int             # that the caller may not know of
+    unknown_runs: tuple[str, ...]  # runs that do not exist, or that the caller may not see
+    hidden_inputs: int             # inputs that the caller may not read
 
 
 def _no_system(run_id: str) -> RunDetail:
@@ -56,10 +56,10 @@ def _no_system(run_id: str) -> RunDetail:
 
 
 class RecordView:
-    """Reads in one context, and has no way to write."""
+    """Reads in one context; it cannot write."""
 
     def __init__(self, repository: RecordReader, context: MetadataContext, *, run_detail: Callable[[str], RunDetail] = _no_system) -> None:
-        """`run_detail` answers `GET /v1/runs/{run_id}`; `Client().runs.get` does."""
+        """`run_detail` returns `GET /v1/runs/{run_id}`, as `Client().runs.get` does."""
         self._latest: Callable[[MetadataTarget, str, MetadataContext], StoredRecord | None] = repository.latest
         self._query: Callable[[RecordFilters, MetadataContext], RecordPage] = repository.query
         self._run_detail: Callable[[str], RunDetail] = run_detail
@@ -73,16 +73,16 @@ class RecordView:
         return self._query(_filters(target, kind, limit=limit), self.context)
 
     def window(self, target: MetadataTarget, kind: str, start: datetime | None, end: datetime | None) -> list[StoredRecord]:
-        """All whose own window overlaps this one, newest first."""
+        """All records whose own window overlaps this one, newest first."""
         return list(self._each(_filters(target, kind, window=Window(start=start, end=end))))
 
     def baseline(
         self, target: MetadataTarget, kind: str, path: str, *,
         last: int = 7, where: Sequence[PathFilter] = (), before: datetime | None = None, excluding_runs: Collection[str] = (),
     ) -> list[BaselineValue]:
-        """The last values of a path, newest first and one a run, without given runs and without labelled incidents.
+        """The last values of a path, newest first and one per run, without the given runs and without labelled incidents.
 
-        `where` says which records count: that they succeeded, and of what check, level and group they are. `before` leaves out the point
+        `where` selects records, for example by success, check, level and group. `before` excludes the point
         under test and records emitted after it.
         """
         conditions = [*where, PathFilter(path=INCIDENT, op=Comparison.EXISTS, value=False)]
@@ -99,7 +99,7 @@ class RecordView:
         return list(found.values())
 
     def lineage(self, stored: StoredRecord) -> Lineage:
-        """From a result to the runs behind it, its own and those of its baseline, and to the dataset versions behind those."""
+        """The runs of a result, its own and those of its baseline, and the dataset versions that they read and wrote."""
         named = [stored.context.run_id, *stored.record.payload.get("baseline_run_ids", [])]
         runs: list[RunDetail] = []
         unknown: list[str] = []

@@ -1,13 +1,13 @@
-"""Patterns: the regular expressions that every engine reads alike, spelled so that none has a chance to differ.
+"""Patterns: regular expressions that every engine interprets in the same way.
 
-The subset is that of RE2 without flags, word boundaries, captures and classes of Unicode. What is admitted is written again in a
-spelling in which RE2 and Java's regular expressions have no freedom left: character sets are listed by code point.
+The subset is that of RE2 without flags, word boundaries, captures and Unicode classes. An accepted pattern is rewritten in a
+canonical form in which RE2 and Java's regular expressions agree: character sets are listed by code point.
 """
 
 from dataclasses import dataclass, field
 
 MAX_PATTERN = 1000       # characters
-_MAX_REPEAT = 1000       # RE2's own limit, also for repeats inside repeats
+_MAX_REPEAT = 1000       # RE2's limit, also for nested repeats
 _MAX_ATOMS = 5000        # after repeats are written out
 _LAST = 0x10FFFF
 _SURROGATES = (0xD800, 0xDFFF)
@@ -27,7 +27,7 @@ class PatternRefused(ValueError):
 
 
 def re2_subset(pattern: str) -> str:
-    """The pattern in the spelling that RE2 and Java read alike, for a match of the whole text; raises PatternRefused."""
+    """The pattern in canonical form, for a match of the whole text; raises PatternRefused."""
     if len(pattern) > MAX_PATTERN:
         raise PatternRefused(f"a pattern has at most {MAX_PATTERN} characters")
     reader = _Reader(pattern)
@@ -41,7 +41,7 @@ def re2_subset(pattern: str) -> str:
 
 @dataclass
 class _Reader:
-    """Reads from left to right; each method returns what it read in the common spelling, its size and its greatest product of repeats."""
+    """Reads from left to right; each method returns the canonical form of what it read, its size and its greatest product of repeats."""
 
     pattern: str
     at: int = 0
@@ -73,7 +73,7 @@ class _Reader:
             raise PatternRefused("`^` and `$` cannot be repeated")
         quantifier, times = found
         if self.next_is("?"):
-            self.at += 1  # lazy or not is no question when the whole text must match
+            self.at += 1  # lazy or greedy makes no difference if the whole text must match
         if self.at < len(self.pattern) and self.pattern[self.at] in "*+?{":
             raise PatternRefused("one repeat follows another; group the first one")
         if product * max(times, 1) > _MAX_REPEAT:
@@ -143,7 +143,7 @@ class _Reader:
         return _spell(found) if isinstance(found, int) else _spell_set(found)
 
     def escape(self) -> int | Ranges:
-        """What follows a backslash: a character, or a set of them."""
+        """The escape after a backslash: a character, or a set of them."""
         sign = self.pattern[self.at : self.at + 1]
         self.at += 1
         if sign in _PUNCTUATION and sign:

@@ -1,4 +1,4 @@
-"""Promotions: LakeGuard's rules and policies as people see them, and its decisions with everything they rest on."""
+"""Promotions: LakeGuard's rules and policies as people see them, and its decisions with their evidence."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -14,27 +14,27 @@ from tracelake_sdk.rules.rule import RuleScope, RuleType, Severity
 
 class Enforcement(StrEnum):
     BLOCK = "BLOCK"  # absolute
-    ALERT = "ALERT"  # is recorded, and the promotion passes
+    ALERT = "ALERT"  # only recorded
 
 
 class PolicyType(StrEnum):
-    SCHEMA = "SCHEMA"  # what a new version may change about the table's columns
+    SCHEMA = "SCHEMA"  # allowed changes of the table's columns
 
 
 class GateStage(StrEnum):
-    ELIGIBILITY = "eligibility"  # is the dataset registered, active, and fed from the layer below by what was promoted
-    EXECUTION = "execution"      # did the run succeed, and are its rows where it said they would be
+    ELIGIBILITY = "eligibility"  # the dataset is registered and active, and its inputs are promoted versions of allowed layers
+    EXECUTION = "execution"      # the run succeeded, and its rows are in the declared scopes
     POLICIES = "policies"
     QUALITY = "quality"
-    DECISION = "decision"        # nothing refused it
+    DECISION = "decision"        # no stage blocked it
 
 
 class GateVerdict(StrEnum):
     PASS = "pass"  # noqa: S105 a word, no secret
-    WARN = "warn"                    # broken, and only recorded
-    FAIL = "fail"                    # broken, and it blocks
+    WARN = "warn"                    # violated, and only recorded
+    FAIL = "fail"                    # violated, and it blocks
     ERROR = "error"                  # could not be evaluated, and it blocks
-    NOT_EVALUATED = "not_evaluated"  # something before it refused already; never a pass
+    NOT_EVALUATED = "not_evaluated"  # an earlier stage blocked it; never a pass
 
 
 class Rule(Deferred):
@@ -91,7 +91,7 @@ class QualityResult(Deferred):
 
 
 class Promotion(Deferred):
-    """A decision about one candidate, that is one run's output of one dataset."""
+    """A decision about one candidate: one output of one run."""
 
     id: UUID
     run_id: str
@@ -102,9 +102,9 @@ class Promotion(Deferred):
     from_layer: str  # `source` for bronze
     to_layer: Layer
     allowed: bool
-    stage: GateStage  # where it was decided
+    stage: GateStage  # the stage that decided
     reason: str
-    evidence: dict[str, Any]  # the place it was taken at, the pins of everything it read, and the state it used
+    evidence: dict[str, Any]  # the place in the line, the pins of all inputs, and the operator state
     evaluated_at: datetime
     policy_results: list[PolicyResult]
     quality_results: list[QualityResult]

@@ -14,21 +14,21 @@ from tracelake_sdk.deferred import Deferred
 
 class RuleType(StrEnum):
     NOT_NULL = "NOT_NULL"
-    RANGE = "RANGE"          # NaN is outside every range; null passes unless said
+    RANGE = "RANGE"          # NaN is outside every range; null passes by default
     UNIQUE = "UNIQUE"        # a key with a null does not count and passes
     ROW_COUNT = "ROW_COUNT"
-    ENUM = "ENUM"            # null passes unless said
-    REGEX = "REGEX"          # RE2, the whole text; null passes unless said
+    ENUM = "ENUM"            # null passes by default
+    REGEX = "REGEX"          # RE2, the whole text; null passes by default
 
 
 class Severity(StrEnum):
     FAIL = "FAIL"  # blocks
-    WARN = "WARN"  # is recorded
+    WARN = "WARN"  # only recorded
 
 
 class RuleScope(StrEnum):
-    BATCH = "batch"  # what the task wrote
-    TABLE = "table"  # the whole table as it would be
+    BATCH = "batch"  # the rows that the task wrote
+    TABLE = "table"  # the whole table with those rows
 
 
 class _Tree(Deferred):
@@ -41,7 +41,7 @@ class NotNull(_Tree):
 
 
 class Range(_Tree):
-    """Bounds are numbers, or texts that are read as the column's own type (dates, times, decimals)."""
+    """Bounds are numbers, or texts that are parsed as the column's type (dates, times, decimals)."""
 
     type: Literal["RANGE"] = "RANGE"
     column: str
@@ -92,7 +92,7 @@ class RuleToMeasure(Deferred):
 
 
 class TableRuleState(Deferred):
-    """How many rows of a table as it is break a rule about the whole table: a later measurement adds to it and reads only what is new."""
+    """How many rows of the current table violate a rule about the whole table: a later measurement adds to it and reads only new files."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -107,15 +107,15 @@ class MeasuringMethod(StrEnum):
 
 
 class RuleMeasurement(Deferred):
-    """What was measured for one rule; whether that is good enough is the gate's to say."""
+    """The measurement of one rule; the gate decides whether it passes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     rule_id: UUID
     revision: int
-    violations: int | None               # rows that break it; None: it could not be measured, and `error` says why
-    examined: int = 0                    # rows that were looked at
+    violations: int | None               # rows that violate it; None: it could not be measured, and `error` has the reason
+    examined: int = 0                    # rows that were checked
     method: MeasuringMethod = MeasuringMethod.SCAN
-    samples: list[str] = Field(default_factory=list, max_length=5)  # keys of rows that break it, where the job has a key
+    samples: list[str] = Field(default_factory=list, max_length=5)  # keys of violating rows, if the job has a key
     milliseconds: float = 0
     error: str | None = None

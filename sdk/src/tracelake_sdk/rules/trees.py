@@ -1,6 +1,6 @@
-"""Rule trees made ready for an engine: checks that leave nothing to interpret, so that DuckDB and Spark cannot differ.
+"""Compiles rule trees into exact checks, so that DuckDB and Spark return the same results.
 
-Numbers without fractions of their own (integers, decimals, dates, instants) become closed spans of whole units: the column's smallest
+Bounds of discrete types (integers, decimals, dates, instants) become closed ranges of whole units: the column's smallest
 steps, days, or microseconds. A tree that cannot be measured on a column raises RuleUnmeasurable with a sentence.
 """
 
@@ -29,7 +29,7 @@ class RuleUnmeasurable(ValueError):
 
 
 class ValueKind(StrEnum):
-    """What the values of a column are, as far as rules care."""
+    """The kinds of column types that rules distinguish."""
 
     INTEGER = "integer"
     DECIMAL = "decimal"
@@ -56,7 +56,7 @@ class TypedColumn:
 
     @property
     def units(self) -> tuple[int, int]:
-        """The least and the greatest number of units that its type can hold."""
+        """The smallest and the greatest number of units of its type."""
         match self.kind:
             case ValueKind.INTEGER:
                 return -(2 ** (self.precision - 1)), 2 ** (self.precision - 1) - 1
@@ -93,7 +93,7 @@ class IsNull:
 
 @dataclass(frozen=True)
 class OutsideUnits:
-    """Breaks the rule: fewer units than `low`, or more than `high`."""
+    """Violates the rule: fewer units than `low`, or more than `high`."""
 
     column: str
     of: TypedColumn
@@ -116,7 +116,7 @@ class OutsideFloats:
 
 @dataclass(frozen=True)
 class NotAmong:
-    """Breaks the rule: not one of `values`, which are units, texts or truth values as the column has them."""
+    """Violates the rule: not one of `values`, which are units, texts or booleans, by the type of the column."""
 
     column: str
     of: TypedColumn
@@ -126,7 +126,7 @@ class NotAmong:
 
 @dataclass(frozen=True)
 class NotMatching:
-    """Breaks the rule: the whole text does not match; the pattern is in the common spelling."""
+    """Violates the rule: the whole text does not match; the pattern is in canonical form."""
 
     column: str
     pattern: str
@@ -135,7 +135,7 @@ class NotMatching:
 
 @dataclass(frozen=True)
 class Repeated:
-    """Breaks the rule: every row but one of those that share a key. A key with a null does not count."""
+    """Violates the rule: every row but one of those that share a key. A key with a null does not count."""
 
     columns: tuple[str, ...]
 
@@ -145,7 +145,7 @@ Check = RowCheck | Repeated
 
 
 def check_of(tree: NotNull | Range | Unique | RowCount | Enumerated | Regex, columns: Mapping[str, TypedColumn]) -> Check:
-    """What an engine counts for a rule; raises RuleUnmeasurable."""
+    """The check that an engine runs for a rule; raises RuleUnmeasurable."""
     match tree:
         case NotNull(column=name):
             _find(columns, name)
@@ -204,7 +204,7 @@ def _enum_check(tree: Enumerated, column: TypedColumn) -> NotAmong:
                 raise RuleUnmeasurable(f"A value of the rule has more digits than the column {tree.column}.")
             values.append(int(exact))
         else:
-            raise RuleUnmeasurable(f"The column {tree.column} holds {_words(column)}, and a value of the rule is of another kind.")
+            raise RuleUnmeasurable(f"The column {tree.column} holds {_words(column)}, and a value of the rule has another type.")
     return NotAmong(tree.column, column, tuple(values), tree.null_passes)
 
 
@@ -224,7 +224,7 @@ def _units(bound: float | int | str, column: TypedColumn, name: str) -> Fraction
 
 
 def _number(bound: float | int | str, name: str) -> Fraction:
-    """A float means what it is written as: 0.1 is one tenth."""
+    """A float has its decimal value: 0.1 is exactly one tenth."""
     if isinstance(bound, int):
         return Fraction(bound)
     text = bound if isinstance(bound, str) else repr(bound)

@@ -1,4 +1,4 @@
-"""Tasks and attempts: the worker contract, the events that tasks emit, and the runs that remain of them."""
+"""Tasks and attempts: the worker contract, the events that tasks emit, and their runs."""
 
 from tracelake_sdk.tasks.task import (
     MAX_BATCH,

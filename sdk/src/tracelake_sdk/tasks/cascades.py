@@ -29,20 +29,20 @@ class Cascade(Deferred):
 
     @property
     def number(self) -> int:
-        """How many tasks there are."""
+        """The number of tasks."""
         return sum(job.tasks.open + job.tasks.completed + job.tasks.failed + job.tasks.canceled for job in self.jobs)
 
     @property
     def open(self) -> int:
-        """How many of them are not final."""
+        """The number of tasks that are not final."""
         return sum(job.tasks.open for job in self.jobs)
 
     @property
     def held(self) -> bool:
-        """Whether whatever is open waits until a person resumes a job, or until an input has its first version."""
+        """Whether every open task waits for a person to resume a job, or for the first version of an input."""
         return self.open > 0 and self.open == sum(job.tasks.waiting.get(why, 0) for job in self.jobs for why in _HELD)
 
     @property
     def over(self) -> bool:
-        """Whether nothing more happens by itself: everything is final, or what is left is held behind something that failed."""
+        """Whether nothing more can change without an action: every task is final, or waits for a failed one."""
         return self.open == 0 or (bool(self.failed) and self.held)

@@ -1,4 +1,4 @@
-"""Events: the facts that dataset scopes were materialized or rewritten, and how each subscriber accounts for them."""
+"""Events: the facts that dataset scopes were materialized or rewritten, and the ledger of what each subscriber did with them."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -25,21 +25,21 @@ class LedgerOutcome(StrEnum):
 
 
 class EventDraft(Deferred):
-    """An event as its producer emits it; the platform adds who and when."""
+    """An event as its producer emits it; the platform adds producer and time."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     output: int = Field(ge=0, description="Index of the output, in the job's own list.")
     scope: Scope
     kind: EventKind = EventKind.MATERIALIZED
-    # Empty for a first emission, else the id of the invalidation or request behind the rewrite: a retry repeats it.
+    # Empty for a first emission, else the id of the invalidation or request that caused the rewrite; the same in every retry.
     revision: str = Field(default="", max_length=64)
     event_time: datetime | None = None
     payload: Json = Field(default_factory=dict)
 
 
 class LedgerLine(Deferred):
-    """How one subscriber, a generation of a consuming job, accounts for one event."""
+    """What one subscriber, a generation of a consuming job, did with one event."""
 
     job: str
     outcome: LedgerOutcome
@@ -47,7 +47,7 @@ class LedgerLine(Deferred):
 
 
 class DatasetEvent(Deferred):
-    """An event as it was recorded."""
+    """A recorded event."""
 
     id: UUID
     dataset_uuid: UUID

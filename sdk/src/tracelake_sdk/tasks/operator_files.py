@@ -27,7 +27,7 @@ class OrderInput(_File):
     """One pinned input: exactly these files and, of these, only the rows of `scopes`."""
 
     index: int
-    name: str | None               # SQL knows it as `input_<index>` and, where it has one, by its name
+    name: str | None               # in SQL the input is `input_<index>` and, if it has a name, also that name
     version: int
     table_schema: dict[str, Any]   # Delta's own form
     files: list[str]               # URIs that Spark can open
@@ -38,20 +38,20 @@ class OrderInput(_File):
 class OrderOutput(_File):
     index: int
     staging: str                   # URI of the folder that the files go below: `{staging}/{folder of the scope}/…parquet`
-    everything: bool               # rows of scopes that are not in `scopes` are welcome
+    everything: bool               # rows of scopes that are not in `scopes` are accepted
     scopes: list[Scope]
     partition_by: PartitionSpec | None
-    table_schema: dict[str, Any] | None  # of the table as it is
+    table_schema: dict[str, Any] | None  # of the current table
 
 
 class Order(_File):
-    """One attempt's work, complete; nothing else is asked of anybody."""
+    """The complete work of one attempt; the operator needs no other source."""
 
     task_id: UUID
     attempt: int
     job: str
     operator: str
-    config: dict[str, Any]         # as the DAG file has it
+    config: dict[str, Any]         # of the DAG file
     locations: dict[str, str]      # by name, those that the config names: `file:///folder` or `s3://bucket/prefix`
     update_strategy: str | None
     unique_key: list[str]
@@ -60,20 +60,20 @@ class Order(_File):
     trigger_payload: dict[str, Any]
     inputs: list[OrderInput]
     outputs: list[OrderOutput]
-    state: dict[str, Any] | None   # what the operator left behind, here or in a posted batch
-    posted: list[str]              # names of batches that are stored already; do not post them again
+    state: dict[str, Any] | None   # the operator's last state, of a completion or a posted batch
+    posted: list[str]              # names of batches that are already stored; do not post them again
     batches: str                   # folder, local: a finished batch is a `{name}.json` (BatchReady) renamed into it
-    scratch: str                   # folder, local, for this attempt alone
+    scratch: str                   # folder, local, only for this attempt
     outcome: str                   # file, local: where the outcome is renamed to
-    credentials: str | None = None # file, local: AWS profile of that name, for the URIs above, renewed in time; None: local files, or what the machine offers
+    credentials: str | None = None # file, local: AWS profile of that name, for the URIs above, renewed in time; None: local files, or the machine's own credentials
 
 
 class OutputStaged(_File):
-    """The committer's manifest: what was written whole, and nothing that was left over."""
+    """The committer's manifest: only completely written files."""
 
     index: int
     files: list[str]               # relative to the output's staging folder
-    scopes: list[Scope]            # what they cover, with announced scopes that turned out empty
+    scopes: list[Scope]            # the scopes that they cover, including announced scopes without rows
 
 
 class BatchReady(_File):

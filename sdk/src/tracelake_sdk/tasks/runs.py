@@ -1,4 +1,4 @@
-"""Runs: one finished attempt at one output, the row that never changes."""
+"""Runs: one finished attempt of one output; the row never changes."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -15,7 +15,7 @@ from tracelake_sdk.rules.promotions import Promotion
 
 class RunStatus(StrEnum):
     SUCCESS = "SUCCESS"  # the task completed
-    FAILED = "FAILED"    # everything else that is final, with its reason
+    FAILED = "FAILED"    # every other final result, with its reason
     BLOCKED = "BLOCKED"  # the gate refused it
 
 
@@ -32,17 +32,17 @@ class Run(Deferred):
     end_time: datetime
     error_message: str | None
     triggered_by: str
-    dag_version: int | None = None  # the active one when the attempt was claimed; None: of a run before this was stored
+    dag_version: int | None = None  # active when the attempt was claimed; None for runs from before this was recorded
 
 
 class RunDetail(Run):
-    """A run with everything behind it: what it read and wrote, and what was decided about it."""
+    """A run in full: its inputs, its outputs, and the decision."""
 
     dataset_name: str | None = None   # None: not published, or a run without a dataset
     generation: UUID                  # the build of its job that ran
-    version: int | None = None        # of the dataset that its output became part of; None: of none
-    scopes: list[Scope] = Field(default_factory=list)  # what it wrote; of a run that was not allowed, what it was to write
+    version: int | None = None        # the dataset version that contains its output; None: no version
+    scopes: list[Scope] = Field(default_factory=list)  # the scopes that it wrote, or, if it was blocked, would have written
     inputs: list[PinnedVersion] = Field(default_factory=list)
-    hidden_inputs: int = 0            # that the caller may not know of
-    decision: Promotion | None = None  # None: nothing was asked of the gate
-    custom: dict[str, Any] = Field(default_factory=dict)  # what the operator noted; for those who read the dataset's rows
+    hidden_inputs: int = 0            # inputs that the caller may not read
+    decision: Promotion | None = None  # None: the gate was not involved
+    custom: dict[str, Any] = Field(default_factory=dict)  # notes of the operator; only for readers of the dataset

@@ -27,15 +27,15 @@ MAX_FAILING_LOOPS = 50      # loops in one heartbeat
 class TaskState(StrEnum):
     QUEUED = "queued"          # waits to be claimed, or for its turn, its time, or a resume
     RUNNING = "running"        # claimed by a worker under a lease
-    COMMITTING = "committing"  # decided; its commit cannot be stopped any more
+    COMMITTING = "committing"  # decided; its commit can no longer be stopped
     COMPLETED = "completed"    # done, recorded
     FAILED = "failed"          # final: no attempt left, or refused
-    CANCELED = "canceled"      # final: a person said stop
+    CANCELED = "canceled"      # final: canceled by a person
 
 
 class TriggerKind(StrEnum):
     EVENT = "event"      # an event of a dataset that the job subscribes to
-    REQUEST = "request"  # a person or a service asked for a run
+    REQUEST = "request"  # a person or a service requested a run
     BATCH = "batch"      # a running task posted a finished batch, which this task adopts
 
 
@@ -55,8 +55,8 @@ class Outcome(StrEnum):
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    CANCELED = "canceled"      # it was asked to stop, and did
-    GIVEN_BACK = "given_back"  # the worker stops and has not run it, or the store was away; no failure
+    CANCELED = "canceled"      # it got a stop request and stopped
+    GIVEN_BACK = "given_back"  # the worker stops and has not run it, or the storage was unavailable; not a failure
 
 
 class AttemptOutcome(StrEnum):
@@ -67,7 +67,7 @@ class AttemptOutcome(StrEnum):
     CANCELED = "canceled"
     TIMED_OUT = "timed_out"    # its lease ran out and it never reported
     SUPERSEDED = "superseded"  # the state it built on had moved; queued again
-    GIVEN_BACK = "given_back"  # its worker stopped before it ran or finished, or the store was away; queued again
+    GIVEN_BACK = "given_back"  # its worker stopped before it ran or finished, or the storage was unavailable; queued again
 
 
 class _Wire(Deferred):
@@ -107,7 +107,7 @@ class TriggerOfTask(_Wire):
     scope: Scope | None
     event_time: datetime | None
     payload: dict[str, Any]
-    # A completed task of this generation already had this very scope. Only ordered jobs get it.
+    # A completed task of this generation already had the same scope. Only set for ordered jobs.
     seen_before: bool
 
 
@@ -124,7 +124,7 @@ class PinnedInput(_Wire):
 
 class InputOfTask(_Wire):
     index: int
-    name: str | None               # under which SQL knows it beside `input_<index>`
+    name: str | None               # the name in SQL, besides `input_<index>`
     dataset_uuid: UUID
     dataset_version: UUID | None
     trigger: bool
@@ -136,14 +136,14 @@ class StagedOutput(_Wire):
     """What an attempt needs to stage and measure one output; paths are below the storage's root."""
 
     location: str                  # of the table
-    staging: str                   # the only folder, below the table, that this attempt may name files of
-    everything: bool               # true: `scopes` are the current ones, and rows of new ones are welcome
-    scopes: list[Scope]            # what is to be rewritten, or where an append belongs
+    staging: str                   # below the table; this attempt may only name files in this folder
+    everything: bool               # true: `scopes` are the current ones, and rows of new scopes are accepted
+    scopes: list[Scope]            # the scopes to rewrite, or the scopes of an append
     partition_by: PartitionSpec | None
-    table_schema: dict[str, Any] | None  # of the table as it is; null before its first version
+    table_schema: dict[str, Any] | None  # of the current table; null before its first version
     rules: list[RuleToMeasure]
-    current: list[TableFile]       # the files at the base that stay, whatever this attempt writes: what dedupe and table rules look at
-    known: list[TableRuleState] = Field(default_factory=list)  # of the table at the base; a rule that is not here is measured on the whole table
+    current: list[TableFile]       # the files at the base that stay, whatever this attempt writes; dedupe and table rules read them
+    known: list[TableRuleState] = Field(default_factory=list)  # of the table at the base; a rule without a state is measured on the whole table
 
 
 class OutputOfTask(_Wire):
@@ -155,7 +155,7 @@ class OutputOfTask(_Wire):
 
 
 class BatchOfTask(_Wire):
-    """A batch that a running task posted; the task that adopts it measures exactly these files, where they lie."""
+    """A batch that a running task posted; the task that adopts it measures exactly these files, in their place."""
 
     id: UUID
     name: str
@@ -164,7 +164,7 @@ class BatchOfTask(_Wire):
 
 
 class OperatorState(_Wire):
-    """What an operator remembers between its tasks; `revision` 0 means nothing yet."""
+    """The state that an operator keeps between its tasks; `revision` 0 means no state yet."""
 
     revision: int
     value: dict[str, Any] | None
@@ -185,7 +185,7 @@ class LimitsOfTask(_Wire):
 
 
 class TaskPayload(_Wire):
-    """Everything an operator may know of its task; the same object for fetch and claim.
+    """The complete description of a task for its operator; the same object for fetch and claim.
 
     A fetch before the claim leaves attempt, base, pins, state and slot null, and locations empty.
     """
@@ -204,7 +204,7 @@ class TaskPayload(_Wire):
     base: int | None               # the place in the job's line that the attempt builds on
     state: OperatorState | None
     batch: BatchOfTask | None
-    posted: list[str]              # names of batches that earlier attempts posted; `state` is what the last of them left
+    posted: list[str]              # names of batches that earlier attempts posted; `state` is that of the last batch
     idempotency: IdempotencyOfTask
     slot: SlotOfTask | None
     limits: LimitsOfTask
@@ -231,14 +231,14 @@ class ClaimAnswer(_Wire):
 
 
 class OperatorError(_Wire):
-    """What went wrong in an operator: a class to group by and a sentence; never data, never a trace."""
+    """The error of an operator: a class to group by and a sentence; never data, never a stack trace."""
 
     error_class: Annotated[str, shown_text(200), Field(min_length=1, max_length=200)]
     message: Annotated[str, shown_text(2000), Field(max_length=2000)]
     retry: bool = True
 
 
-# For people: what an attempt changed or left out of what it was given. Counts and names, never values of rows.
+# For people: what an attempt changed or skipped of its input. Counts and names, never values of rows.
 Summary = Annotated[list[Annotated[str, shown_text(500), Field(min_length=1, max_length=500)]], Field(max_length=50)]
 
 
@@ -249,7 +249,7 @@ class Completion(_Wire):
     outcome: Outcome
     error: OperatorError | None = None
     events: list[EventDraft] = Field(default_factory=list, max_length=MAX_EVENTS)
-    state: Json | None = None  # the operator's new state; None leaves it as it is
+    state: Json | None = None  # the operator's new state; None keeps the current one
     custom: Json = Field(default_factory=dict)
     summary: Summary = Field(default_factory=list)
     base: int | None = None              # the place that the outputs were measured against
@@ -258,7 +258,7 @@ class Completion(_Wire):
 
 
 class CompleteRequest(_Wire):
-    """Reports in one call; with `claim`, the answer also brings the next tasks."""
+    """Reports in one call; with `claim`, the answer also has the next tasks."""
 
     items: list[Completion] = Field(max_length=MAX_BATCH)
     claim: ClaimRequest | None = None
@@ -266,17 +266,17 @@ class CompleteRequest(_Wire):
 
 class CompletionResult(StrEnum):
     DONE = "done"              # recorded: the task is completed, failed, or queued for its next attempt
-    COMMITTING = "committing"  # allowed; the commit follows and cannot fail any more
-    BLOCKED = "blocked"        # the gate refused it: final
+    COMMITTING = "committing"  # allowed; the commit follows and can no longer fail
+    BLOCKED = "blocked"        # blocked by the gate: final
     UNCHANGED = "unchanged"    # completed, and there was nothing to commit
-    BASE_MOVED = "base_moved"  # look at `moved`, measure against it, and report again with the new base
+    BASE_MOVED = "base_moved"  # measure against `moved`, and report again with the new base
     MEASURE = "measure"        # measure the rules in `measure` too, and report again
-    WAIT = "wait"              # another attempt has its turn; report the same again shortly
+    WAIT = "wait"              # it is another attempt's turn; report the same again shortly
     SUPERSEDED = "superseded"  # the state it built on had moved; nothing recorded, queued again
-    CANCELED = "canceled"      # the task is canceled; nothing of the report was taken
+    CANCELED = "canceled"      # the task is canceled; nothing of the report was recorded
     STALE = "stale"            # not the current attempt
     CONFLICT = "conflict"      # completed before with another body
-    REFUSED = "refused"        # the report itself is wrong; nothing recorded
+    REFUSED = "refused"        # the report is not valid; nothing recorded
 
 
 class MovedOutput(_Wire):
@@ -289,14 +289,14 @@ class MovedOutput(_Wire):
 
 
 class MissingRules(_Wire):
-    """Rules that came after the attempt was claimed."""
+    """Rules that were added after the attempt was claimed."""
 
     index: int
     rules: list[RuleToMeasure]
 
 
 class CompletionAnswer(_Wire):
-    """What became of one report: `status` as an HTTP status, `code` and `detail` where it was not taken."""
+    """The result of one report: `status` is an HTTP status, with `code` and `detail` if it was refused."""
 
     task_id: UUID
     result: CompletionResult
@@ -344,7 +344,7 @@ class BatchAnswer(_Wire):
 
 
 class FailingLoop(_Wire):
-    """A background loop of a worker that fails turn after turn, with the code of its last failure."""
+    """A background loop of a worker that keeps failing, with the code of its last failure."""
 
     loop: str = Field(min_length=1, max_length=200)
     code: str = Field(min_length=1, max_length=200)
@@ -367,11 +367,11 @@ class HeartbeatAnswer(_Wire):
 
 
 class Attempt(Deferred):
-    """One try at a task, as people see it."""
+    """One attempt of a task, as people see it."""
 
     attempt: int
     worker: str
-    dag_version: int | None = None  # the active one when it was claimed; None: of an attempt before this was stored
+    dag_version: int | None = None  # active when it was claimed; None for attempts from before this was recorded
     started_at: datetime
     last_heartbeat_at: datetime | None
     timed_out_at: datetime | None
@@ -403,6 +403,6 @@ class Task(Deferred):
 
     @property
     def blocked(self) -> bool:
-        """Whether the gate refused what its last attempt made."""
+        """Whether the gate blocked its last attempt."""
         return self.state is TaskState.FAILED and bool(self.attempts) and self.attempts[-1].error_class == "blocked"
 

@@ -1,4 +1,4 @@
-"""The log of any repository as it grows: a stream where the repository has one, else page by page; after a broken connection it continues after the last page."""
+"""Follows the log of any repository: as a stream if the repository has one, else page by page; after a broken connection it continues after the last page."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,13 +10,13 @@ from tracelake_sdk.errors.records import RepositoryUnavailable, TooManyTails
 from tracelake_sdk.records.record import MetadataContext, TailPage
 from tracelake_sdk.records.repository.contract import MetadataRepository
 
-_A_LOOK = 1.0         # seconds between two looks where nothing says that there is more
-_BACKOFF = Backoff(first=_A_LOOK, longest=15.0, shortened=0)  # before one that does not answer is asked again
+_POLL_SECONDS = 1.0         # between two polls of a repository without a stream
+_BACKOFF = Backoff(first=_POLL_SECONDS, longest=15.0, shortened=0)  # before a repository that does not answer is polled again
 
 
 @runtime_checkable
 class Streamed(Protocol):
-    """A repository that streams what was accepted."""
+    """A repository that streams accepted records."""
 
     def follow(self, context: MetadataContext, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000) -> Iterator[TailPage]: ...
 
@@ -29,13 +29,13 @@ def follow(
     repository: MetadataRepository, context: MetadataContext, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000,
     broken: Callable[[TracelakeError], None] = _nobody, wait: Callable[[float], None] = time.sleep,
 ) -> Iterator[TailPage]:
-    """What was accepted behind an offset, and what is accepted from now on, without end and each record once; pages may be empty.
+    """The records accepted after an offset, and new ones as they are accepted, without end and each once; pages may be empty.
 
-    A repository that does not answer the first look raises. One that stops answering later is asked again until it does; `broken` is called once for each time.
+    Raises if the repository does not answer the first poll. If it stops answering later, polls are repeated until it answers; `broken` is called once per outage.
     """
     begun, breaks = False, 0
     while True:
-        pause = _A_LOOK
+        pause = _POLL_SECONDS
         try:
             for page in _stretch(repository, context, offset, kinds, limit):
                 begun, breaks, offset = True, 0, page.offset
@@ -51,7 +51,7 @@ def follow(
 
 
 def _stretch(repository: MetadataRepository, context: MetadataContext, offset: str | None, kinds: Sequence[str], limit: int) -> Iterator[TailPage]:
-    """Up to the end of the connection, or up to the end of the log where there is none."""
+    """Up to the end of the connection; for a repository without a stream, up to the end of the log."""
     if isinstance(repository, Streamed):
         yield from repository.follow(context, offset, kinds=kinds, limit=limit)
         return

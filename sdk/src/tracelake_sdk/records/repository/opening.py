@@ -1,4 +1,4 @@
-"""Which repository an address means. Emitters and readers take what comes out, and never know the difference."""
+"""Opens the repository of an address; emitters and readers work with any of them."""
 
 import os
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ def open_repository(
     fsync: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> MetadataRepository:
-    """A folder's or an object store's (`file:///…`, `s3://…`), a service's (`https://…`), or the running system's.
+    """The repository of a folder or an object store (`file:///…`, `s3://…`), of a service (`https://…`), or of the running system.
 
-    Left out, the address is TRACELAKE__RECORDS__URL, else the system that `Client` finds; the token is
-    TRACELAKE__RECORDS__TOKEN, else the one that `Client` would take. `fsync` and `options` are for files.
+    If omitted, the address is TRACELAKE__RECORDS__URL, else the system that `Client` finds; the token is
+    TRACELAKE__RECORDS__TOKEN, else the one that `Client` would use. `fsync` and `options` are for files.
     """
     url = url or os.environ.get(URL_SETTING) or None
     token = token or os.environ.get(TOKEN_SETTING) or None

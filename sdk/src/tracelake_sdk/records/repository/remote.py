@@ -1,7 +1,7 @@
 """The records of a service as a MetadataRepository: the same signatures over HTTP.
 
-Every call may be repeated, since storing the same again changes nothing: a connection that breaks once is not the
-caller's concern, and a service that does not answer is RepositoryUnavailable, or OutcomeUnknown where it may have stored.
+Every call is idempotent, since storing the same record again changes nothing: it is retried after a broken connection. A service
+that does not answer is RepositoryUnavailable, or OutcomeUnknown if it may have stored the records.
 """
 
 import json
@@ -40,7 +40,7 @@ Answer = TypeVar("Answer")
 _MOST_AT_ONCE = 5_000
 _MOST_BYTES = 8 * 2**20  # of one bulk, unless one record is larger
 _NDJSON = "application/x-ndjson"
-_SILENCE_SECONDS = 60.0  # a stream that says nothing for so long is broken: the service sends a sign of life more often
+_SILENCE_SECONDS = 60.0  # a stream that is silent for this long is broken: the service sends keep-alives more often
 
 _DEFERRED = ConfigDict(defer_build=True)  # built when it is first used
 _STORED: TypeAdapter[StoredRecord | None] = TypeAdapter(StoredRecord | None, config=_DEFERRED)
@@ -61,7 +61,7 @@ _RESULTS: TypeAdapter[_Results] = TypeAdapter(_Results)
 
 
 class RemoteRepository:
-    """A MetadataRepository behind HTTP; its tenant is the token's, and `tenant`, where it is given, is what contexts must name."""
+    """A MetadataRepository behind HTTP; its tenant is the token's, and `tenant`, if given, is what contexts must name."""
 
     def __init__(self, api_url: str, token: str, *, tenant: str | None = None, timeout: float = 30.0) -> None:
         self.api_url: str = address_of(api_url)
@@ -84,7 +84,7 @@ class RemoteRepository:
         return self._get(_KINDS, "/v1/kinds", {"tenant": self.tenant})
 
     def kind(self, name: str, version: int | None = None) -> Kind:
-        if not name.strip(".") or _part(name) != name:  # in an address it would be another question
+        if not name.strip(".") or _part(name) != name:  # in a URL it would be another path
             raise KindUnknown(f"No kind {name} is registered; see `tracelake kind list`.")
         return self._get(_KIND, f"/v1/kinds/{_part(name)}", {"version": version, "tenant": self.tenant})
 
@@ -98,7 +98,7 @@ class RemoteRepository:
         return self._post(_RESULT, "/v1/records", f'{{"record":{record.model_dump_json()},"context":{context.model_dump_json()}}}')
 
     def bulk_store(self, records: Sequence[MetadataRecord], context: MetadataContext) -> list[StoreResult]:
-        """In as many requests as it takes; where a later one breaks, the earlier ones are stored, and sending all again is safe."""
+        """Sends as many requests as needed; if a later one fails, the earlier ones are stored, and sending all again is safe."""
         self._check(context)
         where, results = context.model_dump_json(), list[StoreResult]()
         for part in _parts([record.model_dump_json() for record in records]):
@@ -133,15 +133,15 @@ class RemoteRepository:
         return self._get(_TAIL, "/v1/records/tail", {"offset": offset, "kinds": list(kinds), "limit": limit, "tenant": context.tenant})
 
     def follow(self, context: MetadataContext, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000) -> Iterator[TailPage]:
-        """What was accepted behind an offset, and what is accepted from now on, for as long as the service stays; leave the loop to hang up.
+        """The records accepted after an offset, and new ones while the connection lasts; leave the loop to disconnect.
 
-        When the connection ends, so does the iterator: begin again with the offset of the last page, as `repository.following.follow` does.
+        The iterator ends with the connection: start again with the offset of the last page, as `repository.following.follow` does.
         """
         self._check(context)
-        asked = _asked({"offset": offset, "kinds": list(kinds), "limit": limit, "tenant": context.tenant, "follow": "true"})
+        query = _parameters({"offset": offset, "kinds": list(kinds), "limit": limit, "tenant": context.tenant, "follow": "true"})
         timeout = httpx2.Timeout(_SILENCE_SECONDS, connect=CONNECT_SECONDS)
         try:
-            with self._http.stream("GET", "/v1/records/tail", params=asked, timeout=timeout) as response:
+            with self._http.stream("GET", "/v1/records/tail", params=query, timeout=timeout) as response:
                 if not response.is_success:
                     response.read()
                     raise self._error(response)
@@ -157,12 +157,12 @@ class RemoteRepository:
         if self.tenant is not None:
             same_tenant(context, self.tenant)
 
-    # The wire
+    # HTTP
     def _get(self, kind: TypeAdapter[Answer], path: str, query: Mapping[str, Any]) -> Answer:
-        return self._read(kind, self._send("GET", path, reads=True, params=_asked(query)))
+        return self._read(kind, self._send("GET", path, reads=True, params=_parameters(query)))
 
     def _post(self, kind: TypeAdapter[Answer], path: str, body: str, *, reads: bool = False, query: Mapping[str, Any] | None = None) -> Answer:
-        sent = self._send("POST", path, reads=reads, content=body.encode(), headers={"Content-Type": "application/json"}, params=_asked(query or {}))
+        sent = self._send("POST", path, reads=reads, content=body.encode(), headers={"Content-Type": "application/json"}, params=_parameters(query or {}))
         return self._read(kind, sent)
 
     def _send(self, method: str, path: str, *, reads: bool, **parts: Any) -> httpx2.Response:
@@ -173,8 +173,8 @@ class RemoteRepository:
         except Unanswered as error:
             if reads:
                 raise RepositoryUnavailable(f"{self.api_url} accepted the request and did not answer; try again shortly.") from error
-            said = f"The connection to {self.api_url} broke after the records were sent: they may or may not be stored; sending them again is safe."
-            raise OutcomeUnknown(said) from error
+            detail = f"The connection to {self.api_url} broke after the records were sent: they may or may not be stored; sending them again is safe."
+            raise OutcomeUnknown(detail) from error
 
     def _read(self, kind: TypeAdapter[Answer], response: httpx2.Response) -> Answer:
         if not response.is_success:
@@ -197,7 +197,7 @@ class RemoteRepository:
 
 
 def _parts(spelt: list[str]) -> Iterator[list[str]]:
-    """No part has too many records or too many bytes; one record alone may."""
+    """Splits records into parts with limited records and bytes; a single record may be larger."""
     part, size = list[str](), 0
     for record in spelt:
         if part and (len(part) >= _MOST_AT_ONCE or size + len(record) > _MOST_BYTES):
@@ -206,14 +206,14 @@ def _parts(spelt: list[str]) -> Iterator[list[str]]:
         part.append(record)
         size += len(record)
     if part or not spelt:
-        yield part  # an empty one is asked too: whether it may be is the service's to say
+        yield part  # an empty list is sent too: the service decides whether it is valid
 
 
 def _about(target: MetadataTarget, kind: str, context: MetadataContext) -> dict[str, Any]:
     return {"kind": kind, "source_id": target.source_id, "schema": target.schema_name, "table": target.table, "tenant": context.tenant}
 
 
-def _asked(query: Mapping[str, Any]) -> dict[str, str | list[str]]:
+def _parameters(query: Mapping[str, Any]) -> dict[str, str | list[str]]:
     return {name: value if isinstance(value, list) else str(value) for name, value in query.items() if value is not None}
 
 

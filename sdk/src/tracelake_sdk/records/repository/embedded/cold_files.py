@@ -1,6 +1,6 @@
 """Cold records of a folder: bodies of record files that were compacted into the Parquet files of a Delta table beside them.
 
-The index knows every record, hot or cold; only its body is looked for here, by its id, when its file is gone.
+The index contains every record, hot or cold; only the body of a record whose file was deleted is read from here, by id.
 """
 
 import json
@@ -17,7 +17,7 @@ from tracelake_sdk.records.record import DroppedSpan, RecordFilters
 from tracelake_sdk.records.repository.embedded.folders import Folder
 
 COLD = "cold"                    # the Delta table
-DROPPED = "cold/dropped.json"    # what is gone for good, by kind
+DROPPED = "cold/dropped.json"    # what was dropped, by kind
 COLUMNS: dict[str, ColumnType] = {
     "kind": "string",
     "source_id": "string",
@@ -25,8 +25,8 @@ COLUMNS: dict[str, ColumnType] = {
     "table_name": "string",
     "produced_at": "timestamp",
     "id": "string",
-    "path": "string",            # that its file had
-    "body": "string",            # of its file, as it was
+    "path": "string",            # of its file
+    "body": "string",            # the content of its file, unchanged
 }
 SORT = ["kind", "source_id", "schema_name", "table_name", "produced_at", "id"]
 _FILES_KEPT, _GROUPS_KEPT = 4, 16
@@ -34,7 +34,7 @@ _FILES_KEPT, _GROUPS_KEPT = 4, 16
 
 @dataclass(frozen=True)
 class ColdFile:
-    """A file that the log names."""
+    """A file of the table, as its Delta log names it."""
 
     path: str
     first_id: str
@@ -44,10 +44,10 @@ class ColdFile:
 
 @dataclass(frozen=True)
 class DroppedRecords:
-    """Records of some kinds that were made before a moment are gone for good."""
+    """The records that were dropped by retention, by kind."""
 
     below: dict[str, str]   # kind → id in hexadecimal digits
-    before: dict[str, str]  # kind → what was produced earlier is gone
+    before: dict[str, str]  # kind → records produced earlier were dropped
 
     @staticmethod
     def read(folder: Folder) -> "DroppedRecords":
@@ -61,7 +61,7 @@ class DroppedRecords:
         return id < self.below.get(kind, "")
 
     def spans(self, filters: RecordFilters) -> list[DroppedSpan]:
-        """Those that filters would have chosen from."""
+        """The dropped spans that overlap the filters."""
         start = filters.produced.start if filters.produced else None
         named = [DroppedSpan.model_validate({"kind": kind, "before": before}) for kind, before in sorted(self.before.items())]
         return [span for span in named if (not filters.kinds or span.kind in filters.kinds) and (start is None or start < span.before)]
@@ -72,18 +72,18 @@ class ColdFiles:
 
     def __init__(self, folder: Folder) -> None:
         self._folder: Folder = folder
-        self.version: int = -1  # of the log, as far as it is known
+        self.version: int = -1  # of the Delta log that was read last
         self._added: list[ColdFile] = []
         self._opened: BoundedCache[str, _Opened] = BoundedCache(_FILES_KEPT)
 
     def poll(self) -> None:
-        """Takes in what was committed since."""
+        """Reads new commits of the Delta log."""
         while (body := self._folder.read(log_entry_path(self.version + 1))) is not None:
             self._added += added_files(body)
             self.version += 1
 
     def bodies(self, ids: Sequence[str]) -> dict[str, bytes]:
-        """Of those that are here, by id."""
+        """The bodies of the records that are here, by id."""
         self.poll()
         found: dict[str, bytes] = {}
         for added in self._added:
@@ -93,7 +93,7 @@ class ColdFiles:
         return found
 
     def holds(self, ids: Sequence[str]) -> set[str]:
-        """Which of these are here."""
+        """Which of these ids are here."""
         self.poll()
         found: set[str] = set()
         for added in self._added:
@@ -103,7 +103,7 @@ class ColdFiles:
         return found
 
     def rows(self, paths: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Every row of some files; times as microseconds."""
+        """All rows of some files; times as microseconds."""
         for path in paths:
             yield from _Opened(self._folder, path).rows()
 
@@ -116,7 +116,7 @@ class ColdFiles:
 
 
 class _Opened:
-    """One Parquet file; row groups that were read are kept for a while."""
+    """One Parquet file with a cache of its row groups."""
 
     def __init__(self, folder: Folder, path: str) -> None:
         body = folder.read(path)
@@ -129,10 +129,10 @@ class _Opened:
             raise ColdUnreadable("Older records of this repository are stored in Parquet files, which need the package pyarrow; install `tracelake-sdk[cold]`.") from None
         self._path: str = path
         try:
-            # Read by the caller alone: a thread of Arrow's that still holds a Python object when Python exits ends the process by SIGABRT.
+            # Without Arrow's threads: one that still holds a Python object when Python exits aborts the process with SIGABRT.
             self._file: Any = pq.ParquetFile(pa.BufferReader(body), pre_buffer=False)
             ids: list[str] = self._file.read(columns=["id"], use_threads=False).column(0).to_pylist()
-        except (OSError, ValueError):  # Arrow's own errors are among these
+        except (OSError, ValueError):  # includes Arrow's errors
             raise _unreadable(path) from None
         self.positions: dict[str, int] = {UUID(id).hex: position for position, id in enumerate(ids)}
         self._starts: list[int] = [0]
@@ -167,7 +167,7 @@ class _Opened:
 
 
 def read_bodies(folder: Folder, cold: ColdFiles, found: Sequence[tuple[str, str]]) -> list[bytes | None]:
-    """Of records by id and path, wherever they are. A path that a compacted record has left may be another's by now."""
+    """The bodies of records by id and path, hot or cold. The path of a compacted record may belong to another record now."""
     bodies = folder.read_many([path for _, path in found])
     gone = [id for (id, _), body in zip(found, bodies, strict=True) if not is_of(body, id)]
     if not gone:
@@ -177,7 +177,7 @@ def read_bodies(folder: Folder, cold: ColdFiles, found: Sequence[tuple[str, str]
 
 
 def is_of(body: bytes | None, id: str) -> bool:
-    """Whether a record's file is that of this id, by how it begins; a file that is damaged still counts as its own."""
+    """Whether a file belongs to the record with this id, judged by its first bytes; a damaged file still counts."""
     if body is None:
         return False
     return not body.startswith(b'{"id":"') or body.startswith(f'{{"id":"{UUID(id)}"'.encode())

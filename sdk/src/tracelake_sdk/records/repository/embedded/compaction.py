@@ -1,7 +1,7 @@
-"""Compaction of a folder: files of old records become Parquet files of a Delta table beside them, or go for good.
+"""Compaction of a folder: files of old records become Parquet files of a Delta table beside them, or are deleted.
 
-The log and the index stay as they are, and with them every offset, page and identity. A record's file is deleted after its
-body was read back from the table; a crash anywhere leaves it there, or in both places, and the next run clears up.
+The log and the index do not change, so every offset, page and identity stays valid. A record's file is deleted after its
+body was read back from the table; after a crash the record is in the file, or in both, and the next run cleans up.
 """
 
 import hashlib
@@ -40,14 +40,14 @@ _TYPES = {"string": "string", "timestamp": "timestamp"}
 
 @dataclass(frozen=True)
 class Compacted:
-    """What a compaction has done."""
+    """The result of a compaction."""
 
-    archived: int  # records that are in Parquet files now
-    dropped: int   # records that are gone for good
+    archived: int  # records moved to Parquet files
+    dropped: int   # records deleted
 
 
 class FolderCompaction:
-    """Of the records that were listed when it began."""
+    """Compacts the records that were listed when it began."""
 
     def __init__(self, folder: Folder, listed: Sequence[tuple[Pair, Listed]], compacting: Compacting, watch: Watch, now: datetime) -> None:
         there = set(folder.paths(RECORDS))
@@ -59,7 +59,7 @@ class FolderCompaction:
         self._cold: ColdFiles = ColdFiles(folder)
 
     def run(self, retentions: dict[str, Retention], older_than: timedelta | None) -> Compacted:
-        """By the retention of each kind; `older_than` archives what is older also where it would stay."""
+        """Compacts by the retention of each kind; `older_than` also archives older records that their kind keeps."""
         archived = self._archive(self._to_archive(retentions, older_than))
         return Compacted(archived, self._drop(retentions))
 
@@ -72,7 +72,7 @@ class FolderCompaction:
         return [found for kind, found in self._listed if self._leaves(found, _archived_after(retentions[kind], older_than))]
 
     def _to_drop(self, retentions: dict[str, Retention]) -> list[tuple[str, Listed, timedelta]]:
-        """Of each its kind, and the age at which it goes."""
+        """The kind of each record, and the age at which it is compacted."""
         ages = {kind: timedelta(days=kept.days) for kind, kept in retentions.items() if kept.then == "drop" and kept.days is not None}
         return [(kind, found, ages[kind]) for kind, found in self._listed if self._leaves(found, ages.get(kind))]
 
@@ -83,36 +83,36 @@ class FolderCompaction:
         self._watch("compact:begun")
         archived = 0
         self._cold.poll()
-        known = self._cold.version  # before anything is read: a commit from here on makes this run stop instead of archiving a record twice
+        base = self._cold.version  # read first: a later commit stops this run, so that no record is archived twice
         with tempfile.TemporaryDirectory(prefix="tracelake-compaction-") as scratch:
             source = Path(scratch) / "rows.jsonl"
             written, leaving = self._write_down(old, source)
             if written.rows:
                 order = CompactionOrder(source=str(source), target=f"{scratch}/files", columns=COLUMNS, sort=SORT)
-                self._commit(self._compacting(order, Path(scratch)), written, version=known + 1)
+                self._commit(self._compacting(order, Path(scratch)), written, version=base + 1)
                 archived = written.rows
         self._clear_away(leaving)
         return archived
 
     def _write_down(self, old: Sequence[Listed], source: Path) -> tuple[RowSum, list[Listed]]:
-        """The rows of those that are not in the table yet, and all whose files are still there."""
+        """The rows of records that are not in the table yet, and all records whose files still exist."""
         written, there = RowSum(), list[Listed]()
         with source.open("w") as lines:
             for first in range(0, len(old), _AT_ONCE):
                 some = old[first : first + _AT_ONCE]
                 bodies = self._folder.read_many([found.path for found in some])
                 hot = [(found, body) for found, body in zip(some, bodies, strict=True) if body is not None and is_of(body, found.id)]
-                known = self._cold.holds([found.id for found, _ in hot])
+                archived = self._cold.holds([found.id for found, _ in hot])
                 there += [found for found, _ in hot]
                 for found, body in hot:
-                    if found.id not in known:
+                    if found.id not in archived:
                         row = _row(found, body)
                         written.add(row.values())
                         lines.write(json.dumps(row, separators=(",", ":")) + "\n")
         return written, there
 
     def _commit(self, paths: list[Path], written: RowSum, *, version: int) -> None:
-        """Only if there was no other commit since the run began: the log entry is written only if it is absent."""
+        """Fails if there was another commit since the run began: the log entry is created only if it does not exist."""
         self._watch("compact:compacted")
         put: list[tuple[str, bytes]] = []
         for path in paths:
@@ -137,18 +137,18 @@ class FolderCompaction:
             raise CompactionFailed("The table does not contain what was written; no file of a record was deleted.")
 
     def _clear_away(self, leaving: list[Listed]) -> None:
-        """The files of those that are in the table; one that is not stays."""
+        """Deletes the files of records that are in the table; other files stay."""
         self._watch("compact:verified")
         for first in range(0, len(leaving), _AT_ONCE):
             some = leaving[first : first + _AT_ONCE]
-            known = self._cold.holds([found.id for found in some])
-            self._folder.delete([found.path for found in some if found.id in known])
+            archived = self._cold.holds([found.id for found in some])
+            self._folder.delete([found.path for found in some if found.id in archived])
             self._watch("compact:some_deleted")
 
     def _drop(self, retentions: dict[str, Retention]) -> int:
-        """Recorded before the files are deleted: files that are no longer shown may exist for a while."""
-        known = DroppedRecords.read(self._folder)
-        below, before = dict(known.below), dict(known.before)
+        """Recorded before the files are deleted: files of dropped records may exist for a while, but are not shown."""
+        earlier = DroppedRecords.read(self._folder)
+        below, before = dict(earlier.below), dict(earlier.before)
         leaving: list[Listed] = []
         for kind, found, age in self._to_drop(retentions):
             below[kind] = max(below.get(kind, ""), _first_id(self._now - age))
@@ -169,7 +169,7 @@ class FolderCompaction:
 
 
 def made_at(id: str) -> datetime:
-    """The moment in a UUIDv7."""
+    """The timestamp of a UUIDv7."""
     return datetime.fromtimestamp((UUID(id).int >> 80) / 1000, UTC)
 
 
@@ -183,7 +183,7 @@ def _just_behind(produced: str) -> str:
 
 
 def _archived_after(retention: Retention, older_than: timedelta | None) -> timedelta | None:
-    """None: they stay files, or go for good."""
+    """None: the records stay files, or are dropped."""
     if retention.then == "drop":
         return None
     kept = timedelta(days=retention.days) if retention.days is not None else None
@@ -202,7 +202,7 @@ def _row(found: Listed, body: bytes) -> dict[str, Any]:
 
 
 def _entry(version: int, files: list[tuple[str, int, list[str]]], at: datetime) -> bytes:
-    """One entry of a Delta log, of plain reader and writer versions."""
+    """One entry of a Delta log, with the lowest reader and writer versions."""
     milliseconds = int(at.timestamp() * 1000)
     actions: list[dict[str, Any]] = [{"commitInfo": {"operation": "WRITE", "operationParameters": {"mode": "Append"}, "timestamp": milliseconds, "engineInfo": "tracelake"}}]
     if version == 0:

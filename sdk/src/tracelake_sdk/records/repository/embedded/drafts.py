@@ -1,4 +1,4 @@
-"""A record on its way from the caller to its file and its line."""
+"""A record between the call and its file and log line."""
 
 from datetime import datetime
 from uuid import UUID
@@ -11,14 +11,14 @@ from tracelake_sdk.records.repository.embedded.layout import moment, record_path
 
 
 class FiledRecord(StoredRecord):
-    """A record as its file has it: also what it is known by, so that the log can be made again."""
+    """A record as its file contains it, with its identity and content hash, so that the log can be rebuilt."""
 
     identity: str
     content: str
 
 
 class Draft:
-    """Admitted, and not yet stored."""
+    """A valid record that is not stored yet."""
 
     def __init__(self, record: MetadataRecord, context: MetadataContext, kind_version: int, identity: str, content: str) -> None:
         self.record: MetadataRecord = record
@@ -26,7 +26,7 @@ class Draft:
         self.kind_version: int = kind_version
         self.identity: str = identity
         self.content: str = content
-        self.file: RecordFile | None = None  # where it is the first of its identity
+        self.file: RecordFile | None = None  # if it is the first of its identity
 
     def write(self, id: UUID, stored_at: datetime) -> RecordFile:
         stored = StoredRecord(id=id, record=self.record, context=self.context, stored_at=stored_at, kind_version=self.kind_version)
@@ -36,16 +36,16 @@ class Draft:
         return self.file
 
     def entry(self) -> Entry:
-        """Once its file has its place."""
+        """The log entry, after its file has its final path."""
         if self.file is None:
             raise AssertionError("a draft without a file has no line")
         return _entry(self.record, self.context, self.file.id, self.identity, self.content, self.file.path)
 
-    def outcome(self, known: tuple[str, str] | None) -> StoreResult:
-        """By what its identity is known for, once all is said."""
-        if known is None:
-            raise AssertionError("what was logged is known")
-        content, id = known
+    def outcome(self, logged: tuple[str, str] | None) -> StoreResult:
+        """The result, from the content hash and id that are logged for its identity."""
+        if logged is None:
+            raise AssertionError("the identity of a logged record was not found")
+        content, id = logged
         if self.file is not None and self.file.id == id:
             return StoreResult(result="stored", id=UUID(id))
         if content == self.content:
@@ -54,7 +54,7 @@ class Draft:
 
 
 def read_stored(body: bytes | None, id: str) -> StoredRecord:
-    """A file as a record."""
+    """The record in a file."""
     if body is None:
         raise RepositoryDamaged(f"The file of record {UUID(id)} is missing.")
     try:
@@ -67,7 +67,7 @@ def read_stored(body: bytes | None, id: str) -> StoredRecord:
 
 
 def read_entry(body: bytes, path: str) -> Entry | None:
-    """What the log would say of a file; None where it is not a record's."""
+    """The log entry for a file; None if it is not the file of a record."""
     try:
         filed = FiledRecord.model_validate_json(body)
     except ValueError:

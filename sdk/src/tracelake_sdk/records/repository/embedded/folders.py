@@ -1,4 +1,4 @@
-"""Where a repository's files lie: one small contract over a local disk and an object store, and the one that is a local disk."""
+"""The storage of a repository's files: one interface for a local disk and an object store, and the local implementation."""
 
 import fcntl
 import os
@@ -12,61 +12,61 @@ from typing import Protocol
 from tracelake_sdk.errors.records import RepositoryUnavailable
 from tracelake_sdk.records.repository.embedded.layout import STAGED, TURN, second_path, staged_path
 
-Watch = Callable[[str], None]  # called at each named moment; tests end the process there
+Watch = Callable[[str], None]  # called at named points; tests kill the process there
 
 
 @dataclass
 class RecordFile:
-    """One record on its way into the folder."""
+    """The file of a record that is being stored."""
 
     id: str
-    path: str  # the wanted one; another where that is taken
+    path: str  # the preferred path; changed if it is taken
     body: bytes
 
 
 class Folder(Protocol):
-    """Paths are relative, made by `layout`. What cannot be reached raises RepositoryUnavailable."""
+    """Paths are relative, made by `layout`. Raises RepositoryUnavailable if the storage cannot be reached."""
 
     def read(self, path: str) -> bytes | None: ...
 
     def read_many(self, paths: Sequence[str]) -> list[bytes | None]: ...
 
     def put_new(self, path: str, body: bytes) -> bool:
-        """Whole or absent, and never over another; False if it already exists."""
+        """Creates a file atomically; returns False if it already exists."""
         ...
 
     def replace(self, path: str, body: bytes) -> None:
-        """Whole: readers see the old bytes or the new ones."""
+        """Replaces a file atomically: readers see the old bytes or the new ones."""
         ...
 
     def paths(self, folder: str) -> list[str]:
-        """Every path below, in order."""
+        """All paths below this one, in order."""
         ...
 
     def delete(self, paths: Sequence[str]) -> None:
-        """What is still there of these."""
+        """The contents of those files that still exist."""
         ...
 
     def stage(self, files: Sequence[RecordFile]) -> None:
-        """Brings them there, whole, before the log names them: a line never names what is not there. Fixes their paths."""
+        """Writes the files completely before the log names them: a line never names a missing file. Sets their final paths."""
         ...
 
     def staged(self, file: RecordFile) -> bool:
-        """Whether it is still there; a rebuild clears away what no line names."""
+        """Whether the file still exists; a rebuild deletes files that no line names."""
         ...
 
     def keep(self, files: Sequence[RecordFile]) -> None:
-        """The log names them now."""
+        """Keeps files that the log names now."""
         ...
 
     def discard(self, files: Sequence[RecordFile]) -> None:
-        """Staged, and then not needed."""
+        """Deletes staged files that are not needed."""
         ...
 
 
 @contextmanager
 def reached() -> Generator[None]:
-    """What the machine says becomes RepositoryUnavailable, without the path."""
+    """Turns an OSError into RepositoryUnavailable, without the path."""
     try:
         yield
     except OSError as error:
@@ -74,13 +74,13 @@ def reached() -> Generator[None]:
 
 
 class LocalFolder:
-    """A folder of this machine. With `fsync` what was stored survives a power loss too."""
+    """A folder of this machine. With `fsync`, stored records also survive a power loss."""
 
     def __init__(self, root: Path, *, fsync: bool = False, watch: Watch = lambda moment: None) -> None:
         self.root: Path = root
         self.fsync: bool = fsync
         self.watch: Watch = watch
-        self._made: set[str] = set()  # folders that were there once
+        self._made: set[str] = set()  # folders that already exist
 
     def read(self, path: str) -> bytes | None:
         with reached():
@@ -142,7 +142,7 @@ class LocalFolder:
 
     @contextmanager
     def turn(self) -> Generator[None]:
-        """One writer at a time, of all processes; the kernel ends the turn of one that dies."""
+        """One writer at a time among all processes; the kernel releases the lock of a process that ends."""
         with reached():
             self.make_folder(TURN.rpartition("/")[0])
             handle = os.open(f"{self.root}/{TURN}", os.O_RDWR | os.O_CREAT, 0o666)
@@ -151,7 +151,7 @@ class LocalFolder:
                 fcntl.flock(handle, fcntl.LOCK_EX)
             yield
         finally:
-            # Said aloud: a process that was forked meanwhile has this handle too and would hold the lock for us.
+            # Unlocked explicitly: a process that was forked in between also has this handle and would keep the lock.
             fcntl.flock(handle, fcntl.LOCK_UN)
             os.close(handle)
 
@@ -184,13 +184,13 @@ class LocalFolder:
             self.make_folder(folder)
             try:
                 self._write_staged(name, file.body)
-                # Its own name too, only where it is nobody else's. The staged one stays until the log names the record.
+                # Link the final name only if it is free. The staged name stays until the log names the record.
                 try:
                     os.link(name, f"{self.root}/{file.path}")
                 except FileExistsError:
                     file.path = second_path(file.path, file.id)
                     os.link(name, f"{self.root}/{file.path}")
-            except FileNotFoundError:  # the folder was removed, or a rebuild took this for a dead writer's
+            except FileNotFoundError:  # the folder was removed, or a rebuild deleted the file as that of a dead writer
                 if not self.root.parent.is_dir():
                     raise
                 self._made.discard(folder)
@@ -232,7 +232,7 @@ def write_all(handle: int, body: bytes) -> None:
 
 
 def is_staged(path: str) -> bool:
-    """Also what a killed process left of a file that it was writing beside another."""
+    """Also deletes temporary files of a killed process."""
     name = path.rpartition("/")[2]
     return name.startswith(".") and name.endswith((STAGED, ".tmp"))
 

@@ -1,4 +1,4 @@
-"""The index in memory: what a process has taken in of the log. Each part is loaded when it is first asked for, from a snapshot if there is one."""
+"""The index in memory: views of the log of one process. Each view is loaded at its first use, from a snapshot if there is one."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ _ROW = _HASH + _HASH + _ID
 
 
 class Entry(NamedTuple):
-    """What a line of the log fields about one record; ids and hashes in hexadecimal digits."""
+    """The line of one record in the log; ids and hashes in hexadecimal digits."""
 
     id: str
     identity: str
@@ -24,19 +24,19 @@ class Entry(NamedTuple):
     kind: str
     target: tuple[str, str, str]
     target_extras: dict[str, Any]
-    produced: str  # as `layout.moment` spells it
+    produced: str  # in the format of `layout.moment`
     producer_id: str
     job_id: str | None
     run_id: str | None
     path: str
 
     def fields(self) -> dict[str, Any]:
-        """As a line."""
+        """The fields of its line."""
         return self._asdict()
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> "Entry | None":
-        """None for a line that is about something else."""
+        """None for a line of another type."""
         if "identity" not in fields:
             return None
         return cls(
@@ -46,7 +46,7 @@ class Entry(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A record as the catalog has it; the greatest is the newest."""
+    """A record in the catalog; the greatest is the newest."""
 
     produced: str
     id: str
@@ -66,7 +66,7 @@ class Latest(NamedTuple):
 
 
 class View(Protocol):
-    """Something that follows the log."""
+    """A view that is updated from the log."""
 
     def take_in(self, entry: Entry) -> None: ...
 
@@ -76,19 +76,19 @@ class NewestRecords:
     """The newest record of each kind and target."""
 
     pairs: dict[Pair, Latest] = field(default_factory=dict)
-    since: int = 0  # records taken in since the snapshot
+    since: int = 0  # records added since the snapshot
 
     def take_in(self, entry: Entry) -> None:
         self.since += 1
         pair = (entry.kind, entry.target)
-        known = self.pairs.get(pair)
-        if known is None or (known.produced, known.id) < (entry.produced, entry.id):
+        latest = self.pairs.get(pair)
+        if latest is None or (latest.produced, latest.id) < (entry.produced, entry.id):
             self.pairs[pair] = Latest(entry.produced, entry.id, entry.path, entry.target_extras)
 
 
 @dataclass
 class Identities:
-    """Which records are known, also those whose files were compacted: a sorted table, and what came since."""
+    """The identities of all records, also of compacted ones: a sorted table, and those added since."""
 
     table: bytes = b""  # rows of identity, content hash and id
     fresh: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -97,9 +97,9 @@ class Identities:
         self.fresh.setdefault(entry.identity, (entry.content, entry.id))
 
     def find(self, identity: str) -> tuple[str, str] | None:
-        """Content hash and id of the record that has this identity."""
-        if (known := self.fresh.get(identity)) is not None or not self.table:
-            return known
+        """Content hash and id of the record with this identity."""
+        if (found := self.fresh.get(identity)) is not None or not self.table:
+            return found
         wanted = bytes.fromhex(identity)
         at = bisect_left(range(len(self.table) // _ROW), wanted, key=lambda row: self.table[row * _ROW : row * _ROW + _HASH]) * _ROW
         row = self.table[at : at + _ROW]
@@ -131,7 +131,7 @@ class RecordCatalog:
             insort(found, listed)
 
     def newest_first(self, pairs: Iterable[Pair], before: tuple[str, str] | None) -> Iterator[tuple[Pair, Listed]]:
-        """Of some pairs, from behind a page on."""
+        """The records of some pairs, after a page token."""
         return merge(*(self._of(pair, before) for pair in pairs), key=lambda found: found[1][:2], reverse=True)
 
     def _of(self, pair: Pair, before: tuple[str, str] | None) -> Iterator[tuple[Pair, Listed]]:
@@ -146,22 +146,22 @@ class Follower:
     def __init__(self, log: RecordLog) -> None:
         self._log: RecordLog = log
         self._views: list[View] = []
-        self.position: LogPosition = FIRST  # up to which all views have taken in
+        self.position: LogPosition = FIRST  # up to which all views are updated
 
     def poll(self) -> None:
-        """Everything that was logged until now, by whomever."""
+        """Reads everything that any process has logged so far."""
         while (chunk := self._log.read(self.position)).end != self.position:
             self.advance([entry for line in chunk.lines if (entry := Entry.of(line.fields)) is not None], chunk.end)
 
     def advance(self, entries: Iterable[Entry], end: LogPosition) -> None:
-        """What this process has logged itself need not be read back."""
+        """Adds entries that this process logged itself, without reading them back."""
         for entry in entries:
             for view in self._views:
                 view.take_in(entry)
         self.position = end
 
     def add(self, view: View, position: LogPosition) -> None:
-        """Brings a view that has taken in up to a position to where the others are."""
+        """Adds a view that is updated up to a position, and updates it to where the others are."""
         if not self._views:
             self._views, self.position = [view], position
             self.poll()

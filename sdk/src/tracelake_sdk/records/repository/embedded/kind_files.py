@@ -1,4 +1,4 @@
-"""The kinds of a folder: one file a version under `kinds/`, beside the built-in ones."""
+"""The kinds of a folder: one file per version under `kinds/`, and the built-in ones."""
 
 import re
 
@@ -13,7 +13,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 class KindFiles:
-    """What was read is kept, and each use of the repository looks once whether another process has registered more."""
+    """Caches the kinds; each use of the repository checks once whether another process has registered more."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder: Folder = folder
@@ -21,7 +21,7 @@ class KindFiles:
         self._looked: set[str] = set()
 
     def look_again(self) -> None:
-        """The next question about each kind goes to the files."""
+        """The next read of each kind goes to the files."""
         self._looked.clear()
 
     def names(self) -> list[str]:
@@ -29,7 +29,7 @@ class KindFiles:
         return sorted(registered | {kind.name for kind in builtin_kinds()})
 
     def versions(self, name: str) -> list[Kind]:
-        """Oldest first; empty where there is none."""
+        """Oldest first; empty if the kind is not registered."""
         if name in self._looked or not _NAME.fullmatch(name):
             return self._read.get(name, [])
         versions = self._read.get(name) or [kind for kind in builtin_kinds() if kind.name == name]

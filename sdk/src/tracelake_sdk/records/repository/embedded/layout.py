@@ -1,4 +1,4 @@
-"""The layout of a repository's folder: how everything in it is named. The truth about a record stands inside its file, never in its name."""
+"""The layout of a repository's folder: the names of its files, and the offsets of its log. Names are not parsed for facts about a record; its file has them."""
 
 import hashlib
 import re
@@ -9,9 +9,9 @@ from tracelake_sdk.errors.records import OffsetUnknown
 
 RECORDS, KINDS, LOG = "records", "kinds", "log"
 INDEX = "index.json"                # a snapshot: the newest record of each kind and target
-IDENTITIES = "index/identities"     # a snapshot: which records are known
-TURN = "log/turn.lock"              # whose turn it is to write, on a local disk
-STAGED = ".staged"                  # ends the name of a record's file while no line of the log names it
+IDENTITIES = "index/identities"     # a snapshot: the identities of all records
+TURN = "log/turn.lock"              # the lock of the writer, on a local disk
+STAGED = ".staged"                  # suffix of a record's file until a line of the log names it
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _SAFE_PREFIX = re.compile(r"[A-Za-z0-9_-]{0,60}")
@@ -23,7 +23,7 @@ _BEGINNING = "0"  # the offset of a repository that has no log yet
 
 
 class LogPosition(NamedTuple):
-    """Between two lines of the log; positions compare as they lie."""
+    """A position between two lines of the log; positions compare in log order."""
 
     segment: int
     byte: int
@@ -33,7 +33,7 @@ FIRST = LogPosition(1, 0)
 
 
 def part(name: str) -> str:
-    """A name as part of a path: itself where every file system takes it, else a safe beginning and a hash."""
+    """A name as part of a path: unchanged if every file system accepts it, else a safe prefix and a hash."""
     if _SAFE.fullmatch(name):
         return name
     digits = hashlib.sha256(name.encode()).hexdigest()[:_HASH_DIGITS]
@@ -42,7 +42,7 @@ def part(name: str) -> str:
 
 
 def moment(at: datetime) -> str:
-    """UTC with microseconds and no colons; texts compare as the moments do."""
+    """UTC with microseconds and no colons; the texts sort like the times."""
     text = at.isoformat(timespec="microseconds")
     return f"{text[:19].replace('-', '').replace(':', '')}{text[20:26]}Z"
 
@@ -53,12 +53,12 @@ def record_path(kind: str, target: tuple[str, str, str], produced: str, run_id: 
 
 
 def second_path(path: str, id: str) -> str:
-    """For a record whose path is taken by another one of the same run and moment."""
+    """For a record whose path is taken by another record of the same run and time."""
     return f"{path.removesuffix('.json')}_{id}.json"
 
 
 def staged_path(path: str, id: str) -> str:
-    """In the record's own folder; a name with a dot, which readers of folders pass over."""
+    """In the record's own folder; the leading dot makes directory readers skip it."""
     return f"{path.rpartition('/')[0]}/.{id}{STAGED}"
 
 
@@ -80,7 +80,7 @@ def format_offset(log: str | None, position: LogPosition) -> str:
 
 
 def parse_offset(log: str | None, offset: str | None) -> LogPosition:
-    """Raises OffsetUnknown for one of another log."""
+    """Raises OffsetUnknown for an offset of another log."""
     if offset is None or offset == _BEGINNING:
         return FIRST
     found = _OFFSET.fullmatch(offset)

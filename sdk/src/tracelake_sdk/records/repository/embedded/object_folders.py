@@ -1,4 +1,4 @@
-"""A repository's files as objects below a prefix of an S3-compatible store that honours `If-None-Match: *`. Comes with `tracelake-sdk[s3]`."""
+"""A repository's files as objects below a prefix of an S3-compatible store that supports `If-None-Match: *`. Needs `tracelake-sdk[s3]`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 class ObjectFolder:
-    """What is there is whole and durable; a put that is answered with an error may have happened all the same."""
+    """Objects are complete and durable; a put that returns an error may still have succeeded."""
 
     def __init__(self, bucket: str, prefix: str, options: Mapping[str, str]) -> None:
         config: S3Config = dict(options)  # pyright: ignore[reportAssignmentType]  # the names that the store takes: endpoint, region, …
@@ -44,7 +44,7 @@ class ObjectFolder:
         except FileNotFoundError:
             return None
         except (BaseError, OSError):
-            raise _unavailable() from None  # the cause repeats the address and the answer
+            raise _unavailable() from None  # the cause contains the address and the response
 
     def read_many(self, paths: Sequence[str]) -> list[bytes | None]:
         return self.each(self.read, paths)
@@ -82,14 +82,14 @@ class ObjectFolder:
             raise _unavailable() from None
 
     def stage(self, files: Sequence[RecordFile]) -> None:
-        """Without a line they do not count."""
+        """Nothing to delete: files that no line names do not count."""
         self.each(self._put, files)
 
     def staged(self, file: RecordFile) -> bool:
-        return True  # a rebuild logs what no line names; it clears away what says nothing new
+        return True  # a rebuild logs files that no line names, and deletes only duplicates
 
     def keep(self, files: Sequence[RecordFile]) -> None:
-        """Nothing else is there."""
+        """There are no temporary files."""
 
     def discard(self, files: Sequence[RecordFile]) -> None:
         self.delete([file.path for file in files])
@@ -107,7 +107,7 @@ class ObjectFolder:
             self.put_new(file.path, file.body)
 
     def _ours(self, path: str, body: bytes) -> bool:
-        """Whether an earlier try inside the same put made it: bodies carry ids, so no two writers put the same."""
+        """Whether an earlier try of the same put succeeded: bodies contain ids, so no two writers put the same bytes."""
         return self.read(path) == body
 
 

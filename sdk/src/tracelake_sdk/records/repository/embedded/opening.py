@@ -1,4 +1,4 @@
-"""Opens the folder that a text or a path names."""
+"""Opens the folder of a URL or a path."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from tracelake_sdk.records.repository.embedded.segments import FileLog, ObjectLo
 
 
 def open_folder(where: str | Path, *, fsync: bool, options: Mapping[str, str], segment_bytes: int, watch: Watch) -> tuple[Folder, RecordLog]:
-    """Nothing is read or written yet. A path, `file:…` or `s3://bucket/prefix`; raises SettingInvalid for anything else."""
+    """Opens without reading or writing. Accepts a path, `file:…` or `s3://bucket/prefix`; raises SettingInvalid for anything else."""
     if isinstance(where, str):
         url = urlsplit(where)
         if url.scheme == "s3" and url.netloc and not url.query and not url.fragment:

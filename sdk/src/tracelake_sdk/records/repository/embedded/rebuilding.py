@@ -14,17 +14,17 @@ from tracelake_sdk.records.repository.embedded.segments import RecordLog, json_l
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What a rebuild found."""
+    """The result of a rebuild."""
 
     records: int
-    as_indexed: bool  # the index that was there said the same
-    removed: int      # files of records that were never logged or acknowledged
-    logged: int       # files that no line named, which have one now
-    repaired: int     # lines that could not be read
+    as_indexed: bool  # the previous index was equal
+    removed: int      # files of records that were neither logged nor acknowledged
+    logged: int       # files that had no line, and have one now
+    repaired: int     # lines that could not be read, and were blanked out
 
 
 def rebuild(folder: Folder, log: RecordLog, tenant: str) -> Rebuilt:
-    """In the writer's turn."""
+    """The caller holds the writer's lock."""
     repaired = log.repair()
     before = _as_indexed(folder, log)
     follower, newest, identities, catalog = Follower(log), NewestRecords(), Identities(), RecordCatalog()
@@ -36,14 +36,14 @@ def rebuild(folder: Folder, log: RecordLog, tenant: str) -> Rebuilt:
     removed = _clear_away(folder, [path for path in there if is_staged(path)], named)
     paths = {*named.values(), *removed}
     unnamed = [path for path in there if path.startswith(f"{RECORDS}/") and path.endswith(".json") and path not in paths]
-    cold = _cold_entries(folder, named) if repaired or not named else []  # a log that was never damaged names them
+    cold = _cold_entries(folder, named) if repaired or not named else []  # an undamaged log already names them
     logged, spare = _log_files(folder, log, tenant, follower, identities, unnamed, cold)
     snapshots.write(folder, log, newest, identities, follower.position)
     return Rebuilt(len(identities), as_indexed, len(removed) + spare, logged, repaired)
 
 
 def _as_indexed(folder: Folder, log: RecordLog) -> tuple[object, bytes]:
-    """What a process that goes by the snapshots would know."""
+    """The records that a process that uses the snapshots would find."""
     follower = Follower(log)
     newest, newest_place = snapshots.read_newest(folder, log)
     identities, identities_place = snapshots.read_identities(folder, log)
@@ -53,7 +53,7 @@ def _as_indexed(folder: Folder, log: RecordLog) -> tuple[object, bytes]:
 
 
 def _clear_away(folder: Folder, staged: list[str], named: dict[str, str]) -> list[str]:
-    """What a writer staged that died before its line, and what is left of a write beside another file; a living writer looks in its turn."""
+    """Deletes staged files of writers that ended before they logged, and temporary files; a living writer checks its files while it holds the lock."""
     removed: list[str] = []
     for path in staged:
         entry = read_entry(folder.read(path) or b"", path)
@@ -63,12 +63,12 @@ def _clear_away(folder: Folder, staged: list[str], named: dict[str, str]) -> lis
                 found = read_entry(folder.read(name) or b"", name)
                 if found is not None and found.id == entry.id:
                     removed.append(name)
-    folder.delete([*removed, *staged])  # the staged names last: without them the others would be taken for records
+    folder.delete([*removed, *staged])  # staged names last: without them the others would look like records
     return removed
 
 
 def _cold_entries(folder: Folder, named: dict[str, str]) -> list[Entry]:
-    """Of compacted records that the log does not name."""
+    """Entries of compacted records that the log does not name."""
     rows = ColdFiles(folder).every_row()
     found = [read_entry(row["body"].encode(), row["path"]) for row in rows if UUID(row["id"]).hex not in named]
     return [entry for entry in found if entry is not None]
@@ -77,22 +77,22 @@ def _cold_entries(folder: Folder, named: dict[str, str]) -> list[Entry]:
 def _log_files(
     folder: Folder, log: RecordLog, tenant: str, follower: Follower, identities: Identities, paths: list[str], cold: list[Entry]
 ) -> tuple[int, int]:
-    """Whole records that the log does not name: it was damaged, or their writer died in an object store. In the order of their ids."""
+    """Logs complete records that the log does not name: it was damaged, or their writer died in an object store. In the order of their ids."""
     bodies = folder.read_many(paths)
     files = [entry for path, body in zip(paths, bodies, strict=True) if body is not None and (entry := read_entry(body, path)) is not None]
     here = {entry.path for entry in files}
     logged = spare = 0
     for entry in sorted({entry.id: entry for entry in [*cold, *files]}.values()):
-        while (known := identities.find(entry.identity)) is None:
+        while (logged := identities.find(entry.identity)) is None:
             logged += _append(log, tenant, follower, entry)
-        if entry.path in here and known[0] == entry.content and known[1] != entry.id:
+        if entry.path in here and logged[0] == entry.content and logged[1] != entry.id:
             folder.delete([entry.path])
             spare += 1
     return logged, spare
 
 
 def _append(log: RecordLog, tenant: str, follower: Follower, entry: Entry) -> int:
-    """How many were appended: none where another process was quicker, of an object store."""
+    """Returns how many entries were appended: 0 if another process appended first, in an object store."""
     end = log.append(follower.position, [json_line(entry.fields())], tenant)
     if end is None:
         follower.poll()

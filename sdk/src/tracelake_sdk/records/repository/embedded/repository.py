@@ -43,12 +43,12 @@ from tracelake_sdk.records.repository.embedded.opening import open_folder
 from tracelake_sdk.records.repository.embedded.rebuilding import Rebuilt, rebuild
 from tracelake_sdk.records.repository.embedded.segments import SEGMENT_BYTES, RecordLog, json_line
 
-_AT_ONCE = 1000          # records of a bulk that share a line's write
+_AT_ONCE = 1000          # records of a bulk that are logged in one write
 _BLOCK = 256             # files of a query that are read together
-SNAPSHOT_RECORDS = 2000  # since the last snapshot; more where there are more, so that it costs each record the same
+SNAPSHOT_RECORDS = 2000  # since the last snapshot; grows with the repository, so that the cost per record stays the same
 _SNAPSHOT_SHARE = 50
 _SNAPSHOT_AT_CLOSE = 200
-_SURELY_SMALL = LARGEST_RECORD // 2  # bytes of what a record fields, which is nearly all of it
+_SURELY_SMALL = LARGEST_RECORD // 2  # bytes of the content, which is most of a record's JSON
 
 
 def _now() -> datetime:
@@ -58,8 +58,8 @@ def _now() -> datetime:
 class EmbeddedRepository:
     """A MetadataRepository in a folder, or under a prefix of an object store. Threads and processes may share it.
 
-    What was answered survives the end of the process; with `fsync` also that of the machine. An object store's keys and
-    endpoint come from the usual environment variables, or from `options` in the store's own names.
+    Stored records survive the end of the process; with `fsync` also a power loss. The keys and the endpoint of an object store
+    come from the usual environment variables, or from `options` by the store's own names.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class EmbeddedRepository:
             if found is None:
                 return None
             [body] = read_bodies(self._folder, self._cold, [(found.id, found.path)])
-            if body is None and DroppedRecords.read(self._folder).gone(kind, found.id):  # what is older in itself may have been stored later
+            if body is None and DroppedRecords.read(self._folder).gone(kind, found.id):  # an older record may have been stored later
                 return next(self._chosen(RecordFilters(kinds=[kind], source_id=target.source_id, schema=target.schema_name, table=target.table, limit=1)), None)
             return self._in_version(read_stored(body, found.id), None)
 
@@ -159,10 +159,10 @@ class EmbeddedRepository:
             newest = self._loaded_newest()
             self._follower.poll()
             dropped = DroppedRecords.read(self._folder)
-            known = sorted(
+            described = sorted(
                 (target, latest) for (of_kind, target), latest in newest.pairs.items() if kind in (None, of_kind) and self._is_left(of_kind, target, latest, dropped)
             )
-        extras = {target: latest.target_extras for target, latest in known}  # as the newest record describes it
+        extras = {target: latest.target_extras for target, latest in described}  # from the newest record
         return [MetadataTarget(source_id=target[0], schema=target[1], table=target[2], extras=found) for target, found in extras.items()]
 
     def tail(self, context: MetadataContext, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000) -> TailPage:
@@ -182,19 +182,19 @@ class EmbeddedRepository:
                             break
             bodies = read_bodies(self._folder, self._cold, [(entry.id, entry.path) for entry in taken])
             items = [self._in_version(read_stored(body, entry.id), None) for entry, body in zip(taken, bodies, strict=True)]
-            return TailPage(items=items, offset=format_offset(self._log_id(), position))  # asked again: it may have begun meanwhile
+            return TailPage(items=items, offset=format_offset(self._log_id(), position))  # read again: the log may have been created in between
 
     def rebuild(self) -> Rebuilt:
-        """Makes the index again from the log and the record files, whatever the snapshots say, and repairs what a crash left."""
+        """Rebuilds the index from the log and the record files, ignoring the snapshots, and repairs what a crash left."""
         with self._at_work(), self._log.turn():
             rebuilt = rebuild(self._folder, self._log, self.tenant)
             self._start_over()
             return rebuilt
 
     def compact(self, compacting: Compacting, *, older_than: timedelta | None = None, check_only: bool = False) -> Compacted:
-        """Turns files of old records into Parquet files, by the retention of their kinds; answers stay as they are. Raises CompactionFailed.
+        """Turns files of old records into Parquet files, by the retention of their kinds; reads return the same as before. Raises CompactionFailed.
 
-        `check_only` fields what would be done and changes nothing.
+        `check_only` returns what would be done and changes nothing.
         """
         with self._at_work():
             catalog = self._loaded_catalog()
@@ -205,14 +205,14 @@ class EmbeddedRepository:
         return compaction.foresee(retentions, older_than) if check_only else compaction.run(retentions, older_than)
 
     def close(self) -> None:
-        """Leaves a snapshot for the next process, where this one has stored much."""
+        """Writes a snapshot for the next process, if this one has stored many records."""
         with self._lock:
             if self._stored and self._identities is not None and len(self._identities.fresh) >= _SNAPSHOT_AT_CLOSE:
                 self._take_snapshot()
             self._stored = False
             self._log.close()
 
-    # Inside
+    # Internals
     @contextmanager
     def _at_work(self, context: MetadataContext | None = None) -> Generator[None]:
         with self._lock:
@@ -256,7 +256,7 @@ class EmbeddedRepository:
         return self._catalog
 
     def _draft(self, record: MetadataRecord, fingerprints: Fingerprints, context: MetadataContext) -> Draft:
-        """Raises what `store` raises, but for a conflict."""
+        """Raises the errors of `store`, except a conflict."""
         kind = self._kinds.get(record.kind, record.version)
         self._admission.judge(record, kind)
         content_json = fingerprints.content_json(record)
@@ -278,7 +278,7 @@ class EmbeddedRepository:
         return [refused[position] if position in refused else next(stored) for position in range(len(records))]
 
     def _store(self, drafts: Sequence[Draft]) -> list[StoreResult]:
-        """Files first, then their lines in one write, which is what makes them exist."""
+        """Writes the files first, then their lines in one write; a record exists once its line does."""
         identities = self._loaded_identities()
         self._follower.poll()
         self._snapshot_if_due(identities)
@@ -290,14 +290,14 @@ class EmbeddedRepository:
             files = [draft.write(self._ids.new(), self._now()) for draft in first.values()]
             self._folder.stage(files)
             self._log_them(list(first.values()), identities)
-            known = {id for identity in first if (found := identities.find(identity)) is not None for id in found[1:]}
-            self._folder.keep([file for file in files if file.id in known])
-            self._folder.discard([file for file in files if file.id not in known])
+            logged = {id for identity in first if (found := identities.find(identity)) is not None for id in found[1:]}
+            self._folder.keep([file for file in files if file.id in logged])
+            self._folder.discard([file for file in files if file.id not in logged])
             self._stored = True
         return [draft.outcome(identities.find(draft.identity)) for draft in drafts]
 
     def _log_them(self, drafts: list[Draft], identities: Identities) -> None:
-        """Those that no other process was quicker with."""
+        """The drafts whose identities no other process has logged in between."""
         with self._log.turn():
             while True:
                 self._follower.poll()
@@ -312,7 +312,7 @@ class EmbeddedRepository:
                     return
 
     def _snapshot_if_due(self, identities: Identities) -> None:
-        # Before anything is stored: where it fails, nothing was.
+        # Before anything is stored: if it fails, nothing was stored.
         if len(identities.fresh) >= max(self._snapshot_records, len(identities) // _SNAPSHOT_SHARE):
             self._take_snapshot()
 
@@ -322,7 +322,7 @@ class EmbeddedRepository:
             snapshots.write(self._folder, self._log, newest, identities, self._follower.position)
 
     def _is_left(self, kind: str, target: tuple[str, str, str], latest: Latest, dropped: DroppedRecords) -> bool:
-        """Whether there is still a record of a kind about a target."""
+        """Whether a record of a kind about a target still exists."""
         if not dropped.gone(kind, latest.id):
             return True
         catalog = self._loaded_catalog()
@@ -330,7 +330,7 @@ class EmbeddedRepository:
         return any(not dropped.gone(kind, found.id) for found in catalog.pairs[kind, target])
 
     def _chosen(self, filters: RecordFilters, dropped: DroppedRecords | None = None) -> Iterator[StoredRecord]:
-        """What the filters choose, newest first, whatever their limit."""
+        """The records that match the filters, newest first, ignoring their limit."""
         catalog = self._loaded_catalog()
         self._follower.poll()
         before = None if filters.page is None else parse_page(filters.page)
@@ -359,7 +359,7 @@ def _may_match(pair: Pair, filters: RecordFilters) -> bool:
 
 
 def _may_hold(found: Listed, filters: RecordFilters) -> bool:
-    """By what the index knows; the record itself is asked for the rest."""
+    """Filters by the fields of the index; the other filters need the record itself."""
     produced = filters.produced
     return (
         filters.producer_id in (None, found.producer_id)

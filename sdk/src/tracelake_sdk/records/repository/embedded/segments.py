@@ -1,7 +1,7 @@
-"""The log: what was accepted, one line each, in the one order that all processes agree on. It is only ever appended to.
+"""The log: one line per accepted record, in the order that all processes agree on. It is append-only.
 
 A segment is a file of lines, or one object of an object store. It begins with a line that names the log, its tenant and
-the segment; in a file a last line names the next segment. Lines of a kind that a reader does not know are passed over.
+the segment; in a file a last line names the next segment. Readers skip lines of unknown types.
 """
 
 import json
@@ -20,17 +20,17 @@ SEGMENT_BYTES = 8 * 1024 * 1024
 READ_AT_ONCE = 4 * 1024 * 1024
 _MOST_AHEAD = 32  # objects
 _HEADER_BYTES = 8 * 1024
-NEXT = "next"  # names the segment behind this one
+NEXT = "next"  # names the segment after this one
 
 
 class LogLine(NamedTuple):
     fields: dict[str, Any]
-    behind: LogPosition  # where the next one begins
+    behind: LogPosition  # where the next line begins
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some lines, and where they end; no progress means that there is no more."""
+    """Some lines, and where they end; an unchanged position means the end of the log."""
 
     lines: list[LogLine]
     end: LogPosition
@@ -44,15 +44,15 @@ class LogName:
 
 class RecordLog(Protocol):
     def name(self) -> LogName | None:
-        """None while nothing was ever stored."""
+        """None before the first record."""
         ...
 
     def read(self, position: LogPosition, most: int = READ_AT_ONCE) -> Chunk:
-        """What begins at a position; raises RepositoryDamaged where a line cannot be read."""
+        """The lines from a position on; raises RepositoryDamaged if a line cannot be read."""
         ...
 
     def between_lines(self, position: LogPosition) -> bool:
-        """Whether it is a position of this log."""
+        """Whether it is a valid position of this log."""
         ...
 
     def turn(self) -> AbstractContextManager[None]:
@@ -60,15 +60,15 @@ class RecordLog(Protocol):
         ...
 
     def append(self, position: LogPosition, lines: Sequence[bytes], tenant: str) -> LogPosition | None:
-        """Behind the last line, which must be read before; None: somebody was quicker, read and try again."""
+        """Appends after the last line, which must have been read; None: another writer appended first, read and try again."""
         ...
 
     def secure(self, position: LogPosition) -> None:
-        """Makes durable what was appended up to a position, before a snapshot speaks of it."""
+        """Makes lines up to a position durable, before a snapshot refers to them."""
         ...
 
     def repair(self) -> int:
-        """Blanks out lines that cannot be read, so that all other positions stay as they are; how many."""
+        """Blanks out lines that cannot be read, so that all other positions stay valid; returns how many."""
         ...
 
     def close(self) -> None: ...
@@ -79,18 +79,18 @@ def json_line(fields: dict[str, Any]) -> bytes:
 
 
 def lines_of(data: bytes, segment: int, start: int) -> Chunk:
-    """All whole lines of some bytes; the rest belongs to a writer that is not done, or died."""
+    """All complete lines of some bytes; the rest is an unfinished write."""
     whole = data[: data.rfind(b"\n") + 1]
     texts = [text + b"\n" for text in whole.split(b"\n")[:-1]]
     lines = [text for text in texts if not text.isspace()]
     try:
-        said: list[Any] = json.loads(b"[" + b",".join(lines) + b"]")
+        parsed: list[Any] = json.loads(b"[" + b",".join(lines) + b"]")
     except ValueError:
-        said = []
-    if len(said) != len(lines):
+        parsed = []
+    if len(parsed) != len(lines):
         raise RepositoryDamaged(f"A line of the log in `{segment_path(segment)}` cannot be read.")
     found: list[LogLine] = []
-    position, following = start, iter(said)
+    position, following = start, iter(parsed)
     for text in texts:
         position += len(text)
         if text.isspace():
@@ -103,7 +103,7 @@ def lines_of(data: bytes, segment: int, start: int) -> Chunk:
 
 
 def unreadable(data: bytes) -> list[tuple[int, int]]:
-    """Where lines lie that are not JSON objects: start and length, without the line's end."""
+    """Start and length of lines that are not JSON objects, without the newline."""
     found: list[tuple[int, int]] = []
     position = 0
     for text in data.split(b"\n")[:-1]:
@@ -132,14 +132,14 @@ def _name(header: bytes | None) -> LogName | None:
 
 
 class FileLog:
-    """Files that all writers append to, one at a time; full ones are followed by the next."""
+    """Files that writers append to, one writer at a time; a full file is followed by the next."""
 
     def __init__(self, folder: LocalFolder, *, segment_bytes: int = SEGMENT_BYTES) -> None:
         self._folder: LocalFolder = folder
         self._segment_bytes: int = segment_bytes
         self._known: LogName | None = None
         self._reading: tuple[int, int] | None = None  # a segment and its handle
-        self._writing: tuple[int, int] | None = None  # of its own: a folder that may only be read is read
+        self._writing: tuple[int, int] | None = None  # separate: a read-only folder can be read
 
     def name(self) -> LogName | None:
         if self._known is None:
@@ -203,13 +203,13 @@ class FileLog:
         self._reading = self._writing = None
 
     def __del__(self) -> None:
-        """A repository that nobody closed leaves no handle open."""
+        """Closes the handles of a repository that was not closed."""
         self.close()
 
     def _begin(self, segment: int, log: str, tenant: str) -> LogPosition:
         header = _header(log, tenant, segment)
         if not self._folder.put_new(segment_path(segment), header):
-            header = self._folder.read(segment_path(segment)) or header  # by a writer that died right behind it
+            header = self._folder.read(segment_path(segment)) or header  # written by a writer that died right after it
         return LogPosition(segment, len(header))
 
     def _rotate(self, position: LogPosition) -> LogPosition:
@@ -220,7 +220,7 @@ class FileLog:
         following = self._begin(position.segment + 1, name.log, name.tenant)
         self._folder.watch("rotate:made")
         self._write(position, json_line({NEXT: position.segment + 1}))
-        self.secure(position)  # full segments are durable, whatever the writers ask for
+        self.secure(position)  # full segments are durable, even without `fsync`
         self._folder.watch("rotate:named")
         return following
 
@@ -230,7 +230,7 @@ class FileLog:
             if (size := os.fstat(handle).st_size) > position.byte:
                 if b"\n" in os.pread(handle, size - position.byte, position.byte):
                     return None
-                os.ftruncate(handle, position.byte)  # half a line of a writer that died
+                os.ftruncate(handle, position.byte)  # an incomplete line of a writer that died
             self._folder.watch("append:before")
             write_all(handle, body)
             if self._folder.fsync:
@@ -260,7 +260,7 @@ class FileLog:
 
 
 class ObjectLog:
-    """Numbered objects, one for each append; who puts a number first has it."""
+    """Numbered objects, one per append; the first writer of a number wins."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder: Folder = folder
@@ -302,7 +302,7 @@ class ObjectLog:
         return LogPosition(position.segment + 1, 0) if self._folder.put_new(segment_path(position.segment), header + b"".join(lines)) else None
 
     def secure(self, position: LogPosition) -> None:
-        """What is put is durable."""
+        """Nothing to do: objects are durable."""
 
     def repair(self) -> int:
         found = 0
@@ -316,4 +316,4 @@ class ObjectLog:
         return found
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""

@@ -1,4 +1,4 @@
-"""Snapshots of the index: what spares a process from reading the log from its beginning. They may be lost or old, and are never the truth."""
+"""Snapshots of the index, so that a process need not read the log from its beginning. They may be missing or old; the log is authoritative."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ _FORMAT = 1
 
 
 def read_newest(folder: Folder, log: RecordLog) -> tuple[NewestRecords, LogPosition]:
-    """As `index.json` has it, and the position at which it was taken; empty and from the beginning where there is none for this log."""
+    """The content of `index.json`, and the position at which it was taken; empty and from the beginning if there is none for this log."""
     fields = _header(folder.read(INDEX))
     position = _position(fields, log)
     if position == FIRST or "newest" not in fields:
@@ -32,11 +32,11 @@ def read_identities(folder: Folder, log: RecordLog) -> tuple[Identities, LogPosi
 
 
 def write(folder: Folder, log: RecordLog, newest: NewestRecords, identities: Identities, position: LogPosition) -> None:
-    """Both, as they are at a position; the identities become one table."""
+    """Writes both as of a position; the identities become one table."""
     name = log.name()
     if name is None:
         return
-    log.secure(position)  # a snapshot must not know more than the log
+    log.secure(position)  # a snapshot must not be ahead of the log
     taken = {"format": _FORMAT, "log": name.log, "tenant": name.tenant, "offset": format_offset(name.log, position), "records": len(identities)}
     table = identities.merged()
     folder.replace(IDENTITIES, _json(taken) + b"\n" + table)
@@ -60,7 +60,7 @@ def _position(fields: dict[str, Any], log: RecordLog) -> LogPosition:
         return FIRST
     try:
         position = parse_offset(name.log, str(fields.get("offset")))
-    except OffsetUnknown:  # of a log that is gone
+    except OffsetUnknown:  # the snapshot is of another log
         return FIRST
     return position if log.between_lines(position) else FIRST
 
