@@ -43,7 +43,7 @@ class QueryLake(Lake):
 @contextmanager
 def serving_queries(settings: Settings) -> Iterator[QueryServer]:
     server = QueryServer(settings)
-    thread = threading.Thread(target=server.serve_until_told, daemon=True)
+    thread = threading.Thread(target=server.serve_until_stopped, daemon=True)
     thread.start()
     deadline = time.monotonic() + 30
     while not server.started:

@@ -1,5 +1,5 @@
-"""The HTTP protocol of every process that listens, with bounds on what comes before a body: the parser by itself collects a head without end, and waits for one
-without end."""
+"""The HTTP protocol of every process that listens, with limits on size and time of the request head: the parser by itself accepts a head of any length, and waits for one
+forever."""
 
 from asyncio import TimerHandle, Transport
 from typing import ClassVar
@@ -10,7 +10,7 @@ _MOST_BYTES = 2**18  # of the request line and all headers
 
 
 class BoundedHead(HttpToolsProtocol):
-    head_seconds: ClassVar[float] = 30  # in which a head must have arrived, counted from its first byte or from the connection's beginning
+    head_seconds: ClassVar[float] = 30  # in which a head must arrive, counted from its first byte or from the start of the connection
     _reading_head: bool = False
     _head: int = 0
     _deadline: TimerHandle | None = None
@@ -34,7 +34,7 @@ class BoundedHead(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        # Between two requests uvicorn's keep-alive is the deadline, until the first byte; also of one that begins no head, such as an empty line.
+        # Between two requests uvicorn's keep-alive is the deadline, until the first byte arrives, even if that byte does not start a head (an empty line).
         if self._deadline is None and (not self.cycle or self.cycle.response_complete):
             self._await_head()
         if self._reading_head:  # a head that ended within this part was as short as one read

@@ -12,7 +12,7 @@ _KILL_AT = re.compile(r"([a-z0-9_:.-]+)(?:\*([1-9][0-9]{0,8}))?")
 
 
 def watch_for(kill_at: str | None) -> Callable[[str], None]:
-    """What a process calls at each named moment; at the one of `kill_at` (`name`, or `name*3` for the third time) it dies by SIGKILL."""
+    """The function that a process calls at each named moment; at the moment `kill_at` (`name`, or `name*3` for the third time) it kills itself with SIGKILL."""
     if kill_at is None:
         return lambda moment: None
     found = _KILL_AT.fullmatch(kill_at)
@@ -33,7 +33,7 @@ def watch_for(kill_at: str | None) -> Callable[[str], None]:
 
 
 class Chaos:
-    """What tells a program to kill itself at a named moment: only until one has done so."""
+    """The environment that makes a program kill itself at a named moment, until one program has done so."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment: dict[str, str] = dict(environment or {})

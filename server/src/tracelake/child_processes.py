@@ -1,4 +1,4 @@
-"""Child processes: programs in a session of their own that die with the thread that started them, are ended whole, and cannot fill a disk."""
+"""Child processes: each runs in its own session, dies with the thread that started it, is ended with everything it started, and has a bounded log."""
 
 import os
 import select
@@ -14,7 +14,7 @@ from typing import IO, cast
 
 from tracelake.launch import Rights, command_that_dies_with_us
 
-# What a program may know of the machine. Nothing of Tracelake's own and nothing that could be a secret is among it.
+# The environment variables that a program may see. None belongs to Tracelake, and none can be a secret.
 MACHINE = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "JAVA_HOME"})
 CERTIFICATES = frozenset({"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"})
 _LOG_BYTES = 10_000_000
@@ -28,7 +28,7 @@ def clean_environment(environment: Mapping[str, str], names: Iterable[str] = MAC
 
 
 def ended_within(handle: int, seconds: float) -> bool:
-    """Whether the process behind this handle (of `os.pidfd_open`) ended within that time; nobody collects it here."""
+    """Whether the process behind this handle (of `os.pidfd_open`) ended within that time; its exit status is not collected."""
     poll = select.poll()
     poll.register(handle, select.POLLIN)
     return bool(poll.poll(max(seconds, 0) * 1000))
@@ -55,7 +55,7 @@ class ChildProcess:
 
     @property
     def stdin(self) -> IO[bytes]:
-        """Of one that was started with such a pipe, like `stdout` and `stderr`."""
+        """Only if the process was started with such a pipe; so are `stdout` and `stderr`."""
         return cast("IO[bytes]", self._process.stdin)
 
     @property
@@ -71,17 +71,17 @@ class ChildProcess:
         return ended_within(self._handle, seconds)
 
     def send(self, request: signal.Signals) -> None:
-        """To the program alone; nothing where it has ended."""
+        """Signals the program only; does nothing if it has ended."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, request)
 
     def poll(self) -> int | None:
-        """How the program ended; None while it runs. What it started is left alone, now and later."""
+        """How the program ended; None while it runs. Processes that it started are never ended by this."""
         with self._lock:
             return self._process.poll()
 
     def end(self) -> int:
-        """Kills what is left of it and says how the program ended; negative by a signal."""
+        """Kills what is left of it and returns the program's exit code; negative for a signal."""
         with self._lock:
             if self._process.returncode is None:
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -89,7 +89,7 @@ class ChildProcess:
             return self._process.wait()
 
     def close_pipes(self) -> None:
-        """To and from one that has ended; what it never read is nobody's loss."""
+        """For a process that has ended; input that it did not read is dropped."""
         for stream in (self._process.stdin, self._process.stdout):
             with suppress(OSError):
                 if stream is not None:
@@ -97,7 +97,7 @@ class ChildProcess:
 
 
 def _kill_session(leader: int) -> None:
-    """Ends those of its session that have left its group; each is looked at once it cannot be mistaken any more."""
+    """Ends the processes of its session that left its group; each is checked through a pidfd, so that a reused pid is never hit."""
     for name in os.listdir("/proc"):  # noqa: PTH208  names of numbers, not paths
         if not name.isdigit() or int(name) == leader:
             continue
@@ -127,12 +127,12 @@ class Starter:
         ).result()
 
     def close(self) -> None:
-        """Ends the thread, and with it whatever still runs."""
+        """Ends the thread, and with it every program that still runs."""
         self._thread.shutdown()
 
 
 class BoundedLog:
-    """A log file that starts anew when it is full and keeps the one before: two of them is the most there is."""
+    """A log file that is rotated when it is full; the previous one is kept, so there are at most two."""
 
     def __init__(self, path: Path, *, limit: int = _LOG_BYTES) -> None:
         self.path: Path = path
@@ -140,20 +140,20 @@ class BoundedLog:
         self._lock: threading.Lock = threading.Lock()
 
     def follow(self, stream: IO[bytes]) -> None:
-        """Writes down everything that comes out of the stream, from a thread of its own."""
+        """Copies the stream into the log, in a separate thread."""
         threading.Thread(target=self._copy, args=(stream,), name=f"log-{self.path.stem}", daemon=True).start()
 
-    def write(self, said: bytes) -> None:
+    def write(self, output: bytes) -> None:
         with self._lock:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            if self.path.exists() and self.path.stat().st_size + len(said) > self._limit:
+            if self.path.exists() and self.path.stat().st_size + len(output) > self._limit:
                 self.path.replace(self.path.with_name(self.path.name + ".1"))
             with os.fdopen(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
-                file.write(said[-self._limit :])
+                file.write(output[-self._limit :])
 
     def _copy(self, stream: IO[bytes]) -> None:
         with stream:
-            while said := os.read(stream.fileno(), 65536):
-                # Read on where the disk is full: a program whose words nobody reads stops in the middle of its work.
+            while output := os.read(stream.fileno(), 65536):
+                # Keep reading when the disk is full: a program whose output is not read blocks.
                 with suppress(OSError):
-                    self.write(said)
+                    self.write(output)

@@ -1,4 +1,4 @@
-"""Control as the other processes of a system call it: one try a call, with models both ways and errors as the classes they were."""
+"""The HTTP client of control for worker and query process: one try per call, pydantic models both ways, errors raised as their own classes."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -32,14 +32,14 @@ class ControlClient:
         return self._call("GET", path, None, answer, seconds=seconds, call=None, repeat=False)
 
     def close(self) -> None:
-        """Keeps no connection from now on."""
+        """Closes idle connections and keeps none from now on."""
         self._connections.close()
 
     def _call(self, method: str, path: str, body: bytes | None, answer: type[_Answer], *, seconds: float, call: Call | None, repeat: bool) -> _Answer:
         try:
             answered = self._connections.request(method, path, body, self._headers, seconds=seconds, call=call, repeat=repeat)
         except NotSent:
-            raise NotRunning(f"Nothing answers at {self._api_url}; is control running there?") from None
+            raise NotRunning(f"Cannot connect to control at {self._api_url}; check that it is running there.") from None
         except NoAnswer as error:
             raise OutcomeUnknown(f"The connection to control broke ({error}); the request may or may not have taken effect.") from None
         if answered.status != 200:
@@ -55,7 +55,7 @@ class ControlClient:
 def connect_to_control(
     files: HomeFiles, *, section: str, api_url: str | None, token: SecretStr | None, token_of_home: str | None, wanted: str
 ) -> ControlClient:
-    """By this section of the settings, else by what the home knows; raises NotRunning or SettingInvalid, with what to set."""
+    """Uses this section of the settings, else the files of the home; raises NotRunning or SettingInvalid, which say what to set."""
     address = api_url or files.api_url()
     variable = f"TRACELAKE__{section.upper()}"
     if address is None:
@@ -65,12 +65,12 @@ def connect_to_control(
         raise SettingInvalid(f"{variable}__API_URL: write control's address as http://host:port")
     secret = token.get_secret_value() if token else token_of_home
     if not secret:
-        raise SettingInvalid(f"{variable}__TOKEN: set it to {wanted}; {files.credentials} holds none")
+        raise SettingInvalid(f"{variable}__TOKEN: set it to {wanted}; {files.credentials} does not contain one")
     return ControlClient(address, secret)
 
 
 def _problem(answered: Answered) -> TracelakeError:
-    """The error behind an answer that is not 200, also where something between us and control wrote it."""
+    """The error of a response that is not 200, even if a proxy wrote it."""
     if answered.headers.get("content-type", "").startswith("application/problem+json"):
         try:
             problem = wire_json.decode(answered.body)
@@ -80,4 +80,4 @@ def _problem(answered: Answered) -> TracelakeError:
             return TracelakeError.of({str(key): value for key, value in problem.items()})
     if answered.status in _AWAY:
         return Unavailable(f"Control answered {answered.status}; try again shortly.")
-    return TracelakeError(f"Control answered {answered.status} without a reason; see its log.")
+    return TracelakeError(f"Control answered {answered.status} without an error message; see its log.")

@@ -1,4 +1,4 @@
-"""What a log says of an error that nobody expected: its class and where it was raised, and never its words: those of a database hold statements and values."""
+"""Log fields of an unexpected error: its class and where it was raised, never its message, which may contain statements and values of a database."""
 
 import traceback
 from pathlib import Path

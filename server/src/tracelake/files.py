@@ -1,4 +1,4 @@
-"""Small files that are whole or absent, never half."""
+"""Small files that are written atomically."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from uuid import uuid4
 
 
 def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
-    """Write by rename and sync, so that a crash leaves the old text or the new one."""
+    """Write by rename and sync, so that a crash leaves either the old text or the new one."""
     beside = path.with_name(f".{path.name}.{uuid4().hex}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
@@ -16,7 +16,7 @@ def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
             os.fsync(file.fileno())
         beside.rename(path)
     except BaseException:
-        beside.unlink(missing_ok=True)  # a full disk stays as full as it was
+        beside.unlink(missing_ok=True)  # do not leave a partial file on a full disk
         raise
     sync_folder(path.parent)
 
@@ -31,6 +31,6 @@ def sync_folder(folder: Path) -> None:
 
 
 def rotate(path: Path, *, limit: int = 10_000_000) -> None:
-    """Put a log that has grown past the limit aside as `.1`, so that two of them is the most there is."""
+    """Rename a log that is larger than the limit to `.1`, so that there are at most two."""
     if path.exists() and path.stat().st_size > limit:
         path.rename(path.with_name(path.name + ".1"))

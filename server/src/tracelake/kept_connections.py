@@ -1,6 +1,6 @@
 """HTTP between the processes of one system over connections that are kept open: one request and one whole answer at a time.
 
-`http.client` and not httpx2: a call takes a quarter of the CPU time, and its socket is at hand for whoever must break it off.
+`http.client` and not httpx2: a call takes a quarter of the CPU time, and its socket is accessible, so that another thread can abort the call.
 """
 
 import select
@@ -15,12 +15,12 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from urllib.parse import urlsplit
 
 _CONNECT_SECONDS = 5.0
-_IDLE_SECONDS = 30.0  # an idle connection is given up before the other side does so
+_IDLE_SECONDS = 30.0  # an idle connection is closed before the other side closes it
 _MOST_KEPT = 32
 
 
 class NoAnswer(Exception):
-    """Nobody answered, or not wholly; the request may have arrived."""
+    """There was no complete answer; the request may have arrived."""
 
 
 class NotSent(NoAnswer):
@@ -30,12 +30,12 @@ class NotSent(NoAnswer):
 @dataclass(frozen=True)
 class Answered:
     status: int
-    headers: dict[str, str]  # names in lowercase letters
+    headers: dict[str, str]  # names in lowercase
     body: bytes
 
 
 class Call:
-    """One call, which another thread may break off; whoever makes it then gets NoAnswer."""
+    """One call, which another thread may abort; the caller then gets NoAnswer."""
 
     def __init__(self) -> None:
         self._lock: threading.Lock = threading.Lock()
@@ -46,25 +46,25 @@ class Call:
         with self._lock:
             self._is_broken_off = True
             if self._socket is not None:
-                # Closing a socket does not wake the thread that reads from it; shutting it down does. Not by a TLS socket's own method, which says goodbye first.
+                # Closing a socket does not wake the thread that reads from it; shutting it down does. Not by a TLS socket's own method, which sends a close message first.
                 with suppress(OSError):
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def begins_on(self, connection: HTTPConnection) -> None:
-        """Raises NoAnswer where it was broken off before."""
+        """Raises NoAnswer if the call was already aborted."""
         with self._lock:
             if self._is_broken_off:
-                raise NoAnswer("broken off")
+                raise NoAnswer("the call was aborted")
             self._socket = connection.sock
 
     def has_ended(self) -> None:
-        """The connection is no longer this call's."""
+        """The call no longer uses the connection."""
         with self._lock:
             self._socket = None
 
 
 class KeptConnections:
-    """To one address, for any number of threads. A call is one try, unless it may be repeated."""
+    """Connections to one address, for any number of threads. A call is one try, unless it may be repeated."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -73,7 +73,7 @@ class KeptConnections:
         self._path: str = parts.path.rstrip("/")
         self._tls: ssl.SSLContext | None = ssl.create_default_context() if parts.scheme == "https" else None
         self._lock: threading.Lock = threading.Lock()
-        self._kept: list[tuple[HTTPConnection, float]] = []  # with the moment since which each is idle
+        self._kept: list[tuple[HTTPConnection, float]] = []  # with the time since which each is idle
         self._closed: bool = False
 
     def request(
@@ -81,7 +81,7 @@ class KeptConnections:
     ) -> Answered:
         """Raises NotSent or NoAnswer.
 
-        With `repeat`, what breaks on a kept connection is tried once more on a new one: that the other side closed it is certain only after the try.
+        With `repeat`, a call that fails on a kept connection is tried once more on a new one: only the try shows that the other side has closed the connection.
         """
 
         def ask(connection: HTTPConnection) -> Answered:
@@ -99,7 +99,7 @@ class KeptConnections:
             raise NoAnswer(str(error)) from None  # the first try may have arrived
 
     def close(self) -> None:
-        """Keeps no connection from now on; calls in flight come to their end."""
+        """Closes idle connections and keeps none from now on; calls in flight are finished."""
         with self._lock:
             self._closed = True
             closed, self._kept = self._kept, []
@@ -107,7 +107,7 @@ class KeptConnections:
             connection.close()
 
     def _idle(self) -> HTTPConnection | None:
-        """The one that was used last; those that are too old or closed by the other side are closed here too."""
+        """The most recently used one; connections that are too old or closed by the other side are closed."""
         while True:
             with self._lock:
                 if not self._kept:
@@ -142,7 +142,7 @@ class KeptConnections:
         return answered
 
     def _keep(self, connection: HTTPConnection) -> None:
-        """One that the answer has closed has no socket any more."""
+        """A connection that the answer closed no longer has a socket."""
         with self._lock:
             if connection.sock is not None and not self._closed and len(self._kept) < _MOST_KEPT:
                 self._kept.append((connection, time.monotonic()))
@@ -165,14 +165,14 @@ def _connected(connection: HTTPConnection) -> socket.socket:
 
 
 def _read(response: HTTPResponse) -> Answered:
-    """Raises NoAnswer where there is no telling whether it is whole: `http.client` takes half a head for a head without a length."""
+    """Raises NoAnswer if the answer may be incomplete: `http.client` accepts half a head as a head without a length."""
     if response.length is None and not response.chunked:
         raise NoAnswer("an answer without a length")
     return Answered(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
 
 
 def _is_silent(connection: HTTPConnection) -> bool:
-    """Nobody speaks unasked: a connection with something to read is one that the other side has closed."""
+    """Whether nothing can be read: the server never sends first, so a readable idle connection has been closed."""
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)
     return not poll.poll(0)

@@ -1,4 +1,4 @@
-"""The few lines between us and a program we start: die with the parent, give up rights where asked, become the program.
+"""A launcher for child programs: it arranges to die with the parent, drops privileges if required, and executes the program.
 
 Run by path, without site packages: `python -I -S launch.py PARENT_PID SIGNAL as-is|untracing|powerless|unprivileged PROGRAM ARGUMENT…`.
 It works where `setpriv` and `unshare` are missing or old, and needs no code between fork and exec.
@@ -16,25 +16,25 @@ Rights = Literal["as-is", "untracing", "powerless", "unprivileged"]
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_CAPBSET_DROP = 24
-# Whoever has one of these reads the memory of every process: kernel modules, raw devices, tracing, administration, profiling, BPF.
+# A process with one of these can read the memory of every process: kernel modules, raw devices, tracing, administration, profiling, BPF.
 LOOKS_INTO_OTHERS = (16, 17, 19, 21, 38, 39)
-CAPABILITIES = range(64)  # more than any kernel has; what it does not know it refuses to drop
+CAPABILITIES = range(64)  # more than any kernel has; it refuses to drop those it does not have
 CLONE_NEWUSER = 0x10000000
 NOBODY = 65534
 
 
 def command_that_dies_with_us(command: Sequence[str | Path], *, death: int, rights: Rights = "as-is") -> list[str]:
-    """The command behind this file. The signal comes when the *thread* that starts it ends: start it from one that lives on."""
+    """The command, run through this file. The signal is sent when the *thread* that starts it ends: start it from a long-lived one."""
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(int(death)), rights, *(str(part) for part in command)]
 
 
 def hide_memory() -> None:
-    """Keep this process's memory and environment from everyone who may not trace the whole machine."""
+    """Hide this process's memory and environment from processes that may not trace the whole machine."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _leave_root(libc: ctypes.CDLL) -> None:
-    """Become nobody in a user namespace of one user: the same files stay ours, every capability is gone after exec."""
+    """Become nobody in a user namespace with one user: file ownership does not change, and no capability survives exec."""
     uid, gid = os.geteuid(), os.getegid()
     if libc.unshare(CLONE_NEWUSER) != 0:
         number = ctypes.get_errno()
@@ -50,15 +50,15 @@ def main(parent: str, signal: str, rights: str, *command: str) -> None:
         try:
             _leave_root(libc)
         except OSError as error:
-            sys.exit(f"no user namespace could be made: {error}")
+            sys.exit(f"could not create a user namespace: {error}")
     if rights in ("untracing", "powerless"):
-        # Root would get them back with exec. Whoever may not drop them never had them.
+        # Root would get them back with exec. A process that may not drop them never had them.
         for capability in CAPABILITIES if rights == "powerless" else LOOKS_INTO_OTHERS:
             libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
-    # After the change of rights, which would clear it; it survives exec.
+    # After the change of privileges, which would clear it; it survives exec.
     libc.prctl(PR_SET_PDEATHSIG, int(signal), 0, 0, 0)
     if os.getppid() != int(parent):
-        sys.exit("the parent ended before its child began")
+        sys.exit("the parent ended before its child started")
     os.execv(command[0], command)  # noqa: S606  no shell is wanted
 
 

@@ -1,4 +1,4 @@
-"""Long answers for as long as somebody listens: the work is done in a thread, and learns when the client has disconnected."""
+"""Long requests that stop when the client disconnects: the work runs in a thread and is notified of the disconnect."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 
 async def answer_while_listening(request: Request, work: Callable[[], Response], *, hung_up: Callable[[], None], limiter: anyio.CapacityLimiter) -> Response:
-    """The request's body has been read. `hung_up` returns at once; the work comes to its own end after it."""
+    """Call it after the request's body was read. `hung_up` must return at once; the work then ends by itself."""
     watching = asyncio.create_task(_watch(request, hung_up))
     try:
         return await anyio.to_thread.run_sync(work, limiter=limiter)

@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line on stderr, times in UTC, and no secret under any name that secrets go by."""
+"""Logs: one JSON object per line on stderr, times in UTC, values of secret-like names masked."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ _MASK = "***"
 
 
 class LossyText:
-    """A log that loses lines where its disk is full, instead of failing whoever writes them."""
+    """A log that loses lines if its disk is full, instead of raising."""
 
     def __init__(self, file: TextIO) -> None:
         self._file: TextIO = file
@@ -38,7 +38,7 @@ class LossyText:
 
 
 def configure_logging() -> None:
-    """Call it once, first thing in a process. `TRACELAKE_LOG_LEVEL` chooses from which level on (INFO)."""
+    """Call it once, at the start of a process. `TRACELAKE_LOG_LEVEL` sets the level (default INFO)."""
     level = (os.environ.get("TRACELAKE_LOG_LEVEL") or "INFO").upper()
     if level not in _LEVELS:
         raise SettingInvalid(f"TRACELAKE_LOG_LEVEL: choose one of {', '.join(_LEVELS)}")
@@ -54,19 +54,19 @@ def configure_logging() -> None:
         logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", LossyText(sys.stderr))),
         cache_logger_on_first_use=True,
     )
-    # What libraries log comes out in the same form.
+    # Logs of libraries get the same format.
     handler = logging.StreamHandler(sys.stderr)
     formatting = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *after]
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=[structlog.stdlib.add_logger_name, *before], processors=formatting))
     logging.basicConfig(handlers=[handler], level=level, force=True)
     for chatty in ("httpx2", "httpcore2"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    # Its warnings repeat errors that are raised anyway, with the values that were in the way.
+    # Its warnings repeat errors that are raised anyway, and contain values.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 
 def describe_exceptions(logger: Any, method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A structlog processor: of an exception, whoever logs it, its class and where it was raised, and never its words."""
+    """A structlog processor: replaces an exception by its class and where it was raised, never its message."""
     given = entry.pop("exc_info", None)
     match given:
         case BaseException():
@@ -79,7 +79,7 @@ def describe_exceptions(logger: Any, method: str, entry: MutableMapping[str, Any
 
 
 def mask_secrets(logger: Any, method: str, entry: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """A structlog processor: what stands under a secret's name is masked, at any depth."""
+    """A structlog processor: masks the values of secret-like names, at any depth."""
     return {key: _masked(key, value) for key, value in entry.items()}
 
 

@@ -1,8 +1,8 @@
-"""Loops: work that a process repeats in the background until it stops, and that no failure ends.
+"""Loops: work that a process repeats in the background until it stops; a failure does not end it.
 
 Every thread of a process that repeats something is a `Loop`. A turn that fails is logged and counted, and the next one follows after
 a pause that doubles. Several failures in a row make the loop *failing*, which the process shows until a turn succeeds again.
-SystemExit and KeyboardInterrupt are not caught; a loop whose thread has ended without being asked to is failing too.
+SystemExit and KeyboardInterrupt are not caught; a loop whose thread ended without a stop request is failing too.
 """
 
 import threading
@@ -19,8 +19,8 @@ from tracelake_sdk.backoff import Backoff
 from tracelake_sdk.errors import NotReady, TracelakeError
 
 FAILING_AFTER = 3       # failed turns in a row
-LONGEST_WAIT = 5.0      # seconds that a turn may wait for work by itself, so that the age of its last success means something
-ENDED = "ended"         # the code of a loop whose thread is gone
+LONGEST_WAIT = 5.0      # seconds that a turn may wait for work, so that the age of the last success stays meaningful
+ENDED = "ended"         # the code of a loop whose thread has ended
 _BACKOFF = Backoff(first=0.2, longest=5.0)
 
 _log = structlog.get_logger()
@@ -29,11 +29,11 @@ Reason = dict[str, str]  # `what` fails, with its `code`
 
 @dataclass(frozen=True)
 class LoopStatus:
-    """How a loop is at one moment."""
+    """The state of a loop at one moment."""
 
     name: str
     failures: int                 # failed turns since the process started
-    code: str | None              # of the last failure, while the loop is failing; None while it is well
+    code: str | None              # of the last failure while the loop is failing, else None
     since_success_seconds: float  # since the last turn that succeeded, or since the start
 
     @property
@@ -44,8 +44,8 @@ class LoopStatus:
 class Loop:
     """`run_once` is called again at once while it returns something true, else after `pause` seconds.
 
-    One that waits for work by itself has no pause, returns after LONGEST_WAIT at the latest, and is woken by whoever stops it.
-    `ends_on` names the errors that end the loop because no later turn can succeed; whoever names one must show it.
+    A `run_once` that waits for work needs no pause; it must return after LONGEST_WAIT at the latest, and the code that stops the loop must wake it.
+    `ends_on` names the errors that end the loop because no later turn can succeed; the owner of the loop must report them.
     """
 
     def __init__(
@@ -89,19 +89,19 @@ class Loop:
         self._succeeded_at = self._clock()
         thread = threading.Thread(target=self._repeat, name=self.name, daemon=True)
         thread.start()
-        self._thread = thread  # only now: a thread that has not begun looks like one that has ended
+        self._thread = thread  # only now: a thread that has not started looks like one that has ended
 
     def ask_to_stop(self) -> None:
         self._stopping.set()
 
     def stop(self, timeout: float = 10) -> None:
-        """Waits for the turn in hand, at most that long; a loop that was not started is stopped already."""
+        """Waits for the current turn, at most that long; does nothing if the loop was not started."""
         self.ask_to_stop()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout)
 
     def take_turn(self) -> float:
-        """One turn; how many seconds to pause before the next."""
+        """Runs one turn; returns how many seconds to pause before the next."""
         try:
             busy = self.run_once()
         except self._ends_on:
@@ -113,7 +113,7 @@ class Loop:
         return 0 if busy else self.pause
 
     def count(self, error: Exception, **facts: object) -> None:
-        """Counts and logs a failure of one item that must not keep the turn from the others."""
+        """Counts and logs the failure of one item, so that the turn continues with the others."""
         self._failures += 1
         log_failure("an item of a loop failed", error, log=self._log, loop=self.name, **facts)
 
@@ -138,13 +138,13 @@ class Loop:
 
 
 class Loops:
-    """The loops of one process, wherever they were made."""
+    """All loops of one process."""
 
     def __init__(self) -> None:
         self._loops: list[Loop] = []
 
     def add(self, loops: Iterable[Loop]) -> None:
-        """Shows them among the others; who made them starts and stops them."""
+        """Includes them in status and readiness; their owner starts and stops them."""
         self._loops += loops
 
     def start(self, loop: Loop) -> None:
@@ -162,7 +162,7 @@ class Loops:
         return [loop.status for loop in self._loops]
 
     def broken(self) -> LoopStatus | None:
-        """One that fails for a reason that does not pass by itself: an error that nobody expected, or the end of its thread."""
+        """A loop that fails for a reason that does not go away by itself: an unexpected error, or the end of its thread."""
         return next((status for status in self.failing() if status.code in (TracelakeError.code, ENDED)), None)
 
     def reasons(self) -> list[Reason]:
@@ -179,12 +179,12 @@ def not_ready(reasons: Sequence[Reason]) -> NotReady:
 
 
 def code_of(error: Exception) -> str:
-    """The stable code of an error; `internal` of one that nobody expected."""
+    """The stable code of an error; `internal` for an unexpected one."""
     return error.code if isinstance(error, TracelakeError) else TracelakeError.code
 
 
 def log_failure(event: str, error: Exception, *, log: Any = None, **facts: object) -> None:
-    """Its code where it has one; else its class and where it was raised, and never its words."""
+    """Logs the error's code if it has one, else its class and where it was raised, never its message."""
     log = _log if log is None else log
     if isinstance(error, TracelakeError):
         log.warning(event, code=error.code, **facts)
@@ -193,5 +193,5 @@ def log_failure(event: str, error: Exception, *, log: Any = None, **facts: objec
 
 
 def _worth_a_line(failures: int) -> bool:
-    """Every failure at first, then each doubling: a long outage must not fill the disk."""
+    """Log the first failures, then each doubling of their number: a long outage must not fill the disk."""
     return failures <= FAILING_AFTER or failures & (failures - 1) == 0

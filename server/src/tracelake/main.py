@@ -15,7 +15,7 @@ _USAGE = 2
 
 def up(arguments: argparse.Namespace) -> int:
     """Start everything on this machine and keep it running; Ctrl-C stops it."""
-    # Before anything that takes time: a command that is given now finds the home held, and waits.
+    # Before anything that takes time: another command then finds the home locked and waits.
     held = HomeFiles(default_home()).hold() if arguments.held_lock is None else arguments.held_lock
     from tracelake.embedded.supervisor import Supervisor
     from tracelake.settings import read_settings, settings_file
@@ -58,7 +58,7 @@ def query(arguments: argparse.Namespace) -> int:
 
 
 def records(arguments: argparse.Namespace) -> int:
-    """Run the records service by itself: metadata records and kinds, with a database and tokens of its own."""
+    """Run the records service by itself: metadata records and kinds, with its own database and tokens."""
     from tracelake.control.records_process import run
     from tracelake.settings import read_settings
 
@@ -67,13 +67,13 @@ def records(arguments: argparse.Namespace) -> int:
 
 
 def migrate(arguments: argparse.Namespace) -> int:
-    """Bring a given Postgres to this release's schema, as the role that owns it."""
+    """Migrate a Postgres to the schema of this release, as the role that owns the schema."""
     from tracelake.embedded.supervisor import run_migrations
     from tracelake.settings import read_settings
 
     database = read_settings().database
     if database.owner_url is None:
-        raise SettingInvalid("TRACELAKE__DATABASE__OWNER_URL: set it to the role that owns the schema; the embedded Postgres is migrated by `tracelaked up`")
+        raise SettingInvalid("TRACELAKE__DATABASE__OWNER_URL: set it to a URL with the role that owns the schema; `tracelaked up` migrates the embedded Postgres")
     service_url = database.url.get_secret_value() if database.url else None
     applied = run_migrations(database.owner_url.get_secret_value(), service_url, records_alone=arguments.program == "records")
     for name in applied:
@@ -83,15 +83,15 @@ def migrate(arguments: argparse.Namespace) -> int:
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    """Look at this machine and at the system on it, and say what to do about what is missing."""
-    from tracelake.control.bus import examining as bus
-    from tracelake.control.emission import examining as records
-    from tracelake.control.worker_loops import examining as worker_loops
+    """Check this machine and the system on it, and say how to fix problems."""
+    from tracelake.control.bus import health as bus
+    from tracelake.control.emission import health as records
+    from tracelake.control.worker_loops import health as worker_loops
     from tracelake.embedded.doctor import examine
     from tracelake.settings import read_settings
 
     settings = read_settings()
-    checks = examine(settings, {"records": partial(records.judge, settings), "bus": partial(bus.judge, settings), "worker loops": worker_loops.judge})
+    checks = examine(settings, {"records": partial(records.check, settings), "bus": partial(bus.check, settings), "worker loops": worker_loops.check})
     if arguments.output == "json":
         _say(json.dumps([check.as_json() for check in checks], indent=2))
     else:
@@ -103,12 +103,12 @@ def doctor(arguments: argparse.Namespace) -> int:
 
 
 def forget(arguments: argparse.Namespace) -> int:
-    """Remove a subscriber of the bus on Postgres that is gone; messages are no longer kept for it."""
-    from tracelake.control.bus import examining
+    """Remove a subscriber that no longer exists from the bus on Postgres; messages are no longer kept for it."""
+    from tracelake.control.bus import health
     from tracelake.embedded.doctor import state_url
     from tracelake.settings import read_settings
 
-    examining.forget(state_url(read_settings()), arguments.topic, arguments.subscriber)
+    health.forget(state_url(read_settings()), arguments.topic, arguments.subscriber)
     _say(f"Removed subscriber {arguments.subscriber} of topic {arguments.topic}.")
     return 0
 
@@ -139,8 +139,8 @@ def _parser() -> argparse.ArgumentParser:
         if command is migrate:
             words.add_argument("--for", dest="program", choices=("all", "records"), default="all", help="`records`: only what `tracelaked records` needs")
         if command is forget:
-            words.add_argument("topic", help="as `tracelaked doctor` names it")
-            words.add_argument("subscriber", help="as `tracelaked doctor` names it")
+            words.add_argument("topic", help="as `tracelaked doctor` prints it")
+            words.add_argument("subscriber", help="as `tracelaked doctor` prints it")
         if command is doctor:
             words.add_argument("-o", "--output", choices=("table", "json"), default="table", help="how to print the checks")
     return parser

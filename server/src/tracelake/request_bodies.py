@@ -1,4 +1,4 @@
-"""Reading the body of a request within a size, a time, and the memory for all bodies together, in every process that listens."""
+"""Reads request bodies within limits on size, on time, and on the memory of all bodies together; used by every HTTP server."""
 
 import asyncio
 from collections.abc import Generator
@@ -15,7 +15,7 @@ _KIB, _MIB = 2**10, 2**20
 class BodyMemory:
     """The bytes of bodies that a process holds at a time: those that arrive, and those of requests that are being handled.
 
-    What has arrived counts, not what was announced: an announcement costs its sender nothing. Used on the event loop alone.
+    Received bytes count, not the announced length, which costs the sender nothing. Used only on the event loop.
     """
 
     def __init__(self, most: int) -> None:
@@ -24,7 +24,7 @@ class BodyMemory:
 
     @contextmanager
     def holding(self, share: float = 1) -> Generator["HeldBody"]:
-        """The memory of one body, until its request was handled or its sender has left. `share` is how much of the whole this kind of request may fill."""
+        """The memory of one body, until its request is handled or the client disconnects. `share` is the part of the memory that this kind of request may fill."""
         body = HeldBody(self, int(self._most * share))
         try:
             yield body
@@ -39,7 +39,7 @@ class HeldBody:
         self.size: int = 0
 
     def grow(self, size: int) -> None:
-        """Raises Busy where the memory for bodies is used up."""
+        """Raises Busy if the memory for bodies is used up."""
         if self._memory.held + size > self._room:
             raise Busy(retry_after=1)
         self._memory.held += size
@@ -57,7 +57,7 @@ async def read_body(request: Request, *, most: int, seconds: float, held: HeldBo
         async with asyncio.timeout(seconds):
             async for part in request.stream():
                 body += part
-                if len(body) > most:  # counted as it arrives: a chunked body has not said how long it is
+                if len(body) > most:  # counted as it arrives: a chunked body does not announce its length
                     raise _too_large(most)
                 held.grow(len(part))
     except TimeoutError:
@@ -66,12 +66,12 @@ async def read_body(request: Request, *, most: int, seconds: float, held: HeldBo
 
 
 def unread(request: Request) -> float:
-    """How many bytes of body the request announces; infinite where it does not say."""
+    """How many bytes of body the request announces; infinite if it does not say."""
     return float("inf") if "transfer-encoding" in request.headers else _length(request) or 0
 
 
 def with_body(request: Request, body: bytes) -> Request:
-    """The same request for a handler that reads the body itself; after it, the handler hears what the caller does next."""
+    """The same request for a handler that reads the body itself; after the body, the handler receives the messages of the connection."""
     handed_over = False
 
     async def receive() -> Message:

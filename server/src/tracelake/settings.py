@@ -21,7 +21,7 @@ class _Section(BaseModel):
 
 
 class DatabaseSettings(_Section):
-    """Left empty, the embedded Postgres of the home is used."""
+    """If empty, the embedded Postgres of the home is used."""
 
     url: SecretStr | None = Field(default=None, description="URL of the state database with the login role of the service.")
     owner_url: SecretStr | None = Field(default=None, description="URL with the role that owns the schema; only migrations use it.")
@@ -43,7 +43,7 @@ class ApiSettings(_Section):
 
 
 class IssuerSettings(_Section):
-    """An issuer of JWTs. Its tokens are believed about who a user is, never about org or roles."""
+    """An issuer of JWTs. Its tokens identify a user; they never decide about org or roles."""
 
     issuer: str = Field(description="`iss` of its tokens.")
     audience: str = Field(description="`aud` of its tokens.")
@@ -52,7 +52,7 @@ class IssuerSettings(_Section):
 
 
 class AccessSettings(_Section):
-    """The first org and its admin, and whose signed tokens are believed."""
+    """The first org and its admin, and the trusted issuers of signed tokens."""
 
     org: str = Field(default="main", description="Name of the first org, which the first start creates.")
     admin_issuer: str = Field(default="tracelake", description="With `admin_subject`: the first admin's issuer in a JWT.")
@@ -70,12 +70,12 @@ class TaskSettings(_Section):
 
 
 class StorageSettings(_Section):
-    """Where tables live."""
+    """Where tables are stored."""
 
     url: str | None = Field(default=None, description="`file:///folder` or `s3://bucket/prefix`; if empty, the folder `lake` of the home.")
     endpoint: str | None = Field(default=None, description="URL of an S3-compatible store that is not Amazon's.")
     region: str = Field(default="us-east-1", description="Region of the bucket.")
-    access_key_id: str | None = Field(default=None, description="The platform's key; if empty, what the environment of the machine offers.")
+    access_key_id: str | None = Field(default=None, description="The platform's key; if empty, the credentials that the environment provides.")
     secret_access_key: SecretStr | None = Field(default=None, description="Secret of the platform's key.")
     operator_role: str | None = Field(default=None, description="ARN of a role that the store's STS narrows to the prefixes of each task; operators then never get the platform's key.")
     sts_endpoint: str | None = Field(default=None, description="URL of the STS; if empty, `endpoint`, or Amazon's for the region.")
@@ -92,7 +92,7 @@ class StorageSettings(_Section):
 
 
 class LocationSettings(_Section):
-    """A place that DAGs read files from. In a file a path alone is enough, and a relative one is below the file's folder."""
+    """A location that DAGs read files from. In a settings file a path is enough; a relative one is below the folder of the file."""
 
     url: str = Field(description="`/folder`, `file:///folder` or `s3://bucket/prefix`.")
     roles: tuple[str, ...] = Field(default=(), description="Roles that may use it in a DAG, besides the admins.")
@@ -113,30 +113,30 @@ class WebhookSettings(_Section):
 
 
 class WorkerSettings(_Section):
-    """A worker: which tasks it takes, and how many."""
+    """A worker: which tasks it claims, and how many."""
 
     name: str | None = Field(default=None, description="Name of the worker; if empty, a random one.")
-    api_url: str | None = Field(default=None, description="URL of control; the embedded system knows its own.")
+    api_url: str | None = Field(default=None, description="URL of control; not needed in an embedded system.")
     token: SecretStr | None = Field(default=None, description="Token of the worker.")
     prefetch: int = Field(default=100, ge=1, le=500, description="Tasks of the dispatcher that are claimed at a time.")
     poll_seconds: float = Field(default=20, ge=0, le=60, description="Longest time that a claim waits for a task.")
-    runtimes: tuple[Literal["dispatcher", "spark"], ...] = Field(default=("dispatcher", "spark"), description="Runtimes whose tasks the worker takes.")
+    runtimes: tuple[Literal["dispatcher", "spark"], ...] = Field(default=("dispatcher", "spark"), description="Runtimes whose tasks the worker claims.")
     slots: int = Field(default=2, ge=1, le=64, description="Tasks of runtime `spark` at a time.")
     host_idle_seconds: float = Field(default=600, ge=0, le=86400, description="Time before a Spark host without a task ends.")
-    commands: dict[str, list[str]] = Field(default_factory=dict, description="Operator → program that runs it instead of Spark; it is given the path of its order.")
+    commands: dict[str, list[str]] = Field(default_factory=dict, description="Operator → program that runs it instead of Spark; its last argument is the path of its order.")
 
 
 class MeasuringSettings(_Section):
-    """What the process that measures outputs may use of its machine."""
+    """Resources of the process that measures outputs."""
 
     cores: int = Field(default=2, ge=1, le=256, description="Threads of the process.")
     memory: str = Field(default="1g", pattern=MEMORY, description="Memory of the process, such as `512m` or `4g`.")
 
 
 class QuerySettings(_Section):
-    """Queries: where their process is, and what it and each query may use of the machine."""
+    """The query process, and the resources of each query."""
 
-    url: str | None = Field(default=None, description="URL at which control finds the query process; the embedded system knows its own.")
+    url: str | None = Field(default=None, description="URL at which control finds the query process; not needed in an embedded system.")
     host: str = Field(default="127.0.0.1", description="Address that the query process listens on.")
     port: int = Field(default=0, ge=0, le=65535, description="Port that it listens on; with 0 the embedded system keeps one free port for its home.")
     api_url: str | None = Field(default=None, description="URL at which the query process finds control.")
@@ -144,7 +144,7 @@ class QuerySettings(_Section):
     engines: int = Field(default=2, ge=1, le=64, description="Queries at a time.")
     waiting: int = Field(default=32, ge=0, le=1000, description="Queries that may wait for an engine.")
     patience_seconds: float = Field(default=30, ge=0, le=600, description="Longest wait for an engine before a query is refused.")
-    threads: int = Field(default=0, ge=0, le=256, description="Threads of one query; 0: as many as there are cores.")
+    threads: int = Field(default=0, ge=0, le=256, description="Threads of one query; 0: one for each core.")
     memory_mib: int = Field(default=1024, ge=64, description="Memory of one query in MiB.")
     spill_mib: int = Field(default=4096, ge=0, description="Disk of one query in MiB.")
     max_seconds: float = Field(default=30, gt=0, le=3600, description="Longest time of one query.")
@@ -161,12 +161,12 @@ class BusSettings(_Section):
 
     url: str | None = Field(default=None, description="`postgres:`, or `kafka://host:port,host:port`.")
     options: dict[str, SecretStr] = Field(default_factory=dict, description="Options of Kafka's driver by their own names: `security.protocol`, `sasl.username`, …")
-    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{0,100}$", description="Prefix of this installation's topics and groups on Kafka; if empty, one of its own.")
+    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{0,100}$", description="Prefix of this installation's topics and groups on Kafka; if empty, a generated one.")
     keep: timedelta = Field(default=timedelta(days=7), description="Time before a message on Postgres is removed, once every subscriber has read it.")
 
 
 class RecordSettings(_Section):
-    """Metadata records: where the platform keeps its own, and what the service offers."""
+    """Metadata records: where the platform stores its own, and limits of the service."""
 
     url: str | None = Field(default=None, description="`file:///folder`, `s3://bucket/prefix` or `https://service`; if empty, the Postgres of this system.")
     token: SecretStr | None = Field(default=None, description="Token of the service there.")
@@ -177,7 +177,7 @@ class RecordSettings(_Section):
 
 
 class ChaosSettings(_Section):
-    """For the chaos suite: kill this very process when it reaches a named point (`claim:before_commit`)."""
+    """For the chaos suite: kill this process when it reaches a named point (`claim:before_commit`)."""
 
     kill_at: str | None = Field(default=None, description="Name of the point.")
 
@@ -225,7 +225,7 @@ class Settings(BaseSettings):
 
 
 def settings_file() -> Path | None:
-    """The file that settings are read from, in the folder where the process is started; raises where one is named that is not there."""
+    """The file that settings are read from, in the working folder of the process; raises if TRACELAKE_CONFIG names a file that does not exist."""
     named = os.environ.get("TRACELAKE_CONFIG")
     file = Path(named or "tracelake.yaml")
     if file.is_file():
@@ -236,18 +236,18 @@ def settings_file() -> Path | None:
 
 
 def _values_of(file: Path | None) -> dict[str, Any]:
-    """What stands in it; no error repeats a line of it, since secrets may be among them."""
+    """The content of the file; no error quotes it, because it may contain secrets."""
     if file is None:
         return {}
     try:
         found: Any = yaml.safe_load(file.read_text("utf-8"))
     except OSError as error:
-        raise SettingInvalid(f"{file}: it cannot be read: {error.strerror}") from None
+        raise SettingInvalid(f"{file} cannot be read: {error.strerror}; correct its permissions") from None
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         line = error.problem_mark.line + 1 if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark else None
         raise SettingInvalid(f"{file.resolve()}: this file is not valid YAML{f', see line {line}' if line else ''}; correct it, or remove it") from None
     if found is not None and not isinstance(found, dict):
-        raise SettingInvalid(f"{file}: settings are written as names with their values, like `home: /data/tracelake`")
+        raise SettingInvalid(f"{file}: write settings as names and values, like `home: /data/tracelake`")
     values = cast("dict[str, Any]", found or {})
     for name, what in _REMOVED.items():
         if name in values:
@@ -256,7 +256,7 @@ def _values_of(file: Path | None) -> dict[str, Any]:
 
 
 def _below_folder(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The values with the relative paths of locations made absolute: they are below the file's folder, wherever a process is started."""
+    """The values with the relative paths of locations made absolute: they are below the file's folder, whatever the working folder of a process."""
     given = values.get("locations")
     if not isinstance(given, dict):
         return values
@@ -271,12 +271,12 @@ def _absolute(value: Any, folder: Path) -> Any:
     return absolute_root(value, folder) if isinstance(value, str) else value
 
 
-# Settings that earlier versions had.
+# Settings of earlier versions.
 _REMOVED = {
     "vars": "`vars` is no longer supported; define the folders under `locations`, such as `locations: {landing: ./landing}`, and write `path: landing/orders` in the DAG file",
 }
 
-# The names that people know, beside the systematic ones.
+# Short names, beside the systematic ones.
 _SHORT_NAMES = {
     "TRACELAKE_HOME": ("home",),
     "TRACELAKE_DATABASE_URL": ("database", "url"),
@@ -284,7 +284,7 @@ _SHORT_NAMES = {
 
 
 def read_settings(**overrides: Any) -> Settings:
-    """This process's settings; a wrong one is an error that names it and never repeats its value."""
+    """The settings of this process; the error for an invalid one names the setting and never its value."""
     for name, what in _REMOVED.items():
         if (variable := f"TRACELAKE__{name.upper()}") in os.environ:
             raise SettingInvalid(f"{variable}: {what}")
@@ -298,7 +298,7 @@ def read_settings(**overrides: Any) -> Settings:
     try:
         return Settings(**(given | overrides))
     except ValidationError as error:
-        # A key that is missing is most likely the one that is misspelt.
+        # A missing key is most likely a misspelt one.
         first = min(error.errors(include_input=False, include_url=False), key=lambda problem: problem["type"] == "missing")
         raise SettingInvalid(_complaint([str(part) for part in first["loc"]], first["msg"].removeprefix("Value error, "), first["type"])) from None
 
@@ -330,7 +330,7 @@ def _is_set(variable: str) -> bool:
 
 
 def _is_written(values: Any, place: list[str]) -> bool:
-    """Whether there is something at this place of the file; the items of a list are counted."""
+    """Whether the file has a value at this path; list items are numbers."""
     for key in place:
         known = {str(index): value for index, value in enumerate(cast("list[Any]", values))} if isinstance(values, list) else values
         if not isinstance(known, dict) or key not in known:

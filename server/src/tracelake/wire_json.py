@@ -1,7 +1,7 @@
-"""JSON as every part of the server writes and reads it: one meaning, and a number comes back as the number it was.
+"""The JSON encoder and decoder of the whole server; whole numbers keep all their digits.
 
-The fast encoder takes whole numbers of 64 bits alone, and the fast decoder makes floating numbers of longer ones without a word. A
-`decimal(38,0)` key has more. What JSON cannot say at all never comes this far: `tracelake_sdk.json_values` refuses it at the door.
+The fast encoder accepts only whole numbers of 64 bits, and the fast decoder silently turns longer ones into floating-point numbers. A
+`decimal(38,0)` key has more. Values that JSON cannot represent never get here: `tracelake_sdk.json_values` refuses them at the edge.
 """
 
 import json
@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 import orjson
 
-_SMALLEST, _LARGEST = -(2**63), 2**64 - 1  # that the encoder takes
+_SMALLEST, _LARGEST = -(2**63), 2**64 - 1  # that the encoder accepts
 _ALIKE = bytes.maketrans(b"0123456789", b"0000000000")
-_MANY_DIGITS = b"0" * 19  # from here on a whole number may have more than 64 bits
+_MANY_DIGITS = b"0" * 19  # a number with more digits may need more than 64 bits
 
 JSONDecodeError = json.JSONDecodeError
 
@@ -20,7 +20,7 @@ JSONDecodeError = json.JSONDecodeError
 def encode(value: Any, *, sort_keys: bool = False, default: Callable[[Any], Any] | None = None) -> bytes:
     """Whole numbers have all their digits, times are ISO 8601, keys keep their order unless they are sorted.
 
-    NaN and infinities become null, as pydantic spells them. Raises TypeError for what JSON has no word for.
+    NaN and infinities become null, as in pydantic. Raises TypeError for values that JSON cannot represent.
     """
     option = orjson.OPT_SORT_KEYS if sort_keys else 0
     try:
@@ -45,7 +45,7 @@ def _decode_long_numbers(raw: bytes) -> Any:
         return json.loads(raw.decode(), parse_constant=_refuse_number)
     except JSONDecodeError:
         raise
-    except (ValueError, RecursionError) as error:  # thousands of digits, bytes that are no UTF-8, lists in lists without end
+    except (ValueError, RecursionError) as error:  # thousands of digits, invalid UTF-8, endless nesting
         raise JSONDecodeError(str(error), "", 0) from None
 
 

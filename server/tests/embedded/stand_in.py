@@ -10,14 +10,14 @@ import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-from tracelake.embedded.supervisor import Commands, Supervisor
+from tracelake.embedded.supervisor import ChildCommands, Supervisor
 from tracelake.files import write_whole
 from tracelake.settings import read_settings
 from tracelake_sdk.home import HomeFiles
 
 
-def commands() -> Commands:
-    return Commands(*((sys.executable, __file__, part) for part in ("control", "worker", "query")))
+def commands() -> ChildCommands:
+    return ChildCommands(*((sys.executable, __file__, part) for part in ("control", "worker", "query")))
 
 
 def remember(name: str) -> None:

@@ -89,7 +89,7 @@ def test_control_follows_a_postgres_that_came_back_on_another_port(home: Path) -
             assert eventually(has_moved)
     finally:
         system.stop()
-    assert any("port" in line and "control is started again" in line for line in told)
+    assert any("port" in line and "restarting control" in line for line in told)
     assert json.loads((home / "logs" / "supervisor.log").read_text().splitlines()[-1])["event"] == "stopped"
 
 

@@ -85,8 +85,8 @@ def test_a_location_of_a_settings_file_is_below_the_files_folder_wherever_a_proc
     [
         (b"home: /data\ndatabase: {url: [secret", "{file}: this file is not valid YAML, see line 2; correct it, or remove it"),
         (b"home: secret \xff", "{file}: this file is not valid YAML; correct it, or remove it"),
-        (b"- secret", "{file}: settings are written as names with their values, like `home: /data/tracelake`"),
-        (b"secret", "{file}: settings are written as names with their values, like `home: /data/tracelake`"),
+        (b"- secret", "{file}: write settings as names and values, like `home: /data/tracelake`"),
+        (b"secret", "{file}: write settings as names and values, like `home: /data/tracelake`"),
         (b"hom: secret", "{file}: unknown setting `hom`; did you mean `home`?"),
         (b"locatons: {landing: secret}", "{file}: unknown setting `locatons`; did you mean `locations`?"),
         (b"api: {prot: secret}", "{file}: unknown setting `api.prot`; did you mean `api.port`?"),

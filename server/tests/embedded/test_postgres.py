@@ -288,7 +288,7 @@ def test_root_without_user_namespaces_is_told_what_to_do(tmp_path: Path) -> None
     )
     command = ["unshare", "--user", "--map-root-user", sys.executable, "-c", program, str(tmp_path / "postgres")]
     answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert answer.stdout.startswith("Postgres refuses to run as root, and leaving root failed (no user namespace could be made"), answer.stderr
+    assert answer.stdout.startswith("Postgres refuses to run as root, and leaving root failed (could not create a user namespace"), answer.stderr
     assert "run Tracelake as a normal user, or set TRACELAKE_DATABASE_URL" in answer.stdout
 
 

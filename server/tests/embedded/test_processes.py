@@ -107,7 +107,7 @@ def test_a_child_whose_parent_is_already_gone_does_not_begin(tmp_path: Path) -> 
     made = tmp_path / "made"
     command = [sys.executable, "-I", "-S", launch.__file__, str(2**22), "9", "as-is", "/usr/bin/touch", str(made)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (answer.returncode, answer.stderr) == (1, "the parent ended before its child began\n")
+    assert (answer.returncode, answer.stderr) == (1, "the parent ended before its child started\n")
     assert not made.exists()
 
 

@@ -25,7 +25,7 @@ from tracelake.embedded.parts import KeptUp
 from tracelake.embedded.postgres import DATA_DATABASE, STATE_DATABASE, EmbeddedPostgres, prepare_databases
 from tracelake.embedded.processes import ProcessIdentity
 from tracelake.embedded.readiness import is_ready, url_of
-from tracelake.embedded.supervisor import Commands, Supervisor
+from tracelake.embedded.supervisor import ChildCommands, Supervisor
 from tracelake.settings import DatabaseSettings, Settings, read_settings
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import StartFailed, SystemBusy
@@ -34,7 +34,7 @@ from tracelake_sdk.home import HomeFiles
 from .watching import begun, eventually
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
-STAND_INS = Commands(*((sys.executable, str(STAND_IN), part) for part in ("control", "worker", "query")))
+STAND_INS = ChildCommands(*((sys.executable, str(STAND_IN), part) for part in ("control", "worker", "query")))
 REAL: dict[str, Any] = {"program": ("-m", "tracelake.main", "up"), "ready": "Tracelake is up at http"}
 PARTS = ("supervisor", "postgres", "control", "worker", "query")
 
@@ -274,7 +274,7 @@ def test_the_same_processes_run_on_a_given_postgres(home: Path, tmp_path: Path) 
 
 def test_a_control_that_gives_up_is_an_error_with_its_words_and_its_log(home: Path) -> None:
     program = "import sys; sys.exit('error [setting_invalid]: TRACELAKE__X: no.')"
-    system = supervisor(home, commands=Commands(control=(sys.executable, "-c", program)))
+    system = supervisor(home, commands=ChildCommands(control=(sys.executable, "-c", program)))
     with pytest.raises(StartFailed, match=r"control ended with exit code 1 before it answered: error \[setting_invalid\]: TRACELAKE__X: no; its log is .*control\.log"):
         system.run()
     assert not HomeFiles(home).running.exists()
@@ -282,7 +282,7 @@ def test_a_control_that_gives_up_is_an_error_with_its_words_and_its_log(home: Pa
 
 
 def test_running_is_written_only_when_control_answers_and_a_stop_before_is_clean(home: Path) -> None:
-    silent = Commands(control=(sys.executable, "-c", "import signal; signal.pause()"))
+    silent = ChildCommands(control=(sys.executable, "-c", "import signal; signal.pause()"))
     system = supervisor(home, commands=silent, migrate=lambda url, service: os.kill(os.getpid(), signal.SIGTERM) or [], on_ready=lambda api_url: pytest.fail("it is not ready"))
     system.run()
     assert not HomeFiles(home).running.exists()

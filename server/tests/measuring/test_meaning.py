@@ -16,7 +16,7 @@ from tracelake.storage.delta_schemas import delta_schema
 from tracelake.storage.local import LocalStorage
 from tracelake.worker.measuring.batch import open_file, rows_of
 from tracelake.worker.measuring.contract import Limits
-from tracelake.worker.measuring.engine import Engine
+from tracelake.worker.measuring.engine import CountingEngine
 from tracelake.worker.measuring.footers import facts_of, proved, read_footer, statistics_of
 from tracelake.worker.measuring.rule_measuring import Counter
 from tracelake.worker.measuring.uniqueness import count_repeated
@@ -31,7 +31,7 @@ trees = st.one_of(st.sampled_from(sorted(oracle.TYPES)).map(lambda column: NotNu
 @pytest.fixture(scope="module")
 def engines(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("meaning")
-    with Engine(LIMITS, [folder], folder) as engine:
+    with CountingEngine(LIMITS, [folder], folder) as engine:
         yield folder, Counter(engine)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tracelake.query.engine.contract import EngineLimits, Ran, Run, TableToRead
+from tracelake.query.engine.contract import EngineLimits, Ran, RunRequest, TableToRead
 from tracelake.query.engine.engine import Engine
 from tracelake.storage.delta_schemas import delta_schema, schema_hash
 from tracelake_sdk.errors import Purged, QueryOverLimit
@@ -32,7 +32,7 @@ def engine(tmp_path: Path):
 
 def ask(engine: Engine, sql: str, *tables: TableToRead, rows: int = 100, format: ResultFormat = ResultFormat.JSON) -> tuple[Ran, bytes]:
     engine.read(sql)
-    ran, body = engine.run(Run(tables=list(tables), row_limit=rows, format=format))
+    ran, body = engine.run(RunRequest(tables=list(tables), row_limit=rows, format=format))
     return ran, body + b"}" if format is ResultFormat.JSON else body
 
 

@@ -79,7 +79,7 @@ def test_names_that_differ_only_in_case_are_one_name():
 
 
 def test_a_table_without_columns_is_refused():
-    assert not_carried(pa.schema([])) == ["The output has no column; a table has at least one."]
+    assert not_carried(pa.schema([])) == ["The output has no column; a table needs at least one."]
 
 
 @pytest.mark.proves("G3.3")

@@ -162,9 +162,9 @@ def test_doctor_says_what_operators_hold(s3_server: S3Server, tmp_path: Path):
         [check] = [check for check in examine(settings) if check.name == "operator credentials"]
         return check.ok, check.detail
 
-    assert said() == (False, "operators hold the store's own key")
-    assert said(operator_access_key_id="a", operator_secret_access_key="b") == (True, "a second key, as limited as its admin has made it")
-    assert said(operator_role=s3_server.role) == (True, f"narrowed by STS to each task's own prefixes, through the role {s3_server.role}")
+    assert said() == (False, "operators use the platform's own key")
+    assert said(operator_access_key_id="a", operator_secret_access_key="b") == (True, "a second key, with the limits that its admin has set")
+    assert said(operator_role=s3_server.role) == (True, f"limited by STS to the prefixes of each task, with the role {s3_server.role}")
     assert said(operator_role="arn:aws:iam::role/absent")[0] is False
     assert said(operator_access_key_id="a")[1].startswith("TRACELAKE__STORAGE__OPERATOR_ACCESS_KEY_ID: set it together")
 

@@ -115,8 +115,8 @@ def test_the_lease_of_a_repeated_claim_counts_from_its_first_try(connect: Connec
     with speaking(NOTHING, b"", NOTHING) as control:
         client = connect(control.url)
         retries = Retries(threading.Event(), clock=lambda: next(ticks))
-        first = retries.ask(lambda: client.claim(CLAIM), after_stop=0)
-        again = retries.ask(lambda: client.claim(CLAIM), after_stop=0)
+        first = retries.until_answered(lambda: client.claim(CLAIM), after_stop=0)
+        again = retries.until_answered(lambda: client.claim(CLAIM), after_stop=0)
     assert first is not None and first.since == 1    # begun at 0, answered at 1
     assert again is not None and again.since == 2    # begun at 2
 

@@ -174,7 +174,7 @@ def test_a_canceled_task_hears_that_its_attempt_has_stopped(control_plane: Contr
     worker: DispatcherWorker = hire(watch=at("worker_ran", cancel))
     with capture_logs() as logs:
         run_until_idle(worker)
-    assert "not taken" not in {entry["event"] for entry in logs}
+    assert "report not accepted" not in {entry["event"] for entry in logs}
 
 
 def test_what_was_reported_is_held_no_longer(control_plane: ControlPlane, hire: Hire):

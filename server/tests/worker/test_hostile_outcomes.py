@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tracelake.worker.operator_failure import OperatorFailed
-from tracelake.worker.spark.orders import read_told
+from tracelake.worker.spark.orders import read_reported
 from tracelake_sdk.tasks.operator_files import BatchReady, OperatorOutcome
 
 from .workshop import Workshop
@@ -52,7 +52,7 @@ def test_a_hostile_outcome_is_a_final_failure_that_measures_nothing(how: str, sh
 def test_a_state_that_no_store_can_carry_is_refused_by_name(tmp_path: Path):
     (tmp_path / "outcome.json").write_text(HOSTILE["a NUL in its state"])
     with pytest.raises(OperatorFailed, match=r"at state \(nul_character\)"):
-        read_told(tmp_path / "outcome.json", OperatorOutcome, what="outcome")
+        read_reported(tmp_path / "outcome.json", OperatorOutcome, what="outcome")
 
 
 def test_a_nul_in_an_error_is_shown_by_its_replacement(shop: Workshop):
@@ -73,10 +73,10 @@ def test_a_link_a_pipe_a_folder_and_a_giant_are_no_outcome(tmp_path: Path):
         file.truncate(10**12)
     for name in ("link", "pipe", "folder", "giant"):
         with pytest.raises(OperatorFailed) as failed:
-            read_told(tmp_path / name, OperatorOutcome, what="outcome")
+            read_reported(tmp_path / name, OperatorOutcome, what="outcome")
         assert failed.value.error_class == "outcome_invalid"
-    assert read_told(tmp_path / "absent", OperatorOutcome, what="outcome") is None
-    assert read_told(secret, OperatorOutcome, what="outcome") == OperatorOutcome()
+    assert read_reported(tmp_path / "absent", OperatorOutcome, what="outcome") is None
+    assert read_reported(secret, OperatorOutcome, what="outcome") == OperatorOutcome()
     (tmp_path / "list").write_text("[1]")
     with pytest.raises(OperatorFailed, match="at its top"):
-        read_told(tmp_path / "list", BatchReady, what="batch")
+        read_reported(tmp_path / "list", BatchReady, what="batch")

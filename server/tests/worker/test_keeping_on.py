@@ -35,8 +35,8 @@ def asking(*answers: TracelakeError | str, clock: Clock | None = None, broken_fo
         return answer
 
     retries = Retries(threading.Event(), clock=clock or (lambda: 0.0))
-    retries.ask(lambda: "let in", after_stop=0)
-    answered = retries.ask(call, after_stop=0, broken_for=broken_for)
+    retries.until_answered(lambda: "let in", after_stop=0)
+    answered = retries.until_answered(call, after_stop=0, broken_for=broken_for)
     assert answered is not None
     return answered.value
 

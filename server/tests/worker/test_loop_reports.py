@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.controls import ControlPlane, scraped
 
-from tracelake.control.worker_loops.health import judge
+from tracelake.control.worker_loops.health import check
 from tracelake.control_client import ControlClient
 from tracelake.embedded.doctor import examine
 from tracelake.loops import FAILING_AFTER, Loop, Loops
@@ -42,13 +42,13 @@ def test_a_failing_loop_of_a_worker_is_in_the_metrics_and_named_by_the_doctor_un
         reports.run_once()
         reports.run_once()
         assert 'tracelake_worker_loop_failing{loop="sample",worker="w1"} 1.0' in scraped(api_url, home)
-        named = examine(control_plane.control.settings, {"worker loops": judge})[-1]
+        named = examine(control_plane.control.settings, {"worker loops": check})[-1]
         assert (named.name, named.ok, named.detail) == ("worker loops", False, "loop sample of w1 (storage_unavailable)")
         broken = False
         loop.take_turn()
         reports.run_once()
         assert "tracelake_worker_loop_failing{" not in scraped(api_url, home)
-        assert examine(control_plane.control.settings, {"worker loops": judge})[-1].ok
+        assert examine(control_plane.control.settings, {"worker loops": check})[-1].ok
     finally:
         control.close()
 
@@ -56,7 +56,7 @@ def test_a_failing_loop_of_a_worker_is_in_the_metrics_and_named_by_the_doctor_un
 def test_what_a_worker_reported_long_ago_is_not_shown(control_plane: ControlPlane, api_url: str):
     org = control_plane.worker.org_id
     control_plane.query("INSERT INTO failing_loop (org_id, worker, loop, code, reported_at) VALUES (%s, 'gone', 'sample', 'internal', now() - interval '1 hour')", org)
-    assert judge(control_plane.database.service_url)[0]
+    assert check(control_plane.database.service_url)[0]
 
 
 @pytest.mark.proves("X.10")

@@ -20,7 +20,7 @@ from tracelake.worker.measuring.contract import Limits
 from tracelake.worker.operator_failure import OperatorFailed
 from tracelake.worker.spark.building import host_command, limits_of, storage_environment, storage_section
 from tracelake.worker.spark.host_process import HostProcess
-from tracelake.worker.spark.operator_processes import CommandProcess, OperatorProcesses, Progress, Run
+from tracelake.worker.spark.operator_processes import CommandProcess, OperatorProcesses, OperatorRun, Progress
 
 from .processes import until
 from .scripted_control import TOKEN
@@ -74,7 +74,7 @@ class Host:
         )
         self.number = 0
 
-    def run(self, told: str, progress: Progress = quiet) -> Run:
+    def run(self, told: str, progress: Progress = quiet) -> OperatorRun:
         self.number += 1
         order = self.folder / f"order-{self.number}"
         order.write_text(told)

@@ -552,10 +552,10 @@ def test_a_worker_without_spark_says_so_and_claims_nothing(shop: Workshop):
     with capture_logs() as logs:
         life = threading.Thread(target=worker.run, daemon=True)
         life.start()
-        until(lambda: any(entry["event"] == "no Spark here" for entry in logs))
+        until(lambda: any(entry["event"] == "Spark is not installed" for entry in logs))
         worker.stop()
         ended(life)
-    assert [entry["event"] for entry in logs].count("no Spark here") == 1
+    assert [entry["event"] for entry in logs].count("Spark is not installed") == 1
     assert shop.control.claims == []
 
 

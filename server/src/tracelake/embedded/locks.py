@@ -1,4 +1,4 @@
-"""One process at a time in a folder: a lock that the kernel gives back when its holder is gone, however it went."""
+"""A lock that lets one process at a time use a folder; the kernel releases it when its holder ends, for any reason."""
 
 import fcntl
 import os
@@ -10,16 +10,16 @@ from tracelake_sdk.home import lock_words, take_lock, write_lock_words
 
 
 class FolderLock:
-    """A locked file that names its holder's pid for those who come second."""
+    """A locked file that contains the pid of its holder, for error messages."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._descriptor: int | None = None
 
     def take(self, busy: str, *, remedy: str = "", held: int | None = None) -> None:
-        """Hold it from now on, in a folder that is made if need be; SystemBusy with these words around the holder's pid when somebody else does.
+        """Take the lock, and create the folder if needed; if another process holds it, raise SystemBusy with these words around the holder's pid.
 
-        `held`: a descriptor that may hold it already.
+        `held`: a descriptor that may already hold it.
         """
         if held is not None and self._adopt(held):
             return
@@ -31,12 +31,12 @@ class FolderLock:
             raise StartFailed(f"{self._file.parent} cannot be used ({error.strerror}); choose a TRACELAKE_HOME that this user may write") from None
 
     def say_stopping(self) -> None:
-        """Let those who look know that the holder stops."""
+        """Note in the file that the holder is stopping."""
         if self._descriptor is not None:
             write_lock_words(self._descriptor, stopping=True)
 
     def _adopt(self, held: int) -> bool:
-        """Whether it is this very lock; that of another folder is given back."""
+        """Whether the descriptor holds this lock; a descriptor of another folder's lock is closed."""
         try:
             os.set_inheritable(held, False)
             same = os.path.samestat(os.fstat(held), self._file.stat())
@@ -62,7 +62,7 @@ class FolderLock:
         return f" (process {words[0]})" if words else ""
 
     def release(self) -> None:
-        """Give it back; again does nothing."""
+        """Release it; a second call does nothing."""
         if self._descriptor is not None:
             os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)

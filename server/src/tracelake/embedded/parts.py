@@ -1,4 +1,4 @@
-"""The parts of a running system, and how one that died is started again."""
+"""The parts of a running system, and how one that ended is restarted."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -8,11 +8,11 @@ from tracelake_sdk.backoff import Backoff
 from tracelake_sdk.errors import TracelakeError
 
 _BACKOFF = Backoff(first=0.5, longest=30.0)
-_LIVED_WELL = 60.0  # seconds after which an end counts as the first again
+_LIVED_WELL = 60.0  # seconds of running after which the count of restarts is reset
 
 
 class Part(Protocol):
-    """Something that runs beside the supervisor."""
+    """Something that the supervisor runs."""
 
     def start(self) -> None: ...
 
@@ -52,7 +52,7 @@ class Program:
 
 
 class KeptUp:
-    """A part that is started again when it ends, after a pause that doubles while it keeps ending."""
+    """A part that is restarted when it ends, after a pause that doubles while it keeps ending."""
 
     def __init__(self, name: str, part: Part, *, log: Any) -> None:
         self.name = name
@@ -69,7 +69,7 @@ class KeptUp:
         self._log.info("started", part=self.name, pid=self.part.identity and self.part.identity.pid)
 
     def run_once(self, now: float) -> bool:
-        """One look: whether it was started again."""
+        """Check it once; whether it was restarted."""
         if self._started_at is None or self.part.exit_code is None:
             return False
         if self._due is None:

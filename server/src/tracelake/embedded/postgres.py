@@ -1,6 +1,6 @@
-"""Our own launcher of a Postgres in one folder: made whole or not at all, ended with us, started again after any kill.
+"""Launches a Postgres in one folder: created completely or not at all, ended with its launcher, restarted after any kill.
 
-It runs as the user that we are; as root it runs as nobody in a user namespace, because Postgres refuses root.
+It runs as the current user; root runs it as nobody in a user namespace, because Postgres refuses root.
 """
 
 import os
@@ -32,12 +32,12 @@ SUPERUSER = "tracelake_superuser"
 STATE_DATABASE = "tracelake_state"
 DATA_DATABASE = "tracelake_data"
 
-# Fast shutdown: open transactions are rolled back, the rest is clean. Then at once, then by force.
+# Fast shutdown (open transactions are rolled back), then immediate, then SIGKILL.
 _STOP: Requests = ((signal.SIGINT, 30), (signal.SIGQUIT, 10), (signal.SIGKILL, 10))
 _UNFINISHED = "data.unfinished-"
 _TRIES = 5
 _INITDB_SECONDS = 120
-_START_SECONDS = 300  # recovery after a kill may be long; a Postgres that ends is noticed at once
+_START_SECONDS = 300  # recovery after a kill may take long; a Postgres that ends is noticed at once
 
 _OPTIONS = {
     "listen_addresses": "127.0.0.1",
@@ -99,18 +99,18 @@ class EmbeddedPostgres:
 
     @property
     def port(self) -> int:
-        """Where it listens, or did the last time it was up."""
+        """The port it listens on, or the last one it had."""
         if not self._port_file.exists():
             raise StartFailed(f"the Postgres in {self.folder} was never started, so it has no port")
         return int(self._port_file.read_text())
 
     def url(self, database: str = "postgres", role: str = SUPERUSER) -> str:
-        """How this role reaches this database; the password is in it."""
-        # Said here, so that PGSSLMODE and its like, meant for another Postgres, do not reach this one.
+        """The URL of this database for this role, with the password."""
+        # Explicit, so that PGSSLMODE and the like, meant for another Postgres, have no effect here.
         return f"postgresql://{role}:{self.passwords.get(role)}@127.0.0.1:{self.port}/{database}?sslmode=disable&gssencmode=disable"
 
     def start(self) -> None:
-        """Make the folder if it is new, end what a killed launcher left behind, start, and return when it answers."""
+        """Create the folder if it is new, end what a killed launcher left behind, start, and return when Postgres accepts connections."""
         self._lock.take(f"another process runs the Postgres in {self.folder}; stop it first")
         try:
             self._end_leftovers()
@@ -131,7 +131,7 @@ class EmbeddedPostgres:
         self._lock.release()
 
     def _end_leftovers(self) -> None:
-        """We hold the lock, so a Postgres that lives in our folder has lost its launcher. Nobody else is touched."""
+        """We hold the lock, so a Postgres that runs in our folder has lost its launcher. No other process is touched."""
         unfinished = list(self.folder.glob(_UNFINISHED + "*"))
         for data in (self._data, *unfinished):
             if (postmaster := _postmaster(data)) in _processes_in(data) and postmaster:
@@ -141,7 +141,7 @@ class EmbeddedPostgres:
                     raise StartFailed(f"process {identity.pid} of a former Postgres in {data} does not end; end it, then try again")
         for data in unfinished:
             shutil.rmtree(data)
-        # Safe now that nobody lives there; kept, its pid may by now be somebody else's and Postgres would not start.
+        # Safe now that nothing runs there. If the file stayed, its pid could belong to another process, and Postgres would not start.
         (self._data / "postmaster.pid").unlink(missing_ok=True)
 
     def _make_data_folder(self) -> None:
@@ -150,14 +150,14 @@ class EmbeddedPostgres:
         command = [
             self.binaries.folder / "initdb", "--pgdata", fresh, "--username", SUPERUSER, "--pwfile", self.passwords.file(SUPERUSER),
             "--auth=scram-sha-256", "--data-checksums", "--encoding=UTF8",
-            "--locale=C",  # the order of the bytes: the same on every machine, and after every upgrade of its C library
+            "--locale=C",  # byte order: the same on every machine, and after every upgrade of the C library
             *([] if self._durable else ["--no-sync"]),
         ]
         with self.log.open("a") as log:
             code = _run(command_that_dies_with_us(command, death=signal.SIGKILL, rights="unprivileged" if _is_root() else "as-is"), log=log, folder=self.folder)
         if code != 0:
             raise self._failure("initdb failed")
-        # Last: a crash before it leaves a folder to sweep, never one that is half made.
+        # Last: a crash before it leaves a folder to remove, never an incomplete one in use.
         fresh.rename(self._data)
         sync_folder(self.folder)
 
@@ -178,7 +178,7 @@ class EmbeddedPostgres:
             if self._answers():
                 return
             self._end_leftovers()
-            time.sleep(0.2 * (attempt + 1))  # what a kill left in the kernel needs a moment to go
+            time.sleep(0.2 * (attempt + 1))  # the kernel needs a moment to clean up after a kill
         raise self._failure("Postgres did not start")
 
     def _choose_port(self) -> int:
@@ -196,7 +196,7 @@ class EmbeddedPostgres:
         return command
 
     def _answers(self) -> bool:
-        """Wait until it does; False when it ended instead."""
+        """Wait until it accepts connections; False if it ended instead."""
         assert self._server is not None  # noqa: S101  only called after it was made
         deadline = time.monotonic() + _START_SECONDS
         pause = 0.02
@@ -207,8 +207,8 @@ class EmbeddedPostgres:
             if self._server.wait(pause):
                 return False
             if self._give_up():
-                raise StartFailed("Postgres was asked to stop before it had started")
-            pause = min(pause * 1.5, 0.5)  # a long recovery logs every question
+                raise StartFailed("Postgres was stopped before it was ready")
+            pause = min(pause * 1.5, 0.5)  # during a long recovery Postgres logs every connection
         raise self._failure(f"Postgres did not answer within {_START_SECONDS} seconds")
 
     def _failure(self, what: str) -> StartFailed:
@@ -241,7 +241,7 @@ class Passwords:
 
 
 def prepare_databases(superuser_url: str, passwords: Passwords) -> None:
-    """The four roles and the state and data databases, owned by the owner role and closed to everybody else; again is nothing new."""
+    """The four roles and the state and data databases, owned by the owner role and closed to everybody else; a second call changes nothing."""
     logins = {role: passwords.get_or_make(role) for role in (roles.OWNER, roles.SERVICE)}
     with psycopg.connect(superuser_url, autocommit=True) as connection:
         with connection.transaction():
@@ -278,10 +278,10 @@ def _postmaster(data: Path) -> ProcessIdentity | None:
 
 
 def _processes_in(data: Path) -> list[ProcessIdentity]:
-    """The processes of a Postgres that live in this data folder: every one of them has it as its working folder."""
+    """The Postgres processes of this data folder: each has it as its working folder."""
     found: list[ProcessIdentity] = []
     for process in Path("/proc").glob("[0-9]*"):
-        # Processes of others may not be looked at, and any may end meanwhile: neither is ours.
+        # Processes of other users cannot be read, and any may end meanwhile: neither is ours.
         with suppress(PermissionError, FileNotFoundError, ProcessLookupError):
             program = (process / "exe").readlink().name.removesuffix(" (deleted)")
             if program == "postgres" and (process / "cwd").readlink() == data.resolve() and (identity := ProcessIdentity.find(int(process.name))):

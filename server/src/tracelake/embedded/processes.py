@@ -1,4 +1,4 @@
-"""Child processes that die with their parent, and leftovers that are ended exactly: never by name, never by a recycled pid."""
+"""Child processes that die with their parent, and a safe way to end leftovers: never by name, never by a reused pid."""
 
 import os
 import signal
@@ -12,23 +12,23 @@ from typing import Self
 from tracelake.child_processes import ChildProcess, ended_within
 from tracelake.files import rotate
 
-# What a process is asked in turn, and for how many seconds each.
+# The signals to send in turn, and how many seconds to wait after each.
 Requests = Sequence[tuple[signal.Signals, float]]
 STOP: Requests = ((signal.SIGTERM, 20), (signal.SIGKILL, 10))
 
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """One process and no other: a pid is given out again, a pid with its start is not."""
+    """Identifies one process: a pid is reused, a pid with its start time is not."""
 
     pid: int
     started: str  # the boot and the clock tick in it
 
     @classmethod
     def find(cls, pid: int) -> Self | None:
-        """Who has this pid now; None when nobody runs under it."""
+        """The process that has this pid now, or None."""
         try:
-            # The name in parentheses may hold anything, so fields are counted from its end.
+            # The name in parentheses may contain anything, so fields are counted from its end.
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             return None
@@ -42,13 +42,13 @@ class ProcessIdentity:
         return ProcessIdentity.find(self.pid) == self
 
     def end(self, requests: Requests = STOP) -> bool:
-        """Ask it to stop, ever more firmly; True when it is gone. Whoever else has the pid by now is left alone."""
+        """Send the signals in turn; True when it has ended. Another process with the same pid is left alone."""
         try:
             handle = os.pidfd_open(self.pid)
         except ProcessLookupError:
             return True
         try:
-            # The handle stays with the process it was opened on: what is checked now is what the signals reach.
+            # A pidfd stays with the process it was opened on: the process that is checked is the one that gets the signals.
             if not self.alive:
                 return True
             for request, seconds in requests:
@@ -62,7 +62,7 @@ class ProcessIdentity:
 
 
 class Child:
-    """A program that runs beside us in a session of its own, its output in a log file."""
+    """A program that runs in its own session, with its output in a log file."""
 
     def __init__(
         self, name: str, command: Sequence[str | Path], *, log: Path, environment: Mapping[str, str] | None = None,
@@ -98,7 +98,7 @@ class Child:
         return self._process.wait(seconds) and self.exit_code is not None
 
     def stop(self, requests: Requests = STOP) -> bool:
-        """Ask it to stop, ever more firmly; True when it is gone."""
+        """Send the signals in turn; True when it has ended."""
         for request, seconds in requests:
             if self.exit_code is not None:
                 return True

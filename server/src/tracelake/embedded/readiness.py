@@ -1,4 +1,4 @@
-"""Whether a process with an HTTP interface is ready, and why it is not."""
+"""Whether a process with an HTTP interface is ready, and if not, why."""
 
 import json
 from http.client import HTTPConnection, HTTPException
@@ -8,7 +8,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S1
 
 
 def url_of(host: str, port: int) -> str:
-    """How a server that listens on this host is reached from the same machine."""
+    """The URL of a server that listens on this host, from the same machine."""
     called = _EVERYWHERE.get(host, host)
     return f"http://[{called}]:{port}" if ":" in called else f"http://{called}:{port}"
 
@@ -18,7 +18,7 @@ def is_ready(api_url: str, *, seconds: float = 5) -> bool:
 
 
 def why_not_ready(api_url: str, *, seconds: float = 10) -> str | None:
-    """None where `GET /readyz` answers 200; else what the process names as not working."""
+    """None if `GET /readyz` answers 200; else the reasons that the process gives."""
     address = urlsplit(api_url)
     connection = HTTPConnection(address.hostname or "", address.port, timeout=seconds)
     try:

@@ -1,4 +1,4 @@
-"""`tracelaked up`: one supervisor that starts the processes of a system, keeps them up, and takes them down with it."""
+"""`tracelaked up`: one supervisor that starts the processes of a system, restarts those that end, and stops all of them when it stops."""
 
 import json
 import os
@@ -42,7 +42,7 @@ _READINESS_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Commands:
+class ChildCommands:
     """How the children are started."""
 
     control: tuple[str, ...] = (sys.executable, "-m", "tracelake.main", "control")
@@ -69,7 +69,7 @@ class Supervisor:
 
     def __init__(
         self, settings: Settings, *, say: Callable[[str], None], on_ready: Callable[[str], None] = lambda api_url: None,
-        commands: Commands | None = None, migrate: Callable[[str, str | None], list[str]] = run_migrations, binaries: PostgresBinaries | None = None, durable: bool = True,
+        commands: ChildCommands | None = None, migrate: Callable[[str, str | None], list[str]] = run_migrations, binaries: PostgresBinaries | None = None, durable: bool = True,
         held_lock: int | None = None,
     ) -> None:
         self._settings = settings
@@ -78,20 +78,20 @@ class Supervisor:
         self._logs = self._home / "logs"
         self._say = say
         self._on_ready = on_ready
-        self._commands = commands or Commands()
+        self._commands = commands or ChildCommands()
         self._migrate = migrate
         self._binaries = binaries
         self._durable = durable
-        self._held_lock = held_lock  # a descriptor that may hold the home's lock already
+        self._held_lock = held_lock  # a descriptor that may already hold the home's lock
         self._stopping = threading.Event()
         self._lock = FolderLock(self._home / "lock")
         self._state = SystemState(self._home / "state.json")
         self._parts: list[KeptUp] = []
         self._postgres: EmbeddedPostgres | None = None
         self._api_port = 0
-        self._query_port = 0  # 0: there is a query process elsewhere
-        self._port_of_control = 0  # of Postgres, as passed to control
-        self._state_is_old = False  # it could not be written
+        self._query_port = 0  # 0: the query process runs elsewhere
+        self._port_of_control = 0  # the port of Postgres that control got
+        self._state_is_old = False  # the last write failed
         self._unready: dict[str, float] = {}  # parts that are not ready, and since when
         self._log_file: LossyText | None = None
         self._log: Any = None
@@ -102,7 +102,7 @@ class Supervisor:
 
     def run(self) -> None:
         """Start, keep everything up until SIGINT, SIGTERM or SIGHUP asks to stop, then stop."""
-        with self._asked_to_stop_by_signals():
+        with self._stopping_on_signals():
             try:
                 self.start()
                 if not self._stopping.is_set():
@@ -125,17 +125,17 @@ class Supervisor:
         readiness.ask_to_stop()
 
     def ask_to_stop(self) -> None:
-        """Let `run()` come to its end."""
+        """Make `run()` return."""
         self._stopping.set()
 
     def start(self) -> None:
-        """Everything in its order; when this returns and nobody asked to stop, all of it answers."""
+        """Start everything in order; when this returns and no stop was requested, every part is ready."""
         self._lock.take(
             f"a Tracelake system already runs in {self._home}", remedy="; stop it first, or choose another TRACELAKE_HOME", held=self._held_lock
         )
         self._open_log()
         self._files.running.unlink(missing_ok=True)
-        # Its Postgres knows better how to end its own leftovers: it waits for the last of its processes.
+        # EmbeddedPostgres ends its own leftovers: it waits for the last of its processes.
         if ended := self._state.end_leftovers(except_for=frozenset({POSTGRES})):
             self._say(f"stopped processes of a killed system: {', '.join(ended)}")
             self._log.warning("ended leftovers", parts=ended)
@@ -161,7 +161,7 @@ class Supervisor:
         self._log.info("ready", api_url=self.api_url)
 
     def run_once(self) -> None:
-        """One look at every part; one that ended is started again when its pause is over."""
+        """Check every part once; restart one that ended when its pause is over."""
         now = time.monotonic()
         for part in self._parts:
             if part.run_once(now):
@@ -169,11 +169,11 @@ class Supervisor:
                 self._state_is_old = True
         self._lead_control_to_postgres()
         if self._state_is_old:
-            self._write_state()  # raises where the disk is full, and is tried again by the next look
+            self._write_state()  # raises if the disk is full; the next check tries again
             self._state_is_old = False
 
     def look_at_readiness(self) -> None:
-        """Says when a part is not ready, and when it is again."""
+        """Report when a part is not ready, and when it is ready again."""
         urls = {CONTROL: self.api_url} | ({QUERY: self._query_url} if self._query_port else {})
         for name, url in urls.items():
             why = why_not_ready(url)
@@ -186,19 +186,19 @@ class Supervisor:
                 self._report(f"{name} is ready again after {time.monotonic() - self._unready.pop(name):.0f} s")
 
     def _lead_control_to_postgres(self) -> None:
-        """A Postgres whose port was taken while it was down listens on another one, which only a new control process learns."""
+        """If the port of Postgres was taken while it was down, it listens on another one; control must be restarted to use it."""
         control = next((part for part in self._parts if part.name == CONTROL), None)
         if self._postgres is None or control is None or self._postgres.port == self._port_of_control or control.part.exit_code is not None:
             return
-        self._report(f"Postgres listens on port {self._postgres.port} now; control is started again")
+        self._report(f"Postgres now listens on port {self._postgres.port}; restarting control")
         control.part.stop()
 
     def _report(self, line: str) -> None:
-        with suppress(OSError):  # a full disk or a closed pipe behind our output stops nothing
+        with suppress(OSError):  # a full disk or a closed pipe must not stop the system
             self._say(line)
 
     def stop(self) -> None:
-        """Everything in the opposite order; again does nothing."""
+        """Stop everything in reverse order; a second call does nothing."""
         if self._log is None:
             return
         self._lock.say_stopping()
@@ -233,13 +233,13 @@ class Supervisor:
         elif given.owner_url:
             applied = self._migrate(given.owner_url.get_secret_value(), given.url.get_secret_value() if given.url else None)
         else:
-            return  # somebody else migrates; control checks at its start
+            return  # the schema is migrated elsewhere; control checks it at its start
         if applied:
             self._say(f"applied {len(applied)} migrations")
             self._log.info("migrated", applied=applied)
 
     def _begin_control(self) -> Child:
-        # The owner's URL stays here: what serves requests cannot change the schema.
+        # The owner's URL stays here: a process that serves requests must not be able to change the schema.
         environment = self._environment(without=("TRACELAKE_DATABASE_URL", "TRACELAKE__DATABASE__OWNER_URL"))
         own = {"TRACELAKE__API__PORT": str(self._api_port)} | ({"TRACELAKE__QUERY__URL": self._query_url} if self._query_port else {})
         self._port_of_control = self._postgres.port if self._postgres else 0
@@ -250,7 +250,7 @@ class Supervisor:
         token = given.get_secret_value() if given else self._files.worker_token()
         if token is None:
             raise StartFailed(f"control is ready but {self._files.credentials} has no worker token; set TRACELAKE__WORKER__TOKEN")
-        # A worker speaks to control alone: no database URL reaches it.
+        # A worker calls only control: it gets no database URL.
         environment = self._environment(without=("TRACELAKE_DATABASE_URL", "TRACELAKE__DATABASE"))
         api_url = self._settings.worker.api_url or self.api_url
         return self._begin(WORKER, self._commands.worker, environment | {"TRACELAKE__WORKER__API_URL": api_url, "TRACELAKE__WORKER__TOKEN": token})
@@ -259,8 +259,8 @@ class Supervisor:
         given = self._settings.query.token
         token = given.get_secret_value() if given else self._files.query_token()
         if token is None:
-            raise StartFailed(f"control is ready but {self._files.credentials} has no token of a query process; set TRACELAKE__QUERY__TOKEN")
-        # It speaks to control alone: no database URL reaches it.
+            raise StartFailed(f"control is ready but {self._files.credentials} has no token for the query process; set TRACELAKE__QUERY__TOKEN")
+        # It calls only control: it gets no database URL.
         environment = self._environment(without=("TRACELAKE_DATABASE_URL", "TRACELAKE__DATABASE", "TRACELAKE__WORKER"))
         api_url = self._settings.query.api_url or self.api_url
         own = {"TRACELAKE__QUERY__API_URL": api_url, "TRACELAKE__QUERY__TOKEN": token, "TRACELAKE__QUERY__PORT": str(self._query_port)}
@@ -270,7 +270,7 @@ class Supervisor:
         return Child(name, command, log=self._log_of(name), environment=environment)
 
     def _environment(self, *, without: tuple[str, ...]) -> dict[str, str]:
-        """Ours, with this home and without the names that begin so, however they are spelt."""
+        """Our environment with this home, without names that start with one of `without`, in any case."""
         kept = {name: value for name, value in os.environ.items() if not name.upper().startswith((*without, "TRACELAKE__HOME"))}
         return kept | {"TRACELAKE_HOME": str(self._home)}
 
@@ -323,7 +323,7 @@ class Supervisor:
         self._log_file = self._log = None
 
     @contextmanager
-    def _asked_to_stop_by_signals(self) -> Generator[None]:
+    def _stopping_on_signals(self) -> Generator[None]:
         def ask(number: int, frame: FrameType | None) -> None:
             self.ask_to_stop()
 
@@ -336,6 +336,6 @@ class Supervisor:
 
 
 def _last_error(log: Path) -> str:
-    """The sentence with which a process gave up, when it left one."""
+    """The last error of a process that ended, if it printed one."""
     lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
     return f": {lines[-1].rstrip('.')}" if lines and lines[-1].startswith("error [") else ""

@@ -1,5 +1,5 @@
-"""Query processes: they answer SQL over pinned versions. They know control over HTTP, and no database.
+"""Query processes: they run SQL over pinned versions. They call control over HTTP and have no database.
 
-Entry point: `process.run`. `app` takes a question, `front` has its datasets pinned and answers it, `engines` hands it one of the processes that run
+Entry point: `process.run`. `app` accepts a query, `front` pins its datasets and answers it, `engines` provides one of the processes that run
 the program in `engine`.
 """

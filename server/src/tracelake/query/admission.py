@@ -1,4 +1,4 @@
-"""Admission: whether control knows a caller, asked before a byte of its question is read."""
+"""Admission: checks with control that a caller is known, before the body of its query is read."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from tracelake.query.pin_client import PinClient
 from tracelake_sdk.bounded_cache import BoundedCache
 
-_REMEMBERED_SECONDS = 10.0  # it decides that a body is read, nothing more: control judges the token again when it pins
+_REMEMBERED_SECONDS = 10.0  # it only decides that a body is read: control checks the token again when it pins
 _MOST_REMEMBERED = 1_000
 
 
@@ -19,7 +19,7 @@ class Admission:
         return self._admitted.find(_key(token)) is not None
 
     def admit(self, token: str) -> None:
-        """Raises what control says of the token; Unavailable where control does not answer."""
+        """Raises control's refusal of the token; Unavailable if control does not answer."""
         self.control.admit(token)
         self._admitted.put(_key(token), True)
 

@@ -1,4 +1,4 @@
-"""The HTTP interface of a query process: one question, and how the process itself is."""
+"""The HTTP interface of a query process: queries, readiness and metrics."""
 
 import uuid
 
@@ -16,19 +16,19 @@ from tracelake.loop_metrics import add_loop_metrics
 from tracelake.loops import Loops, log_failure, not_ready
 from tracelake.query.admission import Admission
 from tracelake.query.engines import Listener
-from tracelake.query.front import Front, Question
+from tracelake.query.front import ForwardedQuery, Front
 from tracelake.request_bodies import BodyMemory, read_body
 from tracelake_sdk.errors import Malformed, TracelakeError, Unauthenticated
 from tracelake_sdk.queries import MEDIA_TYPES, MOST_SQL
 
 _TOLD_AT_ONCE = 8
 _MOST_BYTES = MOST_SQL * 8  # a character takes up to four bytes, and up to six more when JSON escapes it
-_MOST_SECONDS = 30.0        # in which it must have arrived
-_MOST_TOGETHER = 2**26      # bytes of all questions that are read and answered at a time
+_MOST_SECONDS = 30.0        # in which it must arrive
+_MOST_TOGETHER = 2**26      # bytes of all queries that are read and answered at a time
 
 
 def create_app(front: Front, loops: Loops, *, at_once: int) -> Starlette:
-    """`at_once` is how many run and wait; requests beyond that must still get an answer."""
+    """`at_once` is how many queries may run and wait; requests beyond that must still get an answer."""
     threads = anyio.CapacityLimiter(at_once + _TOLD_AT_ONCE)
     admission, memory = Admission(front.control), BodyMemory(_MOST_TOGETHER)
 
@@ -42,7 +42,7 @@ def create_app(front: Front, loops: Loops, *, at_once: int) -> Starlette:
             except TracelakeError as error:
                 return _problem(error, close=True)  # the rest of the body is not read
             except ClientDisconnect:
-                return Response(status_code=400)  # nobody hears it
+                return Response(status_code=400)  # the client has disconnected
             listener = Listener()
             return await answer_while_listening(request, lambda: _answer(front, token, body, listener), hung_up=listener.hang_up, limiter=threads)
 
@@ -54,7 +54,7 @@ def create_app(front: Front, loops: Loops, *, at_once: int) -> Starlette:
         return _problem(not_ready(reasons)) if reasons else JSONResponse({"status": "ready"})
 
     async def metrics(request: Request) -> Response:
-        registry = CollectorRegistry()  # of the loops alone, which `/readyz` names without a token as well
+        registry = CollectorRegistry()  # only of the loops, which `/readyz` also names without a token
         add_loop_metrics(registry, loops.statuses())
         return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
 
@@ -66,7 +66,7 @@ def _answer(front: Front, token: str, body: bytes, listener: Listener) -> Respon
         reply = front.answer(_question(body), token, listener)
     except TracelakeError as error:
         return _problem(error)
-    except Exception as error:  # not its words: they could hold the statement
+    except Exception as error:  # not its message, which could contain the statement
         id = uuid.uuid4().hex
         log_failure("an unexpected error", error, id=id)
         return _problem(TracelakeError(id=id))
@@ -80,9 +80,9 @@ def _token(authorization: str) -> str:
     return token.strip()
 
 
-def _question(body: bytes) -> Question:
+def _question(body: bytes) -> ForwardedQuery:
     try:
-        return Question.model_validate_json(body)
+        return ForwardedQuery.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -1,4 +1,4 @@
-"""Where an engine opens the files of a table: on this machine as they are, from an object store as copies for one query."""
+"""The files of a table as local paths for an engine: local files as they are, files of an object store as copies for one query."""
 
 import secrets
 import shutil
@@ -20,7 +20,7 @@ class Copies:
 
     @contextmanager
     def local(self, tables: Sequence[PinnedTable]) -> Generator[list[TableToRead]]:
-        """The tables with paths of this machine; copies are gone after this block."""
+        """The tables with local paths; copies are deleted at the end of this block."""
         copied = self._folder / f"copies-{secrets.token_hex(8)}"
         try:
             yield [_to_read(pinned, self._paths(pinned, copied)) for pinned in tables]
@@ -33,7 +33,7 @@ class Copies:
         found: dict[str, list[str]] = {}
         root = self._storage.local_path(pinned.table.location)
         for path, hashed in pinned.table.files:
-            # A path of a table is plain, which the database itself checks.
+            # Paths of tables are plain; the database checks that.
             local = f"{root}/{path}" if root is not None else self._copy(f"{pinned.table.location}/{path}", copied)
             found.setdefault(hashed, []).append(local)
         return found

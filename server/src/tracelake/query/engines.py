@@ -1,4 +1,4 @@
-"""The engine processes of one query process: started when they are needed, handed to one query at a time, ended when one goes wrong or nobody asks."""
+"""The engine processes of one query process: started on demand, used by one query at a time, ended when they fail or are idle."""
 
 import os
 import select
@@ -15,28 +15,28 @@ import structlog
 from pydantic import BaseModel, ValidationError
 
 from tracelake.child_processes import ChildProcess, Starter, clean_environment
-from tracelake.query.engine.contract import Answer, EngineLimits, Read, Run, receive, send
+from tracelake.query.engine.contract import Answer, EngineLimits, ReadRequest, RunRequest, receive, send
 from tracelake_sdk.errors import QueryAbandoned, QueryOverLimit, TooManyQueries, TracelakeError, Unavailable
 
 _log = structlog.get_logger()
 
 _MODULE = "tracelake.query.engine.process"
-_GRACE_SECONDS = 1.0    # an engine stops a query by itself; one that has not done so by then is ended
+_GRACE_SECONDS = 1.0    # an engine stops a query at its time limit; if it has not done so after this time, it is ended
 _START_SECONDS = 30.0
 _KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
 
 
 class EngineProcess:
-    """One engine; whatever goes wrong with it, it is ended and another takes its place."""
+    """One engine; after any failure it is ended and replaced by another."""
 
     def __init__(self, starter: Starter, limits: EngineLimits, folder: Path) -> None:
         self._limits: EngineLimits = limits
-        # No capability is left, root's neither: files that are read-only stay as they are.
+        # No capabilities, not even as root: read-only files cannot be changed.
         self._process: ChildProcess = starter.start(
             [sys.executable, "-m", _MODULE, limits.model_dump_json(), folder], environment=_environment(folder), folder=folder,
             stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, rights="powerless",
         )  # fmt: skip
-        self._asked: bool = False
+        self._has_answered: bool = False
         self._is_abandoned: bool = False
         self.idle_since: float = time.monotonic()
         self.fit: bool = True
@@ -45,21 +45,21 @@ class EngineProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def read(self, question: Read) -> Answer:
-        """Raises what the gate says of the statement."""
+    def read(self, question: ReadRequest) -> Answer:
+        """Raises the gate's refusal of the statement."""
         return self._ask(question, self._limits.max_seconds)[0]
 
-    def run(self, question: Run) -> tuple[Answer, bytes]:
-        """Raises what became of the query where there is no result."""
+    def run(self, question: RunRequest) -> tuple[Answer, bytes]:
+        """Raises the query's error if there is no result."""
         return self._ask(question, self._limits.max_seconds + _GRACE_SECONDS)
 
     def abandon(self) -> None:
-        """From another thread: whoever waits for its answer gets QueryAbandoned, and another engine takes its place."""
+        """Called from another thread: the thread that waits for the answer gets QueryAbandoned, and another engine replaces this one."""
         self._is_abandoned = True
         self._process.send(signal.SIGKILL)
 
     def end(self) -> int:
-        """Kills it, and says how it ended."""
+        """Kills it and returns its exit code."""
         self.fit = False
         code = self._process.end()
         self._process.close_pipes()
@@ -69,13 +69,13 @@ class EngineProcess:
         late = False
         try:
             send(self._process.stdin, question)
-            late = not self.wait_for_answer(seconds + (0 if self._asked else _START_SECONDS))
+            late = not self.wait_for_answer(seconds + (0 if self._has_answered else _START_SECONDS))
             frame = None if late else receive(self._process.stdout)
         except (OSError, ValueError):
             frame = None
         if frame is None:
             raise self._died(late)
-        self._asked = True
+        self._has_answered = True
         try:
             answer = Answer.model_validate_json(frame[0])
         except ValidationError:
@@ -96,22 +96,22 @@ class EngineProcess:
             return QueryOverLimit(f"The query took longer than {self._limits.max_seconds:g} seconds; select less, or split the query.", limit="time")
         if code < 0:
             return QueryOverLimit("The query used more resources than allowed, and its engine was stopped; select less, or split the query.", limit="memory")
-        return Unavailable("The engine could not be started; look into the log of the query process.", retry_after=1)
+        return Unavailable("The query engine could not be started; see the log of the query process.", retry_after=1)
 
     def wait_for_answer(self, seconds: float) -> bool:
-        """Whether it has said something, or has ended."""
+        """Whether there is output to read, or the engine has ended."""
         poll = select.poll()
         poll.register(self._process.stdout, select.POLLIN)
         return bool(poll.poll(seconds * 1000))
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Nothing of Tracelake's own, and nothing that could be a secret."""
+    """No variable of Tracelake, and none that could be a secret."""
     return clean_environment(os.environ, _KEPT) | {"TZ": "UTC", "HOME": str(folder), "ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 
 class Listener:
-    """Whoever asked; one who hangs up takes the engine with them."""
+    """The client of a query; its disconnect ends the engine that runs the query."""
 
     def __init__(self) -> None:
         self._lock: threading.Lock = threading.Lock()
@@ -126,7 +126,7 @@ class Listener:
 
     @contextmanager
     def listening_to(self, engine: EngineProcess) -> Generator[None]:
-        """Raises QueryAbandoned where they have hung up before it begins."""
+        """Raises QueryAbandoned if the client has already disconnected."""
         with self._lock:
             if self._has_hung_up:
                 raise QueryAbandoned
@@ -139,7 +139,7 @@ class Listener:
 
 
 class Engines:
-    """At most so many at a time; who comes later waits in line, for a while, and if the line is full not at all."""
+    """At most `at_once` engines; further queries wait in line for a limited time, and are refused if the line is full."""
 
     def __init__(
         self, limits: EngineLimits, folder: Path, *, at_once: int, waiting: int, patience: float, idle_seconds: float, clock: Callable[[], float] = time.monotonic
@@ -159,7 +159,7 @@ class Engines:
 
     @contextmanager
     def engine(self) -> Generator[EngineProcess]:
-        """One that is this query's alone; raises TooManyQueries."""
+        """An engine for the exclusive use of one query; raises TooManyQueries."""
         engine = self._take()
         try:
             yield engine
@@ -172,7 +172,7 @@ class Engines:
             return [engine.pid for engine in self._free]
 
     def end_idle(self) -> int:
-        """Ends those that nobody has asked for a while; how many are left."""
+        """Ends engines that have been idle for too long; returns how many are left."""
         with self._change:
             old = [engine for engine in self._free if self._clock() - engine.idle_since > self._idle_seconds]
             self._free = [engine for engine in self._free if engine not in old]
@@ -194,8 +194,8 @@ class Engines:
                 self._wait_in_line()
             self._busy += 1
             while self._free:
-                engine = self._free.pop(0)  # the one that has had the most time to open its next connection
-                if not engine.wait_for_answer(0):  # it says nothing unasked: one that does has ended
+                engine = self._free.pop(0)  # the one that had the most time to open its next connection
+                if not engine.wait_for_answer(0):  # an idle engine sends nothing: output means that it has ended
                     return engine
                 engine.end()
         try:

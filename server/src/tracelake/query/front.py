@@ -1,4 +1,4 @@
-"""The front: reads a statement, has its datasets pinned, lets an engine run it, writes its line, and answers with the receipt."""
+"""The front: has a statement parsed, its datasets pinned and an engine run it, logs the query, and returns the result with its receipt."""
 
 import hashlib
 import json
@@ -12,9 +12,9 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field
 
 from tracelake.query.copies import Copies
-from tracelake.query.engine.contract import Answer, Ran, Read, Run
+from tracelake.query.engine.contract import Answer, Ran, ReadRequest, RunRequest
 from tracelake.query.engines import EngineProcess, Engines, Listener
-from tracelake.query.leases import Leases
+from tracelake.query.leases import PinLeases
 from tracelake.query.pin_client import PinClient
 from tracelake_sdk.errors import NotFound, QueryAbandoned, QueryInvalid, QueryOverLimit, QueryRefused, TracelakeError
 from tracelake_sdk.queries import (
@@ -37,8 +37,8 @@ _log = structlog.get_logger()
 _UNKNOWN_ENGINE = "none"
 
 
-class Question(BaseModel):
-    """What control forwards."""
+class ForwardedQuery(BaseModel):
+    """A query that control forwards."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -58,17 +58,17 @@ class Reply(NamedTuple):
 class Front:
     control: PinClient
     engines: Engines
-    leases: Leases
+    leases: PinLeases
     copies: Copies
     default_rows: int
     max_rows: int
 
-    def answer(self, question: Question, token: str, listener: Listener) -> Reply:
-        """Raises what stands in the way, after the line of the query was written."""
+    def answer(self, question: ForwardedQuery, token: str, listener: Listener) -> Reply:
+        """Raises the query's error, after the query was logged."""
         started = time.monotonic()
         row_limit = min(question.limit or self.default_rows, self.max_rows)
         entry = _LogEntry(question, row_limit, started)
-        # First an engine and then pins: who waits in line holds nothing.
+        # First an engine, then pins: a waiting query holds no pins.
         with self.engines.engine() as engine, listener.listening_to(engine):
             entry.engine_version, names = _read(engine, question.sql, entry, self.control, token)
             pinned = self._pin(PinRequest(caller=token, names=names, replay_of=question.replay_of), entry, token)
@@ -103,20 +103,20 @@ class Front:
             entry.row_limit = pinned.expected.row_limit
         return pinned
 
-    def _run(self, engine: EngineProcess, question: Question, pinned: Pinned, entry: "_LogEntry") -> tuple[Answer, bytes]:
+    def _run(self, engine: EngineProcess, question: ForwardedQuery, pinned: Pinned, entry: "_LogEntry") -> tuple[Answer, bytes]:
         try:
             with self.copies.local(pinned.tables) as tables:
-                return engine.run(Run(tables=tables, row_limit=entry.row_limit, format=question.format))
+                return engine.run(RunRequest(tables=tables, row_limit=entry.row_limit, format=question.format))
         except TracelakeError as error:
             self.control.release(ReleaseRequest(pin=pinned.id, run=entry.failure(error)))
             raise
 
 
 class _LogEntry:
-    """What becomes known of one query on its way."""
+    """The facts of one query for the query log, collected while it runs."""
 
-    def __init__(self, question: Question, row_limit: int, started: float) -> None:
-        self._question: Question = question
+    def __init__(self, question: ForwardedQuery, row_limit: int, started: float) -> None:
+        self._question: ForwardedQuery = question
         self._started: float = started
         self.row_limit: int = row_limit
         self.engine_version: str = _UNKNOWN_ENGINE
@@ -155,7 +155,7 @@ class _LogEntry:
 
 def _read(engine: EngineProcess, sql: str, entry: _LogEntry, control: PinClient, token: str) -> tuple[str, list[RequestedName]]:
     try:
-        answer = engine.read(Read(sql=sql))
+        answer = engine.read(ReadRequest(sql=sql))
     except (QueryRefused, QueryInvalid, QueryOverLimit, QueryAbandoned) as error:
         control.release(ReleaseRequest(caller=token, run=entry.failure(error)))
         raise
@@ -170,7 +170,7 @@ def _ran(answer: Answer) -> Ran:
     return answer.ran
 
 
-def _replay(question: Question, pinned: Pinned, ran: Ran) -> Replay | None:
+def _replay(question: ForwardedQuery, pinned: Pinned, ran: Ran) -> Replay | None:
     if question.replay_of is None or pinned.expected is None:
         return None
     expected = pinned.expected
@@ -178,12 +178,12 @@ def _replay(question: Question, pinned: Pinned, ran: Ran) -> Replay | None:
     return Replay(of=question.replay_of, same=same, expected_hash=expected.result_hash, expected_rows=expected.row_count)
 
 
-def _reply(question: Question, ran: Ran, body: bytes, receipt: Receipt, replay: Replay | None) -> Reply:
+def _reply(question: ForwardedQuery, ran: Ran, body: bytes, receipt: Receipt, replay: Replay | None) -> Reply:
     spelt = receipt.model_dump_json()
     if question.format is ResultFormat.JSON:
         again = f',"replay":{replay.model_dump_json()}' if replay else ""
         return Reply(b"".join((body, b',"receipt":', spelt.encode(), again.encode(), b"}")), {}, question.format)
-    # A header is one line of ASCII; JSON is so when it is spelt that way.
+    # A header is one line of ASCII, so the JSON is ASCII-escaped.
     whole = receipt.model_dump(mode="json") | ({"replay": replay.model_dump(mode="json")} if replay else {})
     return Reply(body, {RECEIPT_HEADER: _ascii(whole), MORE_HEADER: "true" if ran.more else "false"}, question.format)
 

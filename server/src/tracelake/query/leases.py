@@ -1,4 +1,4 @@
-"""Leases: pins of running queries are renewed, all of them together, well before they run out."""
+"""Leases: renews the pins of all running queries together, well before they expire."""
 
 import threading
 import time
@@ -16,13 +16,13 @@ from tracelake_sdk.queries import Pinned
 _log = structlog.get_logger()
 
 
-class Leases:
-    """`run_once` renews what is due; with no query running it waits without a look."""
+class PinLeases:
+    """`run_once` renews what is due; while no query runs it only waits."""
 
     def __init__(self, control: PinClient) -> None:
         self._control: PinClient = control
         self._change: threading.Condition = threading.Condition()
-        self._due: dict[UUID, tuple[float, float]] = {}  # pin → when to renew it, and how long a renewal is put off
+        self._due: dict[UUID, tuple[float, float]] = {}  # pin → when to renew it, and the interval between two renewals
         self._stopping: bool = False
         self.loop: Loop = Loop("leases", self._renew_and_wait)
 
@@ -37,7 +37,7 @@ class Leases:
 
     @contextmanager
     def held(self, pinned: Pinned) -> Generator[None]:
-        """Renewed until the end of this block."""
+        """The pins are renewed until the end of this block."""
         pause = pinned.lease_seconds / 3
         with self._change:
             self._due[pinned.id] = (time.monotonic() + pause, pause)
@@ -49,7 +49,7 @@ class Leases:
                 self._due.pop(pinned.id, None)
 
     def run_once(self) -> float | None:
-        """Renews what is due, and says in how many seconds to look again; None: when something is held."""
+        """Renews what is due, and returns in how many seconds the next renewal is due; None if nothing is held."""
         now = time.monotonic()
         with self._change:
             due = [pin for pin, (at, _) in self._due.items() if at <= now]
@@ -70,11 +70,11 @@ class Leases:
                     pause = self._due[pin][1]
                     self._due[pin] = (now + pause, pause)
             for pin in lost:
-                self._due.pop(pin, None)  # its query learns of it when it releases the pin
+                self._due.pop(pin, None)  # its query fails when it releases the pin
 
     def _renew_and_wait(self) -> None:
         wait = self.run_once()
         with self._change:
-            # Unless something was held since the look.
+            # Unless a pin was added since.
             if not self._stopping and not (wait is None and self._due):
                 self._change.wait(LONGEST_WAIT if wait is None else wait)

@@ -1,4 +1,4 @@
-"""What a query process asks control: pins, and the lines of queries that have ended."""
+"""The calls of a query process to control: pins, and the log of finished queries."""
 
 from typing import TypeVar
 from uuid import UUID
@@ -15,13 +15,13 @@ _ANSWER_SECONDS = 30.0
 
 
 class PinClient:
-    """An error of control is raised as its own class; one that does not answer as Unavailable, which is what whoever asked the query may know."""
+    """An error of control is raised as its own class; no answer is raised as Unavailable, which the client of the query may see."""
 
     def __init__(self, control: ControlClient) -> None:
         self._control: ControlClient = control
 
     def admit(self, caller: str) -> None:
-        """Raises Unauthenticated or Forbidden for a token that may ask no query."""
+        """Raises Unauthenticated or Forbidden for a token that may not run queries."""
         self._post("/admit", AdmitRequest(caller=caller), Admitted)
 
     def take(self, request: PinRequest) -> Pinned:
@@ -31,7 +31,7 @@ class PinClient:
         return self._post("/renew", RenewRequest(pins=pins), Renewed)
 
     def release(self, request: ReleaseRequest) -> Released:
-        """Sent again where the answer was lost: of a pin it changes nothing the second time."""
+        """Sent again if the answer was lost; a second release of a pin changes nothing."""
         return self._post("/release", request, Released)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The query process: built from its settings, serves until a signal asks it to stop."""
+"""The query process: built from its settings, serves until a signal stops it."""
 
 import gc
 import os
@@ -20,7 +20,7 @@ from tracelake.query.copies import Copies
 from tracelake.query.engine.contract import EngineLimits
 from tracelake.query.engines import Engines
 from tracelake.query.front import Front
-from tracelake.query.leases import Leases
+from tracelake.query.leases import PinLeases
 from tracelake.query.pin_client import PinClient
 from tracelake.settings import Settings
 from tracelake.storage.opening import open_storage
@@ -28,11 +28,11 @@ from tracelake_sdk.home import HomeFiles
 
 _log = structlog.get_logger()
 
-_LOOK_SECONDS = 30.0  # between two looks for engines that nobody asks any more
+_LOOK_SECONDS = 30.0  # between two checks for idle engines
 
 
 class QueryServer(uvicorn.Server):
-    """A query process's parts behind a socket."""
+    """The HTTP server of a query process, with its parts."""
 
     def __init__(self, settings: Settings) -> None:
         query = settings.query
@@ -49,7 +49,7 @@ class QueryServer(uvicorn.Server):
         self.engines: Engines = Engines(
             limits, folder, at_once=query.engines, waiting=query.waiting, patience=query.patience_seconds, idle_seconds=query.idle_seconds
         )
-        self._leases: Leases = Leases(self._control)
+        self._leases: PinLeases = PinLeases(self._control)
         storage = open_storage(settings, watch_for(settings.chaos.kill_at))
         copies = Copies(storage, folder, most_bytes=query.max_copied_bytes)
         front = Front(self._control, self.engines, self._leases, copies, query.default_rows, query.max_rows)
@@ -70,7 +70,7 @@ class QueryServer(uvicorn.Server):
             )
         )
 
-    def serve_until_told(self) -> None:
+    def serve_until_stopped(self) -> None:
         self._leases.start()
         self.loops.start(Loop("idle", self.engines.end_idle, pause=_LOOK_SECONDS))
         try:
@@ -83,7 +83,7 @@ class QueryServer(uvicorn.Server):
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal is a wish to stop, and the process ends with 0; uvicorn's own way would end it by the signal."""
+        """A signal stops the server and the process exits with 0; uvicorn would end the process by the signal."""
         self.should_exit = True
 
     @property
@@ -93,13 +93,13 @@ class QueryServer(uvicorn.Server):
 
 
 def run(settings: Settings) -> None:
-    """Serves until it is asked to stop."""
+    """Serves until a signal stops it."""
     configure_logging()
-    hide_memory()  # it holds tokens, and engines that must not know them run under the same user
+    hide_memory()  # it holds tokens, and engines run as the same user and must not read them
     server = QueryServer(settings)
     gc.freeze()
     _log.info("started", host=settings.query.host, port=settings.query.port, engines=settings.query.engines)
-    server.serve_until_told()
+    server.serve_until_stopped()
 
 
 def _control(settings: Settings) -> PinClient:
@@ -109,7 +109,7 @@ def _control(settings: Settings) -> PinClient:
 
 
 def _own_folder(home: Path) -> Path:
-    """Where engines work: a folder of this process; what a killed one left goes with the home's."""
+    """The folder of this process in which engines work; folders of killed processes are removed."""
     root = home / "query"
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     for left in root.iterdir():

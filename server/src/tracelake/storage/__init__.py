@@ -1,1 +1,1 @@
-"""Where tables live: one small contract over local files and S3-compatible stores, known to control and worker alike."""
+"""Where tables are stored: one small interface over local files and S3-compatible stores, used by control and worker."""

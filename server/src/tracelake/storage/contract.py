@@ -1,4 +1,4 @@
-"""The contract of a storage: everything that control and worker ask of the place where tables live."""
+"""The interface of a storage: everything that control and worker need from the place where tables are stored."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ Watch = Callable[[str], None]  # called at each named moment, as in tracelake.ch
 
 
 class PutResult(Enum):
-    CREATED = "created"  # this call, or an earlier try inside it, made the file
-    SAME = "same"        # it was there already, with these bytes
-    OTHER = "other"      # it was there already, with other bytes: somebody else writes here
+    CREATED = "created"  # this call, or an earlier try inside it, created the file
+    SAME = "same"        # it already existed, with these bytes
+    OTHER = "other"      # it already existed, with other bytes: another process writes here
 
 
 @dataclass(frozen=True)
@@ -25,18 +25,18 @@ class StoredFile:
 class Storage(Protocol):
     """Paths are relative to the root and plain (see `paths`); anything else raises UnsafePath.
 
-    What cannot be reached raises StorageUnavailable; nothing is retried for long inside.
+    A storage that cannot be reached raises StorageUnavailable; nothing is retried for long inside.
     """
 
     def put_new(self, path: str, body: bytes, modified_at: datetime) -> PutResult:
-        """Makes this file, whole and durable, only if it is absent; StorageOutcomeUnknown means: it may be there or not, put it again.
+        """Creates this file atomically and durably, only if it is absent; StorageOutcomeUnknown means that it may exist or not: put it again.
 
-        Local files get the modification time, by which Delta readers travel in time; object stores set their own.
+        Local files get the modification time, which Delta readers use for time travel; object stores set their own.
         """
         ...
 
     def replace(self, path: str, body: bytes) -> None:
-        """Makes or replaces this file, whole and durable; readers see the old bytes or the new ones."""
+        """Creates or replaces this file atomically and durably; readers see either the old bytes or the new ones."""
         ...
 
     def read(self, path: str) -> bytes | None: ...
@@ -44,21 +44,21 @@ class Storage(Protocol):
     def size(self, path: str) -> int | None: ...
 
     def seal(self, paths: Sequence[str]) -> dict[str, str]:
-        """Makes finished files durable and read-only and says what each one that exists is now: the same text, the same file."""
+        """Makes finished files durable and read-only and returns a seal for each one that exists: the same seal means the same file."""
         ...
 
     def list(self, folder: str) -> list[StoredFile]:
-        """Every file below the folder, also those that nothing names, by path; empty where there is no such folder."""
+        """Every file below the folder, including those that no table names, by path; empty if the folder does not exist."""
         ...
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Deletes what is still there of these, and local folders of a table that became empty."""
+        """Deletes those of these files that exist, and local folders of a table that became empty."""
         ...
 
     def uri(self, path: str) -> str:
-        """What Spark opens: `file:///…` or `s3a://…`."""
+        """The URI for Spark: `file:///…` or `s3a://…`."""
         ...
 
     def local_path(self, path: str) -> Path | None:
-        """None where the storage is not on this machine."""
+        """None if the storage is not on this machine."""
         ...

@@ -1,6 +1,6 @@
-"""Schemas in Delta's own form: made from what Parquet files hold, and compared between what a table is and what was written.
+"""Schemas in Delta's form: derived from Parquet files, and compared between a table and what an attempt wrote.
 
-Columns are stored nullable, whatever their writer says of them.
+Columns are stored as nullable, even if their writer marks them as required.
 """
 
 import hashlib
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 DeltaType = str | dict[str, Any]
-# pyarrow says nothing about its types.
+# pyarrow has no type annotations.
 ArrowSchema: TypeAlias = Any
 ArrowField: TypeAlias = Any
 ArrowType: TypeAlias = Any
 
-_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"  # in a footer: types that Parquet stores as something plainer
+_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"  # in a footer: Spark types that Parquet stores as a simpler type
 _SPARK_CARRIED = re.compile(
     r"byte|short|integer|long|float|double|boolean|string(?: collate .+)?|binary|date|timestamp|decimal\(\d+,\d+\)|(?:var)?char\(\d+\)"
 )
@@ -31,7 +31,7 @@ _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}  # as many before t
 
 
 def delta_schema(arrow_schema: ArrowSchema) -> dict[str, Any]:
-    """The schema as Delta spells it; ask `not_carried` first, a column of which it speaks raises ValueError here."""
+    """The schema in Delta's form; call `not_carried` first, because a column that it reports raises ValueError here."""
     return {"type": "struct", "fields": [_field(field) for field in arrow_schema]}
 
 
@@ -40,13 +40,13 @@ def schema_hash(table_schema: dict[str, Any]) -> str:
 
 
 def not_carried(arrow_schema: ArrowSchema) -> list[str]:
-    """One sentence for each thing in these columns that our tables cannot carry; empty if all is well."""
+    """One sentence for each part of these columns that our tables do not support; empty if all are supported."""
     if not len(arrow_schema):
-        return ["The output has no column; a table has at least one."]
+        return ["The output has no column; a table needs at least one."]
     noted = _spark_types(arrow_schema)
     found = list(_odd_names(list(arrow_schema), ""))
     for field in arrow_schema:
-        # Intervals, times and variants look like numbers and structs in Parquet; Spark's own note in the footer says what they are.
+        # Intervals, times and variants look like numbers and structs in Parquet; Spark's schema in the footer has the real types.
         found += list(_odd_spark_types(noted.get(field.name), field.name)) or list(_odd_types(field.type, field.name))
     return found
 
@@ -74,7 +74,7 @@ def _delta_type(type: ArrowType) -> DeltaType:
         return {"type": "array", "elementType": _delta_type(type.value_type), "containsNull": True}
     if types.is_map(type):
         return {"type": "map", "keyType": _delta_type(type.key_type), "valueType": _delta_type(type.item_type), "valueContainsNull": True}
-    raise ValueError(f"the type {type} has no counterpart")
+    raise ValueError(f"the type {type} has no equivalent in Delta")
 
 
 def _odd_names(fields: list[ArrowField], prefix: str) -> Iterator[str]:
@@ -149,12 +149,12 @@ def _remedy(type: ArrowType) -> str:
 
 
 def _spark_types(arrow_schema: ArrowSchema) -> dict[str, Any]:
-    """What Spark says of its columns where Spark wrote the file."""
+    """The columns of Spark's own schema, if Spark wrote the file."""
     try:
         note = json.loads((arrow_schema.metadata or {})[_SPARK_SCHEMA])
         return {field["name"]: field["type"] for field in note["fields"]}
     except (KeyError, TypeError, ValueError):
-        return {}  # not written by Spark; what Parquet itself says is looked at anyway
+        return {}  # not written by Spark; Parquet's own types are checked anyway
 
 
 def _odd_spark_types(type: Any, path: str) -> Iterator[str]:
@@ -181,7 +181,7 @@ def _shown(name: str) -> str:
 
 @dataclass(frozen=True)
 class SchemaFact:
-    """One difference between what a table is and what was written."""
+    """One difference between a table and what was written."""
 
     kind: Literal["added", "dropped", "widened", "narrowed", "changed", "required", "optional", "respelled"]
     column: str  # `a.b` inside a struct, `a.element`, `a.key`, `a.value`
@@ -190,11 +190,11 @@ class SchemaFact:
 
 @dataclass(frozen=True)
 class Carried:
-    """Whether a table takes in what was written, and what that does to its readers."""
+    """Whether a table accepts what was written, and what changes for its readers."""
 
-    table_schema: dict[str, Any] | None  # of the table after it: what was there keeps its place, what is new comes last; None: refused
-    refused: list[str]                   # why it cannot within one generation, in sentences
-    breaking: list[SchemaFact]           # what a SCHEMA policy speaks about; a renamed column is one dropped and one added
+    table_schema: dict[str, Any] | None  # of the table afterwards: existing columns keep their order, new ones come last; None: refused
+    refused: list[str]                   # why it is not possible within one generation, in sentences
+    breaking: list[SchemaFact]           # the differences that a SCHEMA policy is about; a renamed column is one dropped and one added
     harmless: list[SchemaFact]
 
 
@@ -218,7 +218,7 @@ def _merged(table: dict[str, Any], written: dict[str, Any], prefix: str, facts: 
         column = prefix + ours["name"]
         if (field := theirs.pop(ours["name"], None)) is not None:
             fields.append(ours | {"type": _merged_type(ours["type"], field["type"], column, facts)})
-            _tell_nullable(column, bool(ours["nullable"]), bool(field["nullable"]), facts)
+            _report_nullable(column, bool(ours["nullable"]), bool(field["nullable"]), facts)
             continue
         fields.append(ours)
         if (other := spelled.get(ours["name"].lower())) is not None:
@@ -227,7 +227,7 @@ def _merged(table: dict[str, Any], written: dict[str, Any], prefix: str, facts: 
         else:
             facts.append(SchemaFact("dropped", column, f"The column {_shown(column)} was removed."))
     for name, field in theirs.items():
-        fields.append(field | {"nullable": True})  # the rows that are there have none
+        fields.append(field | {"nullable": True})  # existing rows have no value
         facts.append(SchemaFact("added", prefix + name, f"The column {_shown(prefix + name)} is new."))
     return table | {"fields": fields}
 
@@ -238,22 +238,22 @@ def _merged_type(ours: DeltaType, theirs: DeltaType, column: str, facts: list[Sc
             case "struct":
                 return _merged(ours, theirs, f"{column}.", facts)
             case "array":
-                _tell_nullable(f"{column}.element", ours["containsNull"], theirs["containsNull"], facts)
+                _report_nullable(f"{column}.element", ours["containsNull"], theirs["containsNull"], facts)
                 return ours | {"elementType": _merged_type(ours["elementType"], theirs["elementType"], f"{column}.element", facts)}
             case _:
-                _tell_nullable(f"{column}.value", ours["valueContainsNull"], theirs["valueContainsNull"], facts)
+                _report_nullable(f"{column}.value", ours["valueContainsNull"], theirs["valueContainsNull"], facts)
                 return ours | {
                     "keyType": _merged_type(ours["keyType"], theirs["keyType"], f"{column}.key", facts),
                     "valueType": _merged_type(ours["valueType"], theirs["valueType"], f"{column}.value", facts),
                 }
     if ours != theirs:
         kind = "widened" if _holds(theirs, ours) else "narrowed" if _holds(ours, theirs) else "changed"
-        sentence = f"The column {_shown(column)} is {_spelled(ours)} in the table and {_spelled(theirs)} in what was written; a table keeps its types, a new generation starts with others."
+        sentence = f"The column {_shown(column)} is {_spelled(ours)} in the table and {_spelled(theirs)} in what was written; a table keeps its types: cast the column, or start a new generation."
         facts.append(SchemaFact(kind, column, sentence))
     return ours
 
 
-def _tell_nullable(column: str, ours: bool, theirs: bool, facts: list[SchemaFact]) -> None:
+def _report_nullable(column: str, ours: bool, theirs: bool, facts: list[SchemaFact]) -> None:
     if ours and not theirs:
         facts.append(SchemaFact("required", column, f"The column {_shown(column)} now needs a value."))
     elif theirs and not ours:
@@ -261,7 +261,7 @@ def _tell_nullable(column: str, ours: bool, theirs: bool, facts: list[SchemaFact
 
 
 def _holds(wide: DeltaType, narrow: DeltaType) -> bool:
-    """Whether every value of the narrow type is one of the wide type, unchanged."""
+    """Whether the wide type can hold every value of the narrow type, unchanged."""
     if not isinstance(wide, str) or not isinstance(narrow, str):
         return False
     if wide in _WHOLE and narrow in _WHOLE:

@@ -1,4 +1,4 @@
-"""Tables as files of this machine: every new file is whole and durable before it has its name."""
+"""Tables as local files: every new file is complete and durable before it gets its name."""
 
 import os
 import secrets
@@ -38,14 +38,14 @@ class LocalStorage:
             result = PutResult.CREATED
         except FileExistsError:
             result = PutResult.SAME if target.read_bytes() == body else PutResult.OTHER
-        # Also when it was there: whoever linked it may have died before this, and a name that is not durable does not count.
+        # Also if it existed: the process that linked it may have died before this, and a name that is not durable does not count.
         _sync(target.parent)
         self._watch("put:folder_synced")
         return result
 
     def _link(self, temporary: Path, target: Path) -> None:
         self._watch("put:temporary_written")
-        os.link(temporary, target)  # whole or absent, and never over another
+        os.link(temporary, target)  # atomic, and never replaces another file
         self._watch("put:linked")
 
     def replace(self, path: str, body: bytes) -> None:
@@ -57,7 +57,7 @@ class LocalStorage:
             raise StorageOutcomeUnknown(_unknown(error)) from error
 
     def _write_beside(self, target: Path, body: bytes, move: Callable[[Path, Path], object], modified_at: datetime | None = None) -> None:
-        """Writes a durable file next to the target and gives it to `move`. One that a crash leaves there has a dot name, which no Delta reader looks at."""
+        """Writes a durable file next to the target and passes it to `move`. A file that a crash leaves there has a dot name, which Delta readers ignore."""
         temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(6)}.tmp")
         self._make_folder(target.parent)
         try:
@@ -79,7 +79,7 @@ class LocalStorage:
             folder = folder.parent
         for made in reversed(missing):
             made.mkdir(exist_ok=True)
-            _sync(made.parent)  # also when another process made it: it may not have come this far
+            _sync(made.parent)  # also if another process created it: it may not have synced it yet
 
     def read(self, path: str) -> bytes | None:
         try:
@@ -117,7 +117,7 @@ class LocalStorage:
                 except OSError as error:
                     _absent(error)  # deleted since
                     continue
-                if not stat.S_ISDIR(state.st_mode):  # links to folders count: they are there, and must be deletable
+                if not stat.S_ISDIR(state.st_mode):  # links to folders count as files: they exist, and must be deletable
                     found.append(StoredFile(path.relative_to(self._root).as_posix(), state.st_size))
         return sorted(found, key=lambda file: file.path)
 
@@ -134,7 +134,7 @@ class LocalStorage:
             _absent(error)
 
     def _clear_away(self, folder: Path) -> None:
-        """Folders of a table that are empty now; one that is in use again stays."""
+        """Removes folders of a table that are empty now; one that is in use again stays."""
         while below_location(folder.relative_to(self._root).as_posix()):
             try:
                 folder.rmdir()
@@ -145,14 +145,14 @@ class LocalStorage:
             folder = folder.parent
 
     def uri(self, path: str) -> str:
-        # As it is: Hadoop reads no `%20`, and would write into a folder of that name.
+        # Not percent-encoded: Hadoop does not decode `%20`, and would write into a folder of that name.
         return f"file://{(self._root / plain(path)).as_posix()}"
 
     def local_path(self, path: str) -> Path:
         return self._inside(path)
 
     def _inside(self, path: str) -> Path:
-        """A link inside a folder that an operator wrote must not lead out of it."""
+        """A symbolic link that an operator wrote must not lead out of its folder."""
         target = self._root / plain(path)
         if os.path.realpath(target) != str(target):
             raise UnsafePath("a part of the path is a symbolic link")
@@ -172,13 +172,13 @@ def _seal(target: Path) -> str:
 
 
 def _absent(error: OSError) -> None:
-    """Returns if this only says that there is no such file; what cannot be reached is an error."""
+    """Returns if the error means that the file does not exist; raises for a storage that cannot be reached."""
     if not isinstance(error, (FileNotFoundError, NotADirectoryError, IsADirectoryError)):
         raise StorageUnavailable(_why(error)) from error
 
 
 def _why(error: OSError) -> str:
-    """What the machine said, without the path."""
+    """The message of the operating system, without the path."""
     return f"The storage does not answer: {error.strerror or type(error).__name__}."
 
 

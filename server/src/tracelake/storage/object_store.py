@@ -19,7 +19,7 @@ _DELETED_AT_ONCE = 1000
 
 
 class ObjectStorage:
-    """A bucket, or a prefix of one. Every request is made once: who asked decides whether to ask again."""
+    """A bucket, or a prefix of one. Every request is sent once: the caller decides whether to retry."""
 
     def __init__(self, bucket: str, prefix: str, config: "S3Config", watch: Watch, *, timeout: timedelta, allow_http: bool) -> None:
         self._uri = f"s3a://{bucket}/{prefix}/" if prefix else f"s3a://{bucket}/"
@@ -40,7 +40,7 @@ class ObjectStorage:
         except AlreadyExistsError:
             result = self._compare(path, body)
         except (BaseError, OSError):
-            raise StorageOutcomeUnknown from None  # the cause repeats the address and the answer
+            raise StorageOutcomeUnknown from None  # the cause contains the address and the answer
         self._watch("put:answered")
         return result
 
@@ -76,7 +76,7 @@ class ObjectStorage:
             raise StorageUnavailable from None
 
     def seal(self, paths: Sequence[str]) -> dict[str, str]:
-        """An object is durable when it is there, and whole; only what it is must be said."""
+        """An object that exists is complete and durable; only its seal is returned."""
         found: dict[str, str] = {}
         try:
             for folder in sorted({plain(path).rpartition("/")[0] for path in paths}):

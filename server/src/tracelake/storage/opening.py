@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def open_storage(settings: Settings, watch: Watch) -> Storage:
-    """Nothing is read or written yet; a url that cannot be meant is a SettingInvalid."""
+    """Nothing is read or written yet; raises SettingInvalid for an invalid URL."""
     given = settings.storage
     if given.url is None:
         return LocalStorage(settings.home / "lake", watch)
@@ -29,7 +29,7 @@ def open_storage(settings: Settings, watch: Watch) -> Storage:
 
 
 def _object_storage(given: StorageSettings, bucket: str, prefix: str, watch: Watch) -> Storage:
-    from tracelake.storage.object_store import ObjectStorage  # noqa: PLC0415  # a library that local systems never load
+    from tracelake.storage.object_store import ObjectStorage  # noqa: PLC0415  # local systems never load this library
 
     try:
         plain(prefix or "root")

@@ -1,4 +1,4 @@
-"""The credentials that operators get for the object store: narrowed by STS to one task, or a second key, or, with a warning, the store's own."""
+"""The credentials that operators get for the object store: limited by STS to one task, or a second key, or, with a warning, the platform's own key."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from tracelake.settings import Settings
 from tracelake.storage.sts import Credentials, Prefixes, StsEndpoint, assume_role
 from tracelake_sdk.errors import SettingInvalid
 
-SECONDS = 3600  # the most that a role allows unless its admin says otherwise
-# Where a machine keeps credentials of its own, under the names that every S3 library knows.
+SECONDS = 3600  # the default maximum session of a role
+# Environment variables with the credentials of a machine, as every S3 library reads them.
 AMBIENT = frozenset({"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"})
 
 
 class OperatorCredentials(Protocol):
-    """Where the credentials of one attempt come from."""
+    """The source of the credentials of one attempt."""
 
     @property
     def narrowed(self) -> bool:
-        """Whether an operator holds less than the platform."""
+        """Whether an operator has fewer permissions than the platform."""
         ...
 
     @property
@@ -27,7 +27,7 @@ class OperatorCredentials(Protocol):
         ...
 
     def issue(self, name: str, prefixes: Prefixes) -> Credentials | None:
-        """None where the operator finds them by itself, or needs none; raises OperatorCredentialsRefused."""
+        """None if the operator finds them by itself, or needs none; raises OperatorCredentialsRefused."""
         ...
 
 
@@ -40,7 +40,7 @@ class NarrowedByRole:
 
     @property
     def described(self) -> str:
-        return f"narrowed by STS to each task's own prefixes, through the role {self.role}"
+        return f"limited by STS to the prefixes of each task, with the role {self.role}"
 
     def issue(self, name: str, prefixes: Prefixes) -> Credentials:
         return assume_role(self.endpoint, self.key, self.role, name=name, prefixes=prefixes, seconds=SECONDS)
@@ -58,7 +58,7 @@ class FixedKey:
 
 @dataclass(frozen=True)
 class OfTheMachine:
-    """Nothing is issued: files are local, or the operator finds what the machine offers."""
+    """Nothing is issued: files are local, or the operator uses the credentials of the machine."""
 
     narrowed: bool
     described: str
@@ -68,12 +68,12 @@ class OfTheMachine:
 
 
 def operator_credentials(settings: Settings, environment: Mapping[str, str]) -> OperatorCredentials:
-    """As the settings say; a role without a key to assume it with is a SettingInvalid."""
+    """As configured; raises SettingInvalid for a role without a key to assume it with."""
     given = settings.storage
     if not given.is_s3:
         return OfTheMachine(narrowed=True, described="not needed, because the lake is a local folder")
     if (given.operator_access_key_id is None) != (given.operator_secret_access_key is None):
-        raise SettingInvalid("TRACELAKE__STORAGE__OPERATOR_ACCESS_KEY_ID: set it together with TRACELAKE__STORAGE__OPERATOR_SECRET_ACCESS_KEY, or neither")
+        raise SettingInvalid("TRACELAKE__STORAGE__OPERATOR_ACCESS_KEY_ID: set it together with TRACELAKE__STORAGE__OPERATOR_SECRET_ACCESS_KEY, or set neither")
     own = _own_key(settings, environment)
     if given.operator_role is not None:
         if own is None:
@@ -82,10 +82,10 @@ def operator_credentials(settings: Settings, environment: Mapping[str, str]) -> 
         return NarrowedByRole(StsEndpoint(url, given.region, given.timeout_seconds), own, given.operator_role)
     if given.operator_access_key_id is not None and given.operator_secret_access_key is not None:
         key = Credentials(given.operator_access_key_id, given.operator_secret_access_key.get_secret_value())
-        return FixedKey(key, narrowed=True, described="a second key, as limited as its admin has made it")
+        return FixedKey(key, narrowed=True, described="a second key, with the limits that its admin has set")
     if given.access_key_id is not None and own is not None:
-        return FixedKey(own, narrowed=False, described="operators hold the store's own key")
-    return OfTheMachine(narrowed=False, described="operators hold the credentials that this machine offers, and so does the platform")
+        return FixedKey(own, narrowed=False, described="operators use the platform's own key")
+    return OfTheMachine(narrowed=False, described="operators use the credentials of this machine, as the platform does")
 
 
 def _own_key(settings: Settings, environment: Mapping[str, str]) -> Credentials | None:

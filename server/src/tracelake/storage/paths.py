@@ -1,6 +1,6 @@
-"""Paths below the root of the storage: how they are made, and which are safe.
+"""Paths below the root of the storage: how they are built, and which are safe.
 
-Engines expand globs in file lists and resolve `..`, so nothing that a person or an operator named is ever part of a path.
+Engines expand globs in file lists and resolve `..`, so a name that a person or an operator chose is never part of a path.
 """
 
 import re
@@ -11,20 +11,20 @@ _LOCATION_PARTS = 6  # org/{org}/dataset/{uuid}/version/{dataset_version}
 
 
 class UnsafePath(ValueError):
-    """A path that may mean something else than one file below the root."""
+    """A path that may not be exactly one file below the root."""
 
 
 def plain(path: str) -> str:
-    """The path, if every engine takes it for exactly one file below the root."""
+    """The path, if every engine reads it as exactly one file below the root."""
     if not _PLAIN.fullmatch(path):
-        raise UnsafePath("a path is made of letters, digits, `_`, `.`, `-` and `/`")
+        raise UnsafePath("a path may contain only letters, digits, `_`, `.`, `-` and `/`")
     return contained(path)
 
 
 def contained(path: str) -> str:
-    """The path, if it stays below the root; enough for what is only listed and deleted, whose names an operator may have chosen."""
+    """The path, if it stays below the root; enough for files that are only listed and deleted, whose names an operator may have chosen."""
     if "\0" in path or any(part in ("", ".", "..") for part in path.split("/")):
-        raise UnsafePath("a path is relative and has no empty part, no `.` and no `..`")
+        raise UnsafePath("a path must be relative, without empty parts, `.` and `..`")
     return path
 
 
@@ -46,5 +46,5 @@ def staging_folder(task_id: UUID, attempt: int) -> str:
 
 
 def below_location(path: str) -> bool:
-    """Whether a folder lies inside a table's directory, so that it may vanish when its last file does."""
+    """Whether a folder is inside a table's directory, so that it may be removed with its last file."""
     return path.count("/") >= _LOCATION_PARTS

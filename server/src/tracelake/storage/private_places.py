@@ -1,4 +1,4 @@
-"""Private places: what no location may be in or around, since it holds tokens, secrets or other people's tables."""
+"""Private folders and prefixes: a location may not overlap them, because they contain tokens, secrets or tables of others."""
 
 import os
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from tracelake_sdk.dags.locations import local_folder
 
 @dataclass(frozen=True)
 class PrivatePlaces:
-    """By what they are; folders are compared by their real paths, prefixes of object stores by whole segments."""
+    """Keyed by a description; folders are compared by their real paths, prefixes of object stores by whole segments."""
 
     folders: dict[str, Path]
     prefixes: dict[str, str]  # `bucket/prefix`
 
     def touched_by(self, url: str) -> str | None:
-        """What the location of this canonical URL is in, around, or the same as; None: nothing that this process knows of."""
+        """The private folder or prefix that this canonical URL is in, contains, or equals; None if this process knows none."""
         local = local_folder(url)
         if local is None:
             wanted = url.removeprefix("s3://").split("/")
@@ -27,7 +27,7 @@ class PrivatePlaces:
 
 
 def private_places(settings: Settings) -> PrivatePlaces:
-    """Of this process: its home, the lake, records that are kept as files, and the settings file."""
+    """Those of this process: its home, the lake, records that are stored as files, and the settings file."""
     folders, prefixes = {"the home of this installation": settings.home}, dict[str, str]()
     for what, url in (("the lake", settings.storage.url or (settings.home / "lake").absolute().as_uri()), ("the metadata records", settings.records.url)):
         parts = urlsplit(url or "")

@@ -28,7 +28,7 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Prefixes:
-    """What a task may touch, each as `bucket/prefix`."""
+    """What a task may access, each as `bucket/prefix`."""
 
     read: tuple[str, ...] = ()   # and list: Hadoop lists what it opens
     write: tuple[str, ...] = ()  # and read, list and delete
@@ -42,7 +42,7 @@ class StsEndpoint:
 
 
 def assume_role(endpoint: StsEndpoint, key: Credentials, role: str, *, name: str, prefixes: Prefixes, seconds: int) -> Credentials:
-    """Raises OperatorCredentialsRefused, which names the store's error code and repeats nothing else of its answer."""
+    """Raises OperatorCredentialsRefused with the store's error code and nothing else of its answer."""
     form = {
         "Action": "AssumeRole", "Version": _VERSION, "RoleArn": role, "RoleSessionName": name, "DurationSeconds": str(seconds),
         "Policy": session_policy(prefixes, partition=_partition(role)),
@@ -58,14 +58,14 @@ def assume_role(endpoint: StsEndpoint, key: Credentials, role: str, *, name: str
         raise OperatorCredentialsRefused(f"{OperatorCredentialsRefused.__doc__} It answered {answer.status_code} {reason[0] if reason else ''}".rstrip() + ".")
     found = {tag: _text(answer.text, tag) for tag in ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")}
     if not all(found.values()):
-        raise OperatorCredentialsRefused("The object store's STS gave an answer without credentials; check `storage.sts_endpoint`.")
+        raise OperatorCredentialsRefused("The object store's STS returned no credentials; check `storage.sts_endpoint`.")
     return Credentials(
         found["AccessKeyId"] or "", found["SecretAccessKey"] or "", found["SessionToken"], datetime.fromisoformat(found["Expiration"] or "").astimezone(UTC)
     )
 
 
 def session_policy(prefixes: Prefixes, *, partition: str = "aws") -> str:
-    """What the role's own permissions are cut down to, as short as it can be said: Amazon takes 2,048 characters."""
+    """The policy that limits the role's permissions, as short as possible: Amazon accepts 2,048 characters."""
     statements = [
         _statement(["s3:GetObject"], prefixes.read, partition),
         _statement(["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"], prefixes.write, partition),
@@ -96,7 +96,7 @@ def _text(xml: str, tag: str) -> str | None:
 
 
 def _signed(endpoint: StsEndpoint, key: Credentials, body: bytes, now: datetime) -> Mapping[str, str]:
-    """The headers of a request to STS, signed as AWS Signature Version 4 says."""
+    """The headers of a request to STS, signed with AWS Signature Version 4."""
     moment = now.strftime("%Y%m%dT%H%M%SZ")
     headers = {"content-type": _FORM, "host": urlsplit(endpoint.url).netloc, "x-amz-date": moment}
     if key.session_token:

@@ -1,4 +1,4 @@
-"""Leases: which attempts this worker holds, until when by its own clock, and what control says of them in heartbeats."""
+"""Leases: which attempts this worker holds, until when by its own clock, and what control answers to heartbeats."""
 
 import threading
 import time
@@ -21,9 +21,9 @@ class Standing(StrEnum):
     """What a worker may still do with an attempt."""
 
     HELD = "held"          # run it, report it
-    CANCELED = "canceled"  # a person said stop: report that it has stopped
-    LOST = "lost"          # it is somebody else's, or nobody's: drop it
-    PASSED = "passed"      # its lease has passed here and was not renewed: do not start it
+    CANCELED = "canceled"  # a person canceled it: report that it has stopped
+    LOST = "lost"          # it no longer belongs to this worker: drop it
+    PASSED = "passed"      # its lease expired by this clock and was not renewed: do not start it
 
 
 @dataclass
@@ -31,11 +31,11 @@ class _Held:
     fence: Fence
     until: float
     lease_seconds: float
-    told: Standing = Standing.HELD
+    reported: Standing = Standing.HELD  # by control
 
 
 class Leases:
-    """Beats for everything held at a third of the lease, from its own thread."""
+    """Sends heartbeats for all held attempts at a third of the lease, in its own thread."""
 
     def __init__(self, control: TaskClient, worker: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._control: TaskClient = control
@@ -76,12 +76,12 @@ class Leases:
             held = self._held.get(task)
         if held is None:
             return Standing.LOST
-        if held.told is Standing.HELD and self._clock() >= held.until:
+        if held.reported is Standing.HELD and self._clock() >= held.until:
             return Standing.PASSED
-        return held.told
+        return held.reported
 
     def remaining(self, task: UUID) -> float:
-        """Seconds until the lease passes here; none of one that is not held."""
+        """Seconds until the lease expires by this clock; 0 if it is not held."""
         with self._lock:
             held = self._held.get(task)
         return held.until - self._clock() if held else 0
@@ -102,7 +102,7 @@ class Leases:
     def run_once(self) -> None:
         """One heartbeat for everything that is held; silent when nothing is."""
         with self._lock:
-            fences = [held.fence for held in self._held.values() if held.told is Standing.HELD]
+            fences = [held.fence for held in self._held.values() if held.reported is Standing.HELD]
         for first in range(0, len(fences), MAX_BATCH):
             self._beat(fences[first : first + MAX_BATCH])
 
@@ -111,7 +111,7 @@ class Leases:
         try:
             answer = self._control.heartbeat(HeartbeatRequest(worker=self._worker, fences=fences))
         except TracelakeError as error:
-            # The next beat comes before the lease ends; without any, control gives the tasks to somebody else.
+            # The next heartbeat comes before the lease ends; if none is answered, control hands the tasks to another worker.
             _log.warning("a heartbeat was not answered", code=error.code, held=len(fences))
             return
         attempts = {fence.task_id: fence.attempt for fence in fences}
@@ -123,12 +123,12 @@ class Leases:
                 if task in answer.expires_at:
                     held.until = sent + held.lease_seconds
                 if task in answer.cancel:
-                    held.told = Standing.CANCELED
+                    held.reported = Standing.CANCELED
                 elif task in answer.lost:
-                    held.told = Standing.LOST
+                    held.reported = Standing.LOST
 
     def _beat_when_due(self) -> None:
-        # Woken early when a shorter lease than all before was handed out.
+        # Woken early if a shorter lease than all before was handed out.
         if not self._turned.wait(LONGEST_WAIT if self._shortest == float("inf") else self._shortest / 3):
             self.run_once()
         self._turned.clear()

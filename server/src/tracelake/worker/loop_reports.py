@@ -1,4 +1,4 @@
-"""Loop reports: a worker tells control which of its loops fail, because nobody can ask a worker how it is."""
+"""Loop reports: a worker reports its failing loops to control, because a worker has no HTTP interface."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ _PAUSE_SECONDS = 5.0
 
 
 class LoopReports:
-    """`run_once()` reports what fails as long as it fails, and once that nothing does any more."""
+    """`run_once()` reports failing loops as long as they fail, and once more when none fails."""
 
     def __init__(self, control: TaskClient, worker: str, watched: Sequence[Loops]) -> None:
         self._control: TaskClient = control

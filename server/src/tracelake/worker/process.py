@@ -1,4 +1,4 @@
-"""The worker process: built from its settings, run until a signal asks it to stop."""
+"""The worker process: built from its settings, runs until a signal stops it."""
 
 import gc
 import secrets
@@ -26,9 +26,9 @@ from tracelake_sdk.home import HomeFiles
 
 _log = structlog.get_logger()
 
-_LOOK_SECONDS = 1.0    # between two looks at the loops
-_POLL_SECONDS = 1.0    # how long a stop waits for a poll in flight; what it may still bring comes back when its lease ends
-_WORK_SECONDS = 12.0   # and for work in hand and its report
+_LOOK_SECONDS = 1.0    # between two checks of the loops
+_POLL_SECONDS = 1.0    # how long a stop waits for a poll in flight; a task that it still returns is handed out again when its lease ends
+_WORK_SECONDS = 12.0   # and for running work and its report
 
 
 class Worker(Protocol):
@@ -43,18 +43,18 @@ class Worker(Protocol):
 
     @property
     def polling(self) -> bool:
-        """Whether it waits for work and holds none."""
+        """Whether it waits for work and holds no task."""
         ...
 
 
 def run(settings: Settings) -> None:
-    """The whole life of a worker; returns after SIGTERM or SIGINT, raises what made it impossible to go on."""
+    """Runs a worker; returns after SIGTERM or SIGINT, raises an error after which it cannot continue."""
     configure_logging()
-    hide_memory()  # it holds the token, and programs that must not know it run under the same user
+    hide_memory()  # it holds the token, and operator programs run as the same user and must not read it
     name = settings.worker.name or f"worker-{secrets.token_hex(4)}"
     workers = build(settings, name)
     reports = LoopReports(_control(settings), name, [worker.loops for worker in workers])
-    gc.freeze()  # what was built at the start lives as long as the process; looking through it would delay an operator by milliseconds
+    gc.freeze()  # objects from the start live as long as the process; collecting them would delay an operator by milliseconds
     ended = threading.Event()
     failures: list[Exception] = []
 
@@ -63,14 +63,14 @@ def run(settings: Settings) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, ask_to_stop)
-    # Not in the main thread: a call that waits for an answer must not keep a signal from being heard.
+    # Not in the main thread: a call that waits for an answer must not block signals.
     lives = [threading.Thread(target=_live, args=(worker, failures, ended), name=type(worker).__name__, daemon=True) for worker in workers]
     for life in lives:
         life.start()
     reports.loop.start()
     _log.info("started", worker=name, runtimes=list(settings.worker.runtimes), prefetch=settings.worker.prefetch, slots=settings.worker.slots)
     while not ended.wait(_LOOK_SECONDS):
-        # One that cannot do its work ends, and whoever started it starts it again and says so.
+        # A worker that cannot work ends; its supervisor restarts and reports it.
         for worker in workers:
             if broken := worker.loops.broken():
                 failures.append(LoopFailed(f"The loop `{broken.name}` of this worker keeps failing ({broken.code}); see the log."))
@@ -79,7 +79,7 @@ def run(settings: Settings) -> None:
     for worker in workers:
         worker.stop()
     if failures:
-        with suppress(TracelakeError):  # control is away; the worker's own exit says it too
+        with suppress(TracelakeError):  # control is not reachable; the worker's exit code reports it too
             reports.run_once()
     left = _join(list(zip(workers, lives, strict=True)))
     if failures:
@@ -97,7 +97,7 @@ def _live(worker: Worker, failures: list[Exception], ended: threading.Event) -> 
 
 
 def _join(lives: Sequence[tuple[Worker, threading.Thread]]) -> bool:
-    """Waits for those that stop; whether one was left behind."""
+    """Waits for the workers to stop; whether one did not."""
     for _, life in lives:
         life.join(_POLL_SECONDS)
     for worker, life in lives:
@@ -107,7 +107,7 @@ def _join(lives: Sequence[tuple[Worker, threading.Thread]]) -> bool:
 
 
 def build(settings: Settings, name: str) -> list[Worker]:
-    """Raises NotRunning or SettingInvalid, with what to set."""
+    """Raises NotRunning or SettingInvalid, which say what to set."""
     watch = watch_for(settings.chaos.kill_at)
     builders: dict[str, Callable[[TaskClient], Worker]] = {
         "dispatcher": lambda control: _dispatcher(settings, control, name, watch),

@@ -1,4 +1,4 @@
-"""What a worker asks control: claim, complete, heartbeat, post and fetch."""
+"""The calls of a worker to control: claim, complete, heartbeat, post and fetch."""
 
 import threading
 from collections.abc import Generator
@@ -24,7 +24,7 @@ _ANSWER_SECONDS = 60.0   # beyond what a poll itself waits
 
 
 class TaskClient:
-    """Each call is one try: leases are counted from when control was first asked, and only who repeats a call knows that."""
+    """Each call is one try: leases count from the first try, and only the caller that retries knows when that was."""
 
     def __init__(self, control: ControlClient) -> None:
         self._control: ControlClient = control
@@ -33,14 +33,14 @@ class TaskClient:
         self._lock: threading.Lock = threading.Lock()
 
     def claim(self, request: ClaimRequest) -> ClaimAnswer:
-        """Raises NotRunning for one that would wait after `hang_up()`."""
+        """Raises NotRunning for a long poll after `hang_up()`."""
         if request.wait_s == 0:
             return self._control.post("/task-claim", request, ClaimAnswer, seconds=_ANSWER_SECONDS)
         with self._poll() as call:
             return self._control.post("/task-claim", request, ClaimAnswer, seconds=_ANSWER_SECONDS + request.wait_s, call=call)
 
     def hang_up(self) -> None:
-        """Ends all polls in flight, and every later one: control sees at once that nobody waits for a task here."""
+        """Ends all polls in flight, and every later one: control sees at once that this worker waits for no task."""
         with self._lock:
             self._hung_up = True
             polls = list(self._polls)
@@ -62,7 +62,7 @@ class TaskClient:
         return self._control.get(f"/task-fetch?task_id={task_id}", TaskPayload, seconds=_ANSWER_SECONDS)
 
     def close(self) -> None:
-        """Keeps no connection from now on."""
+        """Closes idle connections and keeps none from now on."""
         self._control.close()
 
     @contextmanager

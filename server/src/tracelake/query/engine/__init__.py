@@ -1,4 +1,4 @@
-"""The program of one engine: a DuckDB that holds no credential and reaches pinned files alone. Entry point: `process.main`.
+"""The program of one engine: a DuckDB that has no credentials and can open only pinned files. Entry point: `process.main`.
 
-It answers the questions of `contract`; a statement is judged by `gate` and `replayability` before `engine` runs it. `tracelake.query.engines` starts it.
+It answers the requests of `contract`; `gate` and `replayability` check a statement before `engine` runs it. `tracelake.query.engines` starts it.
 """

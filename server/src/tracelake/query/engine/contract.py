@@ -1,6 +1,6 @@
-"""What the front and an engine process say to each other: frames of a JSON head and a body, one question and one answer at a time.
+"""The protocol between front and engine process: frames of a JSON head and a body, one request and one answer at a time.
 
-Neither side believes the other more than it must: a head that is not understood ends the engine.
+Neither side trusts the other: a head that is not valid ends the engine.
 """
 
 import struct
@@ -21,7 +21,7 @@ class _Frame(BaseModel):
 
 
 class EngineLimits(_Frame):
-    """What one query may take of the machine."""
+    """The resources that one query may use."""
 
     threads: int
     memory_mib: int
@@ -30,8 +30,8 @@ class EngineLimits(_Frame):
     max_bytes: int
 
 
-class Read(_Frame):
-    """Say what this statement reads, if it may run."""
+class ReadRequest(_Frame):
+    """Request: return what this statement reads, if it may run."""
 
     do: Literal["read"] = "read"
     sql: str
@@ -42,11 +42,11 @@ class TableToRead(_Frame):
     table_schema: dict[str, Any]
     schema_hash: str
     unique_key: list[str]
-    files: dict[str, list[str]]  # paths of this machine by the hash of their schema
+    files: dict[str, list[str]]  # local paths by the hash of their schema
 
 
-class Run(_Frame):
-    """Run the statement that was read last, over these files and no others."""
+class RunRequest(_Frame):
+    """Request: run the statement that was read last, over exactly these files."""
 
     do: Literal["run"] = "run"
     tables: list[TableToRead]
@@ -54,7 +54,7 @@ class Run(_Frame):
     format: ResultFormat
 
 
-Question = Annotated[Read | Run, Field(discriminator="do")]
+EngineRequest = Annotated[ReadRequest | RunRequest, Field(discriminator="do")]
 
 
 class WasRead(_Frame):
@@ -62,7 +62,7 @@ class WasRead(_Frame):
 
 
 class Ran(_Frame):
-    """What came out; the rows are the body. A JSON body lacks its last brace: the receipt comes before it."""
+    """The result; the rows are the body. A JSON body lacks its last brace: the receipt is written before it."""
 
     columns: list[QueryColumn]
     row_count: int
@@ -93,7 +93,7 @@ class Answer(_Frame):
     read: WasRead | None = None
     ran: Ran | None = None
     problem: Problem | None = None
-    unfit: bool = False  # the engine should not be asked again
+    unfit: bool = False  # the engine must not be used again
 
 
 def send(stream: IO[bytes], head: BaseModel, body: bytes = b"") -> None:
@@ -105,7 +105,7 @@ def send(stream: IO[bytes], head: BaseModel, body: bytes = b"") -> None:
 
 
 def receive(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
-    """Head and body; None where the other side has ended."""
+    """Head and body; None if the other side has ended."""
     lengths = _exactly(stream, _LENGTHS.size)
     if lengths is None:
         return None

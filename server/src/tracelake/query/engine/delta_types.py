@@ -1,4 +1,4 @@
-"""Delta's types as the engine spells them: the columns of a table whose files are none, or older than a column."""
+"""Delta's types in DuckDB's spelling, for tables without files and for columns that are newer than some file."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -10,7 +10,7 @@ _TYPES = {
 
 
 def engine_type(type: str | Mapping[str, Any]) -> str:
-    """Raises ValueError for what no table of ours carries."""
+    """Raises ValueError for a type that our tables do not support."""
     if isinstance(type, str):
         if type.startswith("decimal("):
             return type.upper()

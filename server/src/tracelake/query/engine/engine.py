@@ -1,5 +1,5 @@
-# ruff: noqa: S608  # names in the SQL are quoted; what users wrote runs only as the statement that the gate has judged
-"""The engine: a DuckDB that is opened ahead, locked to the pinned files and to its share of the machine, and used once."""
+# ruff: noqa: S608  # names in the SQL are quoted; SQL of users runs only after the gate has checked it
+"""The engine: a DuckDB connection that is opened in advance, locked to the pinned files and to its resources, and used once."""
 
 import secrets
 import shutil
@@ -10,7 +10,7 @@ from typing import Any, cast
 import duckdb
 
 from tracelake import wire_json
-from tracelake.query.engine.contract import EngineLimits, Ran, Run, TableToRead, WasRead
+from tracelake.query.engine.contract import EngineLimits, Ran, RunRequest, TableToRead, WasRead
 from tracelake.query.engine.delta_types import engine_type, fields_of, quoted
 from tracelake.query.engine.gate import Statement, Tree, judge
 from tracelake.query.engine.replayability import Replayability, judge_replay
@@ -25,7 +25,7 @@ _BATCH_ROWS = 10_000
 
 
 class Engine:
-    """One statement's life: `read` it, then `run` it; `renew` makes ready for the next."""
+    """For one statement: `read` it, then `run` it; `renew` prepares for the next."""
 
     def __init__(self, limits: EngineLimits, folder: Path) -> None:
         self._limits: EngineLimits = limits
@@ -36,11 +36,11 @@ class Engine:
         self._used: bool = False
         self._last: list[TableToRead] = []      # what the last statement read
         self._repeated: bool = False            # the one before it read the same
-        self._reachable: list[TableToRead] = []  # what this connection will reach when it is locked
+        self._reachable: list[TableToRead] = []  # what this connection can open once it is locked
         self._free_words: frozenset[str] | None = None
 
     def renew(self) -> None:
-        """A connection that nobody has used; nothing where there is one."""
+        """Opens an unused connection, unless there is one."""
         if self._connection is not None and not self._used:
             return
         self.close()
@@ -57,7 +57,7 @@ class Engine:
                 "python_enable_replacements": False,
             },
         )
-        # Only after the start: before it the engine takes some of them and forgets them.
+        # Only after the start: set earlier, some of them are ignored.
         self._connection.execute("SET TimeZone = 'UTC'")
         # Files are on this machine, and a connection reads each of them once.
         self._connection.execute("SET disable_parquet_prefetching = true")
@@ -68,9 +68,9 @@ class Engine:
         self._reachable = []
 
     def make_ready(self) -> None:
-        """For the next statement while nobody waits; one that reads what the last two have read finds its paths known already.
+        """Prepares for the next statement while nobody waits; if it reads what the last two read, its paths are already set.
 
-        No file is opened for that: nothing is pinned.
+        No file is opened: nothing is pinned yet.
         """
         self.renew()
         if not self._repeated or self._reachable:
@@ -78,7 +78,7 @@ class Engine:
         try:
             self._reach(self._last)
         except (duckdb.Error, OSError):
-            self._used, self._repeated = True, False  # what is gone is nothing to be ready for
+            self._used, self._repeated = True, False  # the files are gone; nothing to prepare
             self.renew()
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class Engine:
             shutil.rmtree(self._spill, ignore_errors=True)
 
     def read(self, sql: str) -> WasRead:
-        """What the statement reads; raises QueryRefused or QueryInvalid where it may not run."""
+        """What the statement reads; raises QueryRefused or QueryInvalid if it may not run."""
         self.renew()
         self._statement = None
         try:
@@ -100,16 +100,16 @@ class Engine:
         self._statement = (text, statement)
         return WasRead(names=list(statement.names))
 
-    def run(self, order: Run) -> tuple[Ran, bytes]:
+    def run(self, order: RunRequest) -> tuple[Ran, bytes]:
         try:
             return self._run(order)
         except (duckdb.Error, OSError):
-            # A file that is missing the engine calls forbidden.
+            # DuckDB reports a missing file as a forbidden one.
             if any(not Path(path).exists() for table in order.tables for files in table.files.values() for path in files):
                 raise Purged from None
             raise
 
-    def _run(self, order: Run) -> tuple[Ran, bytes]:
+    def _run(self, order: RunRequest) -> tuple[Ran, bytes]:
         if self._statement is None:
             raise QueryRefused
         text, statement = self._statement
@@ -139,7 +139,7 @@ class Engine:
 
     # In quotes: see `_locked`.
     def _judge_replay(self, connection: "duckdb.DuckDBPyConnection", tree: Tree, tables: list[TableToRead]) -> Replayability:
-        """A unique key identifies a row only where none of its columns is null; the rows are asked only where the answer depends on a key."""
+        """A unique key identifies a row only if none of its columns is null; rows are checked only if the answer depends on a key."""
         by_keys = judge_replay(tree, {table.name: table.unique_key for table in tables})
         if by_keys == judge_replay(tree, {}):
             return by_keys
@@ -155,7 +155,7 @@ class Engine:
             raise QueryRefused("The statement is nested too deeply; write it flatter.") from None
 
     def _tokenize(self, sql: str) -> list[tuple[int, str]]:
-        """Words that the engine knows but does not keep to itself are names like others."""
+        """Unreserved keywords count as names."""
         if self._free_words is None:
             connection = cast("duckdb.DuckDBPyConnection", self._connection)
             rows = connection.execute("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'unreserved'").fetchall()
@@ -166,9 +166,9 @@ class Engine:
         free = [spelt[start:end].strip().lower().decode(errors="replace") in self._free_words for (start, _), end in zip(begun, ends, strict=True)]
         return [(start, "identifier" if kind == "keyword" and is_free else kind) for (start, kind), is_free in zip(begun, free, strict=True)]
 
-    # In quotes: a class that is still held when its process ends would hold the type too, and DuckDB complains of it on stderr.
+    # In quotes: a class that still exists when its process ends would keep the type alive, and DuckDB prints a warning to stderr.
     def _locked(self, tables: list[TableToRead]) -> "duckdb.DuckDBPyConnection":
-        """The connection with a view for each table, from which nothing else on this machine can be reached any more."""
+        """The connection with a view for each table, which can open nothing else on this machine."""
         self.renew()
         self._used = True
         if tables != self._reachable:
@@ -183,7 +183,7 @@ class Engine:
         return connection
 
     def _reach(self, tables: list[TableToRead]) -> None:
-        """The files of these tables, and no others, can be reached once the connection is locked."""
+        """Allows exactly the files of these tables, once the connection is locked."""
         connection = cast("duckdb.DuckDBPyConnection", self._connection)
         for variable in _lists(self._reachable):
             connection.execute(f"RESET VARIABLE {variable}")
@@ -200,7 +200,7 @@ def _has_null_keys(connection: "duckdb.DuckDBPyConnection", table: TableToRead) 
 
 
 def _lists(tables: Sequence[TableToRead]) -> dict[str, list[str]]:
-    """The paths that one reader is given, by the variable that holds them."""
+    """The paths of each reader, by the variable that contains them."""
     return {f"files_{number}_{part}": files for number, table in enumerate(tables) for part, files in enumerate(table.files.values())}
 
 

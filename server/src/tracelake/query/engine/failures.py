@@ -1,4 +1,4 @@
-"""What goes wrong inside the engine, as an error for whoever asked: the engine's own sentence, without the statement, paths or advice about settings."""
+"""Failures of the engine as errors for the caller: DuckDB's message, without the statement, paths or advice about settings."""
 
 import re
 
@@ -12,7 +12,7 @@ _FATAL = ("FATAL", "INTERNAL", "Fatal", "Internal")
 
 
 def failure_of(error: BaseException, *, max_seconds: float, memory_mib: int, spill_mib: int) -> tuple[TracelakeError, bool]:
-    """The error, and whether the engine is unfit for the next query: one that ran out of memory may not have given all of it back."""
+    """The error, and whether the engine is unfit for the next query: one that ran out of memory may not have released all of it."""
     if isinstance(error, MemoryError):
         return _too_much_memory(memory_mib), True
     text = str(error)

@@ -1,6 +1,6 @@
-"""The functions that a query may call: those that compute from their arguments and from nothing else. What is not here is refused.
+"""The functions that a query may call: those that compute only from their arguments. Any other is refused.
 
-The engine has others that read files, settings and catalogs, run statements from texts, or wait.
+DuckDB has others that read files, settings and catalogs, run SQL from strings, or sleep.
 """
 
 _OPERATORS = "+ - * / // % ** ^ & | ~ << >> || && @> <@ <-> <=> ^@ -> ->> ~~ !~~ ~~* !~~* ~~~ !__postfix"
@@ -68,18 +68,18 @@ AGGREGATES = frozenset(_AGGREGATES.lower().split())
 FUNCTIONS = OPERATORS | AGGREGATES | frozenset(" ".join((_NUMBERS, _TEXTS, _TIMES, _NESTED, _JSON, _OTHERS, _WINDOWS)).lower().split())
 TABLE_FUNCTIONS = frozenset({"unnest", "range", "generate_series", "json_each", "json_tree"})
 
-# What another run of the same statement on the same rows may answer otherwise
+# Functions that may return different values for the same statement on the same rows
 _VOLATILE = """
 ago current_localtime current_localtimestamp gen_random_uuid get_current_time get_current_timestamp now random today transaction_timestamp uuid uuidv4 uuidv7
 current_date current_time current_timestamp localtime localtimestamp
 """
 VOLATILE = frozenset(_VOLATILE.split())
-VOLATILE_NAMES = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})  # they are called without parentheses
+VOLATILE_NAMES = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})  # called without parentheses
 _BY_ORDER = """
 any_value approx_quantile approx_top_k arbitrary arg_max arg_max_null arg_max_nulls_last arg_min arg_min_null arg_min_nulls_last argmax argmin array_agg first
 group_concat json_group_array json_group_object last list listagg lttb max_by min_by mode reservoir_quantile string_agg
 """
-BY_ORDER = frozenset(_BY_ORDER.split())  # whichever row comes first, or in whichever order
+BY_ORDER = frozenset(_BY_ORDER.split())  # they depend on the order of rows
 WINDOWS_BY_ORDER = frozenset({"row_number", "lag", "lead", "first_value", "last_value", "nth_value", "ntile", "fill"})
 # Sums of floating-point numbers differ in their last digits with the order in which threads add them.
 _FLOATING = """

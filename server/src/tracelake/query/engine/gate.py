@@ -1,6 +1,6 @@
-"""The gate: what a statement is, read off the engine's own syntax tree, so that what is judged is what will run.
+"""The gate: checks a statement on DuckDB's own syntax tree, so that what is checked is what will run.
 
-The tree is walked whole. A part whose kind is not known here is refused, and so is a function that is not on the list.
+The whole tree is checked. A node of an unknown kind is refused, and so is a function that is not on the list.
 """
 
 import re
@@ -28,7 +28,7 @@ _CLASSES = frozenset(
     }
 )  # fmt: skip
 _WRITES = re.compile(r"(INSERT|UPDATE|DELETE|MERGE|COPY)_QUERY_NODE")
-# Catalogs that the engine knows without a schema; a common table of such a name could hide one.
+# Catalogs that DuckDB resolves without a schema; a common table expression of such a name could hide one.
 _CATALOGS = ("sqlite_", "duckdb_", "pg_", "pragma_", "information_schema")
 
 HOW_TO_ASK = 'Select a version with FROM "orders@3" or FROM orders AT (VERSION => 3).'
@@ -43,7 +43,7 @@ class Statement:
 
 
 def judge(parsed: Tree) -> Statement:
-    """The only statement of what the engine parsed; raises QueryInvalid where it is not understood, else QueryRefused with a sentence."""
+    """The only statement of the text; raises QueryInvalid if it cannot be parsed, QueryRefused if it is not allowed."""
     if parsed["error"]:
         raise _not_understood(parsed)
     statements = cast("list[Tree]", parsed["statements"])
@@ -71,7 +71,7 @@ def _not_understood(parsed: Tree) -> Exception:
 
 
 def _names(part: Any, common: frozenset[str]) -> Iterator[tuple[str, int | None]]:
-    """The datasets that a part of the tree reads; `common` are the names that WITH gave to something else."""
+    """The datasets that a part of the tree reads; `common` are names that WITH defines."""
     if isinstance(part, list):
         for inner in cast("list[Any]", part):
             yield from _names(inner, common)
@@ -130,7 +130,7 @@ def _check_function(node: dict[str, Any], allowed: frozenset[str]) -> None:
 def _common_name(key: str) -> str:
     name = key.lower()
     if name.startswith(_CATALOGS):
-        raise QueryRefused(f"The name {key!r} in WITH is the engine's own; choose another.")
+        raise QueryRefused(f"The name {key!r} in WITH is reserved; choose another.")
     return name
 
 
@@ -144,7 +144,7 @@ def _table(node: dict[str, Any], common: frozenset[str]) -> Iterator[tuple[str, 
         return
     found = _DATASET.fullmatch(name)
     if found is None and _LOOKS_LIKE_FILE.search(name):
-        raise QueryRefused("Queries read published datasets by name, and no files.")
+        raise QueryRefused("Queries read published datasets by name; files are not supported.")
     if found is None:
-        raise QueryRefused(f"A dataset's name is lower-case letters, digits and underscores. {HOW_TO_ASK}")
+        raise QueryRefused(f"A dataset's name has only lowercase letters, digits and underscores. {HOW_TO_ASK}")
     yield found[1], int(found[2]) if found[2] else None

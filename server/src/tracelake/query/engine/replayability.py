@@ -1,6 +1,6 @@
-"""Whether the same statement on the same rows must give the same answer, read off its tree. Pure.
+"""Whether a statement always returns the same result on the same rows, decided from its syntax tree. Pure.
 
-Where it need not, the sentence says why. What is doubtful counts as not replayable.
+If not, a sentence says why. If in doubt, it is not replayable.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,9 +20,9 @@ _LIMITED = (
 
 @dataclass(frozen=True)
 class Replayability:
-    why_not: str | None              # None: it must give the same rows
-    in_order: bool                   # its rows come in one order, so that the first of them are the same each time
-    computed: frozenset[int] | None  # places in the result that are computed and not columns of a dataset; None: unknown, treat all as computed
+    why_not: str | None              # None: it always returns the same rows
+    in_order: bool                   # the order of its rows is determined, so that the first rows are the same each time
+    computed: frozenset[int] | None  # indexes of result columns that are computed, not columns of a dataset; None: unknown, treat all as computed
 
 
 def judge_replay(tree: Node, keys: Keys) -> Replayability:
@@ -67,7 +67,7 @@ def _of_modifiers(node: Node, keys: Keys) -> Iterator[str]:
 
 
 def _ordered(node: Node, keys: Keys) -> bool:
-    """Whether ORDER BY puts the rows of this node into one order, up to rows that are equal."""
+    """Whether ORDER BY determines the order of the rows of this node, except for equal rows."""
     orders = [order["expression"] for modifier in node["modifiers"] if modifier.get("type") == "ORDER_MODIFIER" for order in modifier["orders"]]
     if not orders:
         return False
@@ -76,7 +76,7 @@ def _ordered(node: Node, keys: Keys) -> bool:
     if node["type"] != "SELECT_NODE":
         return False
     items = cast("list[Node]", node["select_list"])
-    # Of one table a column is known by its last name alone; of several it could be either's.
+    # With one table a column is identified by its last name; with several it could belong to any of them.
     alone = node["from_table"].get("type") == "BASE_TABLE"
     by = {_spelt(order, alone) for order in orders} | {_spelt(items[place], alone) for order in orders if (place := _place(order, items)) is not None}
     named = {item["alias"].lower() for item in items if item.get("alias") and ("column", item["alias"].lower()) in by}
@@ -101,7 +101,7 @@ def _ordered_by_key(node: Node, by: set[Any], keys: Keys) -> bool:
 
 
 def _groups_or_unnests(node: Node) -> bool:
-    """Whether a row of the result is something else than a row of the table."""
+    """Whether a row of the result is not a row of the table."""
     if node.get("group_expressions") or node.get("aggregate_handling") != "STANDARD_HANDLING":
         return True
     return any(part.get("function_name", "").lower() == "unnest" for item in node["select_list"] for part in _every(item))
@@ -140,7 +140,7 @@ def _place(order: Node, items: Sequence[Node]) -> int | None:
 
 
 def _spelt(node: Any, alone: bool) -> Any:
-    """Equal for expressions that say the same; where they stand and what they are called does not count."""
+    """A form that is equal for equal expressions; position and alias do not count."""
     if isinstance(node, list):
         return tuple(_spelt(inner, alone) for inner in cast("list[Any]", node))
     if not isinstance(node, dict):

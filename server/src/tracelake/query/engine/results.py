@@ -1,4 +1,4 @@
-"""Results: rows as JSON, CSV or an Arrow stream, and the hash over them as a set in which equal rows count."""
+"""Results: rows as JSON, CSV or an Arrow stream, and a hash of the rows that does not depend on their order (a multiset)."""
 
 import base64
 import csv
@@ -26,12 +26,12 @@ class Collected:
     """The first rows of a result."""
 
     columns: tuple[QueryColumn, ...]
-    table: Any  # pyarrow says nothing about its types
+    table: Any  # pyarrow has no type annotations
     more: bool
 
 
 def collect(columns: Sequence[QueryColumn], schema: Any, batches: Iterable[Any], *, row_limit: int, max_bytes: int) -> Collected:
-    """As many rows as the limits allow; `more` says whether others follow. Raises QueryOverLimit where not even the first row fits."""
+    """As many rows as the limits allow; `more` says whether others follow. Raises QueryOverLimit if not even the first row fits."""
     taken: list[Any] = []
     rows = size = 0
     for batch in batches:
@@ -55,7 +55,7 @@ def _that_fits(batch: Any, room: int) -> Any:
 
 
 def rows_of(collected: Collected) -> list[tuple[Any, ...]]:
-    """As JSON has them: decimals and 64-bit integers are texts, NaN is "NaN"."""
+    """In JSON form: decimals and 64-bit integers are strings, NaN is "NaN"."""
     return list(zip(*(_values(column) for column in collected.table.columns), strict=True)) if collected.table.num_columns else []
 
 
@@ -77,7 +77,7 @@ def hash_of(collected: Collected, rows: Sequence[tuple[Any, ...]], left_out: Seq
 
 
 def body_of(collected: Collected, rows: Sequence[tuple[Any, ...]], format: ResultFormat) -> bytes:
-    """A JSON body lacks its last brace: the receipt comes before it."""
+    """A JSON body lacks its last brace: the receipt is written before it."""
     match format:
         case ResultFormat.JSON:
             head = {"columns": [column.model_dump() for column in collected.columns], "rows": rows, "more": collected.more}
@@ -107,13 +107,13 @@ def _cell(value: Any) -> Any:
 
 
 def _values(column: Any) -> list[Any]:
-    """A column of a result, as JSON has it."""
+    """A column of a result, in JSON form."""
     type = column.type
     if pa.types.is_date(type):
         return pc.cast(column, pa.string()).to_pylist()
     if pa.types.is_timestamp(type):
         zone = "Z" if type.tz is not None else ""
-        local = pc.cast(column, pa.timestamp(type.unit)) if zone else column  # in UTC, whatever the zone is called
+        local = pc.cast(column, pa.timestamp(type.unit)) if zone else column  # in UTC, whatever the name of the zone
         return [None if text is None else f"{text.replace(' ', 'T')}{zone}" for text in pc.cast(local, pa.string()).to_pylist()]
     found = column.to_pylist()
     spell = _spelling(type)
@@ -121,7 +121,7 @@ def _values(column: Any) -> list[Any]:
 
 
 def _spelling(type: Any) -> Callable[[Any], Any] | None:
-    """How one value of this type is spelt; None: as it is."""
+    """How a value of this type is written in JSON; None: unchanged."""
     of = pa.types
     if of.is_int64(type) or of.is_uint64(type) or of.is_time(type):
         return str

@@ -1,6 +1,6 @@
 """Versions in SQL: `orders AT (VERSION => 3)` becomes the name `"orders@3"` before the engine reads the statement.
 
-Places in a text are counted in bytes, as the engine counts them.
+Positions are counted in bytes, as DuckDB does.
 """
 
 import re
@@ -44,7 +44,7 @@ def _mentions_at(sql: str) -> bool:
 
 
 def _alias_first(sql: str, tokenize: Tokenize) -> str:
-    """`orders AT (VERSION => 3) AS o` with the alias before the clause, which is how the engine reads it."""
+    """`orders AT (VERSION => 3) AS o` with the alias before the clause, as DuckDB requires."""
     text = sql.encode()
     tokens = _tokens(text, tokenize(sql))
     moved: list[tuple[int, int, int]] = []  # where the clause begins and ends, and where its alias ends
@@ -61,7 +61,7 @@ def _alias_first(sql: str, tokenize: Tokenize) -> str:
 
 
 def _alias_end(following: Sequence[tuple[int, int, bytes, str]]) -> int | None:
-    """Where the alias behind a clause ends; None where there is none."""
+    """Where the alias after a clause ends; None if there is none."""
     if following and following[0][2].upper() == b"AS":
         following = following[1:]
         return following[0][1] if following else None
@@ -93,7 +93,7 @@ def _clauses(part: Any) -> Iterator[dict[str, Any]]:
 
 
 def _named(node: dict[str, Any]) -> str:
-    """A table with a clause, as a table with a name."""
+    """A table with a version clause, written as a table name."""
     clause = node["at_clause"]
     literal = clause["expr"].get("literal") or {}
     if str(clause["unit"]).upper() != "VERSION" or literal.get("kind") != "INTEGER" or node.get("sample") or node.get("schema_name"):

@@ -36,9 +36,9 @@ from tracelake_sdk.tasks import (
 
 _log = structlog.get_logger()
 
-_LAST_REPORTS_SECONDS = 5.0   # how long a stopping worker goes on trying to report
-_EARLY_SECONDS = 0.25         # an empty answer sooner than this was no long poll
-_LONGEST_PAUSE = 1.0          # then a pause keeps the worker from asking without end
+_LAST_REPORTS_SECONDS = 5.0   # how long a stopping worker keeps trying to report
+_EARLY_SECONDS = 0.25         # an empty answer sooner than this was not a long poll
+_LONGEST_PAUSE = 1.0          # then a pause keeps the worker from polling in a tight loop
 
 
 class DispatcherWorker:
@@ -74,11 +74,11 @@ class DispatcherWorker:
 
     @property
     def polling(self) -> bool:
-        """Whether it waits for work and holds none."""
+        """Whether it waits for work and holds no task."""
         return self._polling
 
     def stop(self) -> None:
-        """Lets `run()` come to its end: what runs is finished, what was only claimed is given back."""
+        """Makes `run()` return: running tasks are finished, tasks that were only claimed are given back."""
         self._stopping.set()
         self._control.hang_up()
 
@@ -93,7 +93,7 @@ class DispatcherWorker:
             self._control.close()
 
     def run_once(self) -> int:
-        """One batch, waited for if need be; says how many tasks it had."""
+        """One batch, with a long poll if there is none; returns the number of its tasks."""
         batch = self._claimed or self._claim()
         self._claimed = []
         portions = self._portions(batch)
@@ -108,7 +108,7 @@ class DispatcherWorker:
         try:
             busy = self.run_once()
         except Exception:
-            # Nobody works on them any more: their leases must run out, so that control hands them out again.
+            # They are no longer worked on: their leases must expire, so that control hands them out again.
             self._claimed = []
             self.leases.release_all()
             raise
@@ -116,7 +116,7 @@ class DispatcherWorker:
             self._stopping.wait(self._pause)
 
     def give_back(self) -> None:
-        """Reports what was claimed and has not been run, so that another worker can have it at once."""
+        """Gives back tasks that were claimed and not run, so that another worker can claim them at once."""
         if self._claimed:
             _log.info("giving back", tasks=len(self._claimed))
             self._report([Completion(fence=task.fence, outcome=Outcome.GIVEN_BACK) for task in self._claimed], claims_next=False)
@@ -124,7 +124,7 @@ class DispatcherWorker:
 
     def _claim(self) -> list[ClaimedTask]:
         request = self._claim_request(self._poll_seconds)
-        asked = self._clock()
+        sent = self._clock()
         self._polling = True
         try:
             answered = self._retries.claim(self._control.claim, request)
@@ -133,7 +133,7 @@ class DispatcherWorker:
         if answered is None:
             return []
         claimed = answered.value.claimed
-        early = not claimed and self._clock() - asked < _EARLY_SECONDS
+        early = not claimed and self._clock() - sent < _EARLY_SECONDS
         self._pause = random.uniform(0.2, 1) * _LONGEST_PAUSE if early else 0  # noqa: S311 spreading load, not keeping secrets
         self._take(claimed, answered.since)
         return claimed
@@ -167,7 +167,7 @@ class DispatcherWorker:
             yield portion
 
     def _run(self, task: ClaimedTask) -> Completion | None:
-        """One attempt's report; None for one that is no longer ours to report."""
+        """The report of one attempt; None if the attempt no longer belongs to this worker."""
         fence = task.fence
         match self.leases.standing(fence.task_id):
             case Standing.LOST:
@@ -176,7 +176,7 @@ class DispatcherWorker:
             case Standing.CANCELED:
                 return Completion(fence=fence, outcome=Outcome.CANCELED)
             case Standing.PASSED:
-                _log.warning("the lease passed before it ran", task_id=str(fence.task_id), attempt=fence.attempt)
+                _log.warning("the lease expired before the task ran", task_id=str(fence.task_id), attempt=fence.attempt)
                 return Completion(fence=fence, outcome=Outcome.GIVEN_BACK)
             case Standing.HELD if self._stopping.is_set():
                 return Completion(fence=fence, outcome=Outcome.GIVEN_BACK)
@@ -199,9 +199,9 @@ class DispatcherWorker:
         return operator(payload)
 
     def _report(self, reports: list[Completion], *, claims_next: bool) -> None:
-        """One call for all; what was refused is reported again, as failed."""
+        """One call for all; a report that was refused is sent again as a failure."""
         self._watch("worker_ran")
-        reports = [self._as_it_stands(report) for report in reports]
+        reports = [self._unless_canceled(report) for report in reports]
         claim = self._claim_request(0) if claims_next and not self._stopping.is_set() else None
         self._watch("worker_completing")
         refused: list[Completion] = []
@@ -210,22 +210,22 @@ class DispatcherWorker:
                 _log.error("refused", task_id=str(answer.task_id), attempt=report.fence.attempt, code=answer.code, detail=answer.detail)
                 refused += _as_failure(report, answer.code or "refused", answer.detail or "Control refused the report.", retry=False)
             elif answer.status != 200 or answer.result is CompletionResult.SUPERSEDED:
-                _log.info("not taken", task_id=str(answer.task_id), attempt=report.fence.attempt, result=answer.result.value, code=answer.code)
+                _log.info("report not accepted", task_id=str(answer.task_id), attempt=report.fence.attempt, result=answer.result.value, code=answer.code)
         for report, answer in self._complete(refused, None, broken_for=0) if refused else ():
             if answer.status != 200:
                 _log.error("the report of a failure was refused", task_id=str(answer.task_id), attempt=report.fence.attempt, result=answer.result.value, code=answer.code)
 
-    def _as_it_stands(self, report: Completion) -> Completion:
-        """A cancel that came while the operator ran replaces what it found out. What is lost is reported all the same: a slow worker is welcome."""
+    def _unless_canceled(self, report: Completion) -> Completion:
+        """A cancel that arrived while the operator ran replaces its result. A lost lease does not: a slow worker may finish late."""
         if self.leases.standing(report.fence.task_id) is Standing.CANCELED:
             return Completion(fence=report.fence, outcome=Outcome.CANCELED)
         return report
 
     def _complete(self, reports: list[Completion], claim: ClaimRequest | None, *, broken_for: float) -> list[tuple[Completion, CompletionAnswer]]:
-        """Each report with its answer. A call that control cannot take is cut in halves until the one report is found that spoils it."""
+        """Each report with its answer. A call that control cannot accept is split in halves until the report that causes it is found."""
         request = CompleteRequest(items=reports, claim=claim)
         try:
-            answered = self._retries.ask(lambda: self._control.complete(request), after_stop=_LAST_REPORTS_SECONDS, broken_for=broken_for)
+            answered = self._retries.until_answered(lambda: self._control.complete(request), after_stop=_LAST_REPORTS_SECONDS, broken_for=broken_for)
         except REFUSED:
             raise
         except TracelakeError as error:
@@ -233,7 +233,7 @@ class DispatcherWorker:
                 return self._give_up(reports[0], error)
             half = len(reports) // 2
             return self._complete(reports[:half], None, broken_for=0) + self._complete(reports[half:], None, broken_for=0)
-        # Before the next tasks are taken: one of them may be a next attempt of these.
+        # Before the next tasks are added: one of them may be the next attempt of one of these.
         self.leases.release(report.fence.task_id for report in reports)
         if answered is None:
             _log.warning("stopped without an answer to the last reports", tasks=len(reports))
@@ -244,17 +244,17 @@ class DispatcherWorker:
         return list(zip(reports, answered.value.results, strict=True))
 
     def _give_up(self, report: Completion, error: TracelakeError) -> list[tuple[Completion, CompletionAnswer]]:
-        """The one report that spoils a call becomes a failure; where control itself broke over it, one that another attempt may mend."""
+        """The report that control cannot accept becomes a failure; if control itself failed on it, a failure that may be retried."""
         _log.error("control cannot accept a report", task_id=str(report.fence.task_id), code=error.code, detail=error.detail, error_id=error.id)
         failure = _as_failure(report, error.code, error.detail, retry=is_broken(error))
         if failure:
             return self._complete(failure, None, broken_for=0)
-        self.leases.release([report.fence.task_id])  # its lease runs out, and control goes on from there
+        self.leases.release([report.fence.task_id])  # its lease expires, and control retries the task
         return []
 
 
 def _as_failure(report: Completion, code: str, detail: str, *, retry: bool) -> list[Completion]:
-    """The report that this one was refused; none for a report that already was one."""
+    """The report of a failure instead of this report; empty if the report already is a failure."""
     if report.outcome is not Outcome.SUCCEEDED:
         return []
     return [Completion(fence=report.fence, outcome=Outcome.FAILED, error=OperatorError(error_class=code, message=detail, retry=retry))]

@@ -1,5 +1,5 @@
-"""Measuring: what is really in the files that an attempt staged, found by trusted code that never loads an operator's.
+"""Measuring: what the files of an attempt really contain, found by trusted code that never loads code of an operator.
 
-Entry point: `process.run`, the program `python -m tracelake.worker.measuring`; `contract` is what it is asked and answers, `measure.measure`
-the work. The worker starts it and asks it from `spark.measuring_process`.
+Entry point: `process.run`, the program `python -m tracelake.worker.measuring`; `contract` has its orders and results, `measure.measure`
+does the work. The worker starts and calls it in `spark.measuring_process`.
 """

@@ -13,7 +13,7 @@ import numpy as np
 from tracelake.storage.delta_schemas import delta_schema, not_carried, schema_hash
 from tracelake.worker.measuring.contract import OutputToMeasure, Refused
 from tracelake.worker.measuring.dedupe import Key, KeyedFile, find_repeats, write_without
-from tracelake.worker.measuring.engine import Engine
+from tracelake.worker.measuring.engine import CountingEngine
 from tracelake.worker.measuring.footers import ColumnFacts, facts_of, read_footer, statistics_of
 from tracelake.worker.measuring.keys import SIDECAR, FileKeys, Mask, read_keys
 from tracelake.worker.measuring.rule_measuring import Rows
@@ -24,7 +24,7 @@ from tracelake_sdk.datasets.measurements import StagedFile, TableFile
 from tracelake_sdk.datasets.scopes import Scope
 from tracelake_sdk.rules.trees import TypedColumn, ValueKind, columns_of
 
-_AGAIN = re.compile(r"-u[0-9a-f]{16}$")  # the end of a name that was given here
+_AGAIN = re.compile(r"-u[0-9a-f]{16}$")  # the end of a file name that was made here
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class BatchFile:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Files with rows alone; an empty one only tells its schema."""
+class StagedBatch:
+    """Only files with rows; of an empty file only the schema is used."""
 
     files: tuple[BatchFile, ...]
     table_schema: dict[str, Any]
@@ -63,14 +63,14 @@ def rows_of(files: Sequence[BatchFile], columns: Mapping[str, TypedColumn]) -> R
     return Rows(tuple(file.local for file in files), tuple((file.rows, file.facts) for file in files), columns, held)
 
 
-def open_batch(work: Workplace, paths: Sequence[str], table_schema: dict[str, Any] | None, *, sealed: Mapping[str, str] | None = None) -> Batch:
-    """Seals and opens these files; `table_schema` stands in where there is none."""
+def open_batch(work: Workplace, paths: Sequence[str], table_schema: dict[str, Any] | None, *, sealed: Mapping[str, str] | None = None) -> StagedBatch:
+    """Seals and opens these files; `table_schema` is used if there is none."""
     for path in paths:
         work.check(path)
     seals = seal(work.storage, [work.stored(path) for path in paths]) if sealed is None else sealed
     files = [open_file(work, path, seals[work.stored(path)]) for path in sorted(paths)]
     schema = _joined([file.table_schema for file in files], table_schema)
-    return Batch(tuple(file for file in files if file.rows), schema, columns_of(schema))
+    return StagedBatch(tuple(file for file in files if file.rows), schema, columns_of(schema))
 
 
 def open_file(work: Workplace, path: str, sealed: str) -> BatchFile:
@@ -98,8 +98,8 @@ def _joined(schemas: Sequence[dict[str, Any]], otherwise: dict[str, Any] | None)
     return {"type": "struct", "fields": list(fields.values())}
 
 
-def scoped(engine: Engine, work: Workplace, output: OutputToMeasure, batch: Batch) -> Batch:
-    """With the scope of each file, as the folder that it lies in says."""
+def scoped(engine: CountingEngine, work: Workplace, output: OutputToMeasure, batch: StagedBatch) -> StagedBatch:
+    """The batch with the scope of each file, which its folder determines."""
     spec = output.staged.partition_by
     files: list[BatchFile] = []
     for file in batch.files:
@@ -110,7 +110,7 @@ def scoped(engine: Engine, work: Workplace, output: OutputToMeasure, batch: Batc
     return replace(batch, files=tuple(files))
 
 
-def outside_scope(engine: Engine, output: OutputToMeasure, batch: Batch) -> int:
+def outside_scope(engine: CountingEngine, output: OutputToMeasure, batch: StagedBatch) -> int:
     outside = 0
     by_scope: dict[Scope, list[BatchFile]] = {}
     for file in batch.files:
@@ -125,7 +125,7 @@ def outside_scope(engine: Engine, output: OutputToMeasure, batch: Batch) -> int:
     return outside
 
 
-def key_of(unique_key: Sequence[str], batch: Batch) -> Key:
+def key_of(unique_key: Sequence[str], batch: StagedBatch) -> Key:
     columns: list[tuple[str, TypedColumn]] = []
     for name in unique_key:
         if batch.files and any(name not in file.columns for file in batch.files):
@@ -137,8 +137,8 @@ def key_of(unique_key: Sequence[str], batch: Batch) -> Key:
     return Key(tuple(columns), in_sidecars=True)
 
 
-def keyed(batch: Batch, key: Key, threads: int) -> Batch:
-    """With the keys of each file."""
+def keyed(batch: StagedBatch, key: Key, threads: int) -> StagedBatch:
+    """The batch with the keys of each file."""
 
     def with_keys(file: BatchFile) -> BatchFile:
         return replace(file, keys=read_keys(file.local, key.columns))
@@ -147,18 +147,18 @@ def keyed(batch: Batch, key: Key, threads: int) -> Batch:
         return replace(batch, files=tuple(pool.map(with_keys, batch.files)))
 
 
-def null_keys(batch: Batch) -> int:
-    """Rows without a key: a null in one of its columns makes it none."""
+def null_keys(batch: StagedBatch) -> int:
+    """Rows without a key: those with a null in a key column."""
     return sum(int(np.count_nonzero(~file.keys.present)) for file in batch.files if file.keys is not None)
 
 
-def keyed_files(batch: Batch) -> list[KeyedFile]:
+def keyed_files(batch: StagedBatch) -> list[KeyedFile]:
     return [KeyedFile(file.path, file.local, file.keys) for file in batch.files if file.keys is not None]
 
 
 def without_repeats(
-    engine: Engine, work: Workplace, batch: Batch, key: Key, current: Sequence[TableFile], *, inside: bool
-) -> Batch:
+    engine: CountingEngine, work: Workplace, batch: StagedBatch, key: Key, current: Sequence[TableFile], *, inside: bool
+) -> StagedBatch:
     """A file with rows that repeat a key is written again without them; the first row of a key stays."""
     masks = find_repeats(engine, work, keyed_files(batch), key, current, inside=inside)
     files: list[BatchFile] = []
@@ -171,7 +171,7 @@ def without_repeats(
 
 
 def _written_again(work: Workplace, file: BatchFile, key: Key, repeats: Mask) -> BatchFile:
-    # Never a name that was used before: a slow attempt may have reported the file of that name, and it may be part of the table by now.
+    # Never reuse a name: a slow attempt may have reported a file of that name, and it may be part of the table by now.
     path = f"{_AGAIN.sub('', file.path.removesuffix('.parquet'))}-u{secrets.token_hex(8)}.parquet"
     write_without(work, file.local, path, repeats)
     sealed = seal(work.storage, [work.stored(path)])
@@ -195,5 +195,5 @@ def staged_file(work: Workplace, file: BatchFile) -> StagedFile:
     )  # fmt: skip
 
 
-def hash_of(batch: Batch) -> str:
+def hash_of(batch: StagedBatch) -> str:
     return schema_hash(batch.table_schema)

@@ -15,7 +15,7 @@ def names(columns: Sequence[str]) -> str:
 
 
 def text(value: str) -> str:
-    """A literal; the character of code 0 cannot stand in one."""
+    """A literal; it cannot contain the character with code 0."""
     return "||chr(0)||".join("'" + part.replace("'", "''") + "'" for part in value.split("\0"))
 
 
@@ -73,7 +73,7 @@ def _among(column: str, check: NotAmong) -> str:
 
 
 def units(column: TypedColumn, count: int) -> str:
-    """A literal of the column's own type; `count` is one that it can hold."""
+    """A literal of the column's own type, which can hold `count`."""
     match column.kind:
         case ValueKind.DATE:
             return f"(DATE '1970-01-01' + ({count})::INTEGER)"
@@ -92,5 +92,5 @@ def _double(value: float) -> str:
 
 
 def present(columns: Sequence[str]) -> str:
-    """A key with a null is no key."""
+    """A row with a null in a key column has no key."""
     return " AND ".join(f"{name(column)} IS NOT NULL" for column in columns)

@@ -1,6 +1,6 @@
-"""What the measuring process is asked and what it answers: one JSON line each.
+"""The protocol of the measuring process: orders and results, one JSON line each.
 
-The wrapper starts `python -m tracelake.worker.measuring` with a clean environment, writes one `MeasureOrder` a line to its stdin and
+The worker starts `python -m tracelake.worker.measuring` with a clean environment, writes one `MeasureOrder` a line to its stdin and
 reads one `MeasureResult` a line from its stdout, in the same order. The process ends when its stdin does.
 """
 
@@ -21,7 +21,7 @@ class _Line(BaseModel):
 
 
 class Limits(_Line):
-    """What one measurement may take of the machine."""
+    """The resources that one measurement may use."""
 
     threads: int = Field(default=2, ge=1, le=256)
     memory: str = Field(default="1GB", pattern=r"^[1-9][0-9]{0,5}(MB|GB)$")
@@ -35,10 +35,10 @@ class OutputToMeasure(_Line):
     """
 
     index: int = Field(ge=0)
-    staged: StagedOutput               # as the claim told it; `location` and `staging` are below the storage's root
-    files: list[str] = Field(max_length=MAX_FILES)  # by the committer's manifest, relative to `staged.staging`
+    staged: StagedOutput               # as in the claim; `location` and `staging` are below the storage's root
+    files: list[str] = Field(max_length=MAX_FILES)  # from the manifest, relative to `staged.staging`
     adopted: bool = False              # `files` are those of a batch: relative to the table, where an earlier attempt left them
-    scopes: list[Scope] | None = None  # what the manifest says they cover; None (a batch): what their folders say
+    scopes: list[Scope] | None = None  # the scopes of the manifest; None (a batch): the scopes of their folders
     unique_key: list[str] = Field(default_factory=list)
     update_strategy: str | None = None
     previous: OutputMeasured | None = None
@@ -49,7 +49,7 @@ class OutputToMeasure(_Line):
 class MeasureOrder(_Line):
     id: str
     storage: dict[str, Any]            # the section `storage` of the settings, secrets in the clear
-    scratch: str                       # folder, local, for copies of remote files and what does not fit in memory
+    scratch: str                       # local folder for copies of remote files and for spilled data
     outputs: list[OutputToMeasure]
     limits: Limits = Limits()
 
@@ -60,8 +60,8 @@ RefusalClass = Literal[
     "not_parquet",
     "schema_not_carried",  # a column that a Delta table cannot have
     "schemas_differ",      # the files of one output do not agree on their columns
-    "key_missing",         # a column of the unique key is not there, or cannot be one
-    "scope_unknown",       # a file lies in a folder that is no scope of the output
+    "key_missing",         # a column of the unique key is missing, or has a type that keys do not support
+    "scope_unknown",       # a file is in a folder that is not a scope of the output
     "seal_broken",         # a file is no longer what was measured
     "storage_unavailable", # worth another try
     "unmeasurable",        # anything else; the log says more
@@ -69,7 +69,7 @@ RefusalClass = Literal[
 
 
 class Refusal(_Line):
-    """Why nothing was measured: the attempt's failure, as a rule final because the same files would be refused again."""
+    """Why nothing was measured: the attempt's failure, usually final because the same files would be refused again."""
 
     error_class: RefusalClass
     message: str = Field(max_length=2000)
@@ -77,7 +77,7 @@ class Refusal(_Line):
 
 
 class MeasureResult(_Line):
-    """Either every output, in the order's order, or one refusal."""
+    """Either every output, in the order of the request, or one refusal."""
 
     id: str
     outputs: list[OutputMeasured] = Field(default_factory=list)

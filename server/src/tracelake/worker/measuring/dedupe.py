@@ -1,8 +1,8 @@
 # ruff: noqa: S608  # the SQL is made of checks; names and literals in it are quoted by compile_duckdb
-"""Dedupe: which rows of an append repeat a key, of the batch itself or of what the table holds already.
+"""Dedupe: which rows of an append repeat a key, of the batch itself or of the table.
 
-The cost is the append's: files of the table are passed by where the bounds of their keys, or the sorted hashes beside them, say that they
-share no key; where hashes meet, the keys themselves are compared.
+The cost depends on the append: files of the table are skipped if the bounds of their keys, or the sorted hashes beside them, show that they
+share no key; where hashes are equal, the keys themselves are compared.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from tracelake.worker.measuring.compile_duckdb import files as rows_of
 from tracelake.worker.measuring.compile_duckdb import name, names
-from tracelake.worker.measuring.engine import Engine
+from tracelake.worker.measuring.engine import CountingEngine
 from tracelake.worker.measuring.keys import (
     FileKeys,
     Hashes,
@@ -48,7 +48,7 @@ class KeyedFile:
 @dataclass(frozen=True)
 class Key:
     columns: tuple[tuple[str, TypedColumn], ...]
-    in_sidecars: bool  # whether bounds and hashes of the table's files speak of this key
+    in_sidecars: bool  # whether bounds and hashes of the table's files are of this key
 
     @property
     def names(self) -> list[str]:
@@ -56,10 +56,10 @@ class Key:
 
 
 def find_repeats(
-    engine: Engine, work: Workplace, append: Sequence[KeyedFile], key: Key, current: Sequence[TableFile], *, inside: bool
+    engine: CountingEngine, work: Workplace, append: Sequence[KeyedFile], key: Key, current: Sequence[TableFile], *, inside: bool
 ) -> list[Mask]:
     """For each file of the append which rows repeat a key: of `current`, or (`inside`) of an earlier row by path and number."""
-    # A stable sort joins runs that are in order already.
+    # A stable sort merges runs that are already in order.
     ordered = np.sort(np.concatenate([file.keys.ordered for file in append] or [np.empty(0, np.uint64)]), kind="stable")
     suspects = [repeated(ordered)] if inside else []
     met: list[Path] = []
@@ -78,7 +78,7 @@ def find_repeats(
 
 
 def _meeting(work: Workplace, ordered: Hashes, append: Sequence[KeyedFile], key: Key, file: TableFile) -> tuple[Path, Hashes] | None:
-    """A file of the table and the hashes that it shares with the append; None where it shares none."""
+    """A file of the table and the hashes that it shares with the append; None if it shares none."""
     if not file.rows or not len(ordered) or (key.in_sidecars and not any(may_share(new.keys.low, new.keys.high, file) for new in append)):
         return None
     if key.in_sidecars and file.hashes is not None:
@@ -108,8 +108,8 @@ def _rows_with(append: Sequence[KeyedFile], key: Key, suspicious: Hashes) -> Any
     return pa.concat_tables(parts)
 
 
-def _verified(engine: Engine, rows: Any, key: Key, met: Sequence[Path], *, inside: bool) -> list[tuple[int, int]]:
-    """File and row number of those whose real key is repeated."""
+def _verified(engine: CountingEngine, rows: Any, key: Key, met: Sequence[Path], *, inside: bool) -> list[tuple[int, int]]:
+    """File and row number of the rows whose real key is repeated."""
     engine.connection.register("suspect", rows)
     place = f"{name(_FILE)}, {name(_ROW)}"
     conditions = [f"row_number() OVER (PARTITION BY {names(key.names)} ORDER BY {place}) > 1"] if inside else []

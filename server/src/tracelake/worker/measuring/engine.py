@@ -1,5 +1,5 @@
 # ruff: noqa: S608  # the SQL is made of checks; names and literals in it are quoted by compile_duckdb
-"""The engine that counts: DuckDB, locked to the files that are measured and to its share of the machine."""
+"""The engine that counts: DuckDB, locked to the files that are measured and to its resources."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,9 +14,9 @@ from tracelake_sdk.rules.trees import RowCheck
 _ROWS = '"tracelake rows"'  # a name that no column of a table can have
 
 
-# Types of DuckDB are annotations in quotes: a class that is still held when its process ends would hold them too, and DuckDB complains of it on stderr.
-class Engine:
-    """Reads nothing outside `folders`, installs nothing, and is only started when something must be counted."""
+# Types of DuckDB are annotations in quotes: a class that still exists when its process ends would keep them alive, and DuckDB prints a warning to stderr.
+class CountingEngine:
+    """Reads nothing outside `folders`, installs nothing, and starts only when something must be counted."""
 
     def __init__(self, limits: Limits, folders: Sequence[Path], scratch: Path) -> None:
         self.limits: Limits = limits
@@ -24,7 +24,7 @@ class Engine:
         self._spill: Path = scratch / "spill"
         self._connection: duckdb.DuckDBPyConnection | None = None
 
-    def __enter__(self) -> "Engine":
+    def __enter__(self) -> "CountingEngine":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -38,12 +38,12 @@ class Engine:
         return self._connection
 
     def read_row(self, statement: str) -> tuple[Any, ...] | None:
-        """The one row that the statement answers, if any. It is read to the end: a connection refuses most work while a result is open."""
+        """The one row that the statement returns, if any. The result is read to its end: a connection refuses most work while a result is open."""
         rows = self.connection.execute(statement).fetchall()
         return rows[0] if rows else None
 
     def read_table(self, statement: str) -> Any:
-        """What the statement answers, as an Arrow table."""
+        """The result of the statement, as an Arrow table."""
         return self.connection.sql(statement).to_arrow_table()
 
     def _start(self) -> "duckdb.DuckDBPyConnection":
@@ -66,10 +66,10 @@ class Engine:
         return connection
 
 
-def count_broken(engine: Engine, paths: Sequence[Path], checks: Sequence[RowCheck], few_values: frozenset[str] = frozenset()) -> list[int | str]:
-    """For each check the rows that break it, all in one statement; a text says why a check could not be counted.
+def count_broken(engine: CountingEngine, paths: Sequence[Path], checks: Sequence[RowCheck], few_values: frozenset[str] = frozenset()) -> list[int | str]:
+    """For each check the rows that break it, all in one statement; a string says why a check could not be counted.
 
-    A column of `few_values` is grouped first, so that each of its values is looked at once.
+    A column of `few_values` is grouped first, so that each of its values is checked once.
     """
     if not checks or not paths:
         return [0] * len(checks)
@@ -79,7 +79,7 @@ def count_broken(engine: Engine, paths: Sequence[Path], checks: Sequence[RowChec
     except duckdb.Error as error:
         if len(checks) == 1:
             return [f"The engine could not count it ({type(error).__name__})."]
-        # One that cannot be counted must not hide the others.
+        # A check that cannot be counted must not hide the others.
         return [answer for check in checks for answer in count_broken(engine, paths, [check], few_values)]
 
 

@@ -1,7 +1,7 @@
-"""Footers: what Parquet files say of themselves, and which of it is beyond doubt.
+"""Footers: the statistics in Parquet files, and which of them can be trusted.
 
-A bound counts only where its writer is known to write true ones: never for floating numbers (NaN is in none of them), never for texts
-that may have been cut off.
+A bound counts only if its writer is known to write correct ones: never for floating-point numbers (bounds ignore NaN), never for strings
+that may have been truncated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from tracelake_sdk.rules.trees import IsNull, OutsideUnits, RowCheck, TypedColum
 
 _KNOWN_WRITERS = ("parquet-mr ", "parquet-cpp-arrow ", "DuckDB ", "Polars", "parquet-rs ")
 _WRITERS_OF_WHOLE_TEXTS = ("parquet-mr ", "parquet-cpp-arrow ")
-_LONGEST_TEXT = 32  # bytes; no writer cuts that short
+_LONGEST_TEXT = 32  # bytes; no writer truncates shorter strings
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _YEARS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC))
@@ -28,13 +28,13 @@ _YEARS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 9990
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What is certain of one column of one file; None where it is not."""
+    """What is certain about one column of one file; None if it is not."""
 
     rows: int
     nulls: int | None
     low: int | str | None = None   # units of the column, or text
     high: int | str | None = None
-    size: int = 0                  # bytes before compression; only good for choosing a way, never for a claim
+    size: int = 0                  # bytes before compression; only used to choose a method, never as a result
 
     @property
     def empty(self) -> bool:
@@ -114,7 +114,7 @@ def _text(raw: Any, writer: str) -> str | None:
         text = raw.decode()
     except UnicodeDecodeError:
         return None
-    return None if "\0" in text else text  # a bound that Postgres cannot keep is no bound
+    return None if "\0" in text else text  # Postgres cannot store NUL
 
 
 def _units(raw: Any, column: TypedColumn, physical: str) -> int | None:
@@ -122,11 +122,11 @@ def _units(raw: Any, column: TypedColumn, physical: str) -> int | None:
         return raw
     if physical == "FIXED_LEN_BYTE_ARRAY" and column.kind is ValueKind.DECIMAL and isinstance(raw, bytes):
         return int.from_bytes(raw, "big", signed=True)
-    return None  # INT96, and whatever else sorts its own way
+    return None  # INT96, and other types with their own order
 
 
 def proved(check: RowCheck, files: Sequence[tuple[int, Mapping[str, ColumnFacts]]]) -> int | None:
-    """How many rows break the rule, where the footers leave no doubt; `files` are rows and facts."""
+    """How many rows break the rule, if the footers prove it; `files` are rows and facts."""
     if not isinstance(check, IsNull | OutsideUnits):
         return None
     violations = 0
@@ -155,7 +155,7 @@ def _inside(check: OutsideUnits, facts: ColumnFacts) -> bool:
 
 
 def statistics_of(columns: Mapping[str, TypedColumn], facts: Mapping[str, ColumnFacts]) -> FileStatistics:
-    """As Delta spells them: true bounds, not always the tightest."""
+    """In Delta's form: correct bounds, not always the tightest."""
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}
     for name, known in facts.items():
@@ -176,12 +176,12 @@ def _spelled(column: TypedColumn, bound: int | str | None, *, up: bool) -> int |
             return _instant(bound, up=up)
         case _:
             exact = Decimal(bound).scaleb(-column.scale)
-            number = float(exact)  # Delta spells decimals as JSON numbers, which readers may take for doubles
+            number = float(exact)  # Delta writes decimals as JSON numbers, which readers may parse as doubles
             return number if abs(bound) < 10**15 and Decimal(repr(number)) == exact else None
 
 
 def _instant(microseconds: int, *, up: bool) -> str | None:
-    """Delta's instants have milliseconds: the least is rounded down, the greatest up, and so both stay true."""
+    """Delta's instants have milliseconds: the minimum is rounded down and the maximum up, so that both stay correct."""
     milliseconds = -(-microseconds // 1000) if up else microseconds // 1000
     if not (_YEARS[0] - _EPOCH) // _MILLISECOND <= milliseconds <= (_YEARS[1] - _EPOCH) // _MILLISECOND:
         return None

@@ -2,7 +2,7 @@
 
 The hash of a key: for each column in order, its value as 64-bit words (integers, days, microseconds, truth values: one; decimals: the two
 halves of their units; floating numbers: their bits as doubles, with one zero and one NaN; texts: their length in bytes, then their bytes in
-words of eight, little-endian and filled with zeros, or one word of BLAKE2b for long texts), each taken in as `state = mix(state ^ word)`.
+words of eight, little-endian and filled with zeros, or one word of BLAKE2b for long texts), each added as `state = mix(state ^ word)`.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class FileKeys:
-    """The keys of one file: a hash for each row in its place, which rows have a key at all, and the hashes of those in order."""
+    """The keys of one file: a hash for each row, which rows have a key at all, and the sorted hashes of those."""
 
     hashes: Hashes
     present: Mask
@@ -143,7 +143,7 @@ def _take_texts(state: Hashes, values: Any) -> None:
     data = np.frombuffer((values.buffers()[2] or b""), np.uint8)
     starts, lengths = offsets[:-1], np.diff(offsets)
     _take(state, lengths.view(np.uint64))
-    # Eight bytes from every place on; the filling lets the last place have eight.
+    # Eight bytes from every position; padding gives the last position eight too.
     padded = np.concatenate([data, np.zeros(8, np.uint8)])
     eight = np.ndarray(len(data) + 1, np.dtype("<u8"), padded.data, 0, (1,))
     long = np.flatnonzero(lengths > _LONG_TEXT)
@@ -166,7 +166,7 @@ def _take_texts(state: Hashes, values: Any) -> None:
 
 
 def sort_hashes(hashes: Hashes, threads: int = 1) -> Hashes:
-    """In order; two halves at once where that pays."""
+    """Sorted; two halves in parallel if that is faster."""
     if threads < 2 or len(hashes) < _SORTED_TOGETHER:
         return np.sort(hashes)
     upper = hashes >= np.uint64(1 << 63)
@@ -175,12 +175,12 @@ def sort_hashes(hashes: Hashes, threads: int = 1) -> Hashes:
 
 
 def repeated(ordered: Hashes) -> Hashes:
-    """What stands more than once in a sorted list, each once."""
+    """The values that occur more than once in a sorted list, each once."""
     return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def among(hashes: Hashes, ordered: Hashes) -> Mask:
-    """Which of these are in the sorted list; it is searched, not read, so that a long list costs little."""
+    """Which of these are in the sorted list; by binary search, so that a long list costs little."""
     if not len(ordered) or not len(hashes):
         return np.zeros(len(hashes), np.bool_)
     places = np.searchsorted(ordered, hashes)
@@ -189,20 +189,20 @@ def among(hashes: Hashes, ordered: Hashes) -> Mask:
 
 
 def shared(one: Hashes, other: Hashes) -> Hashes:
-    """What two sorted lists have in common, at the cost of the shorter one."""
+    """The common values of two sorted lists, at the cost of the shorter one."""
     short, long = (one, other) if len(one) <= len(other) else (other, one)
     return np.asarray(short[among(short, long)])
 
 
 def read_sidecar(file: Path) -> Hashes:
-    """The sorted hashes of a file's keys, mapped and not read."""
+    """The sorted hashes of a file's keys, memory-mapped."""
     if file.stat().st_size == 0:
         return np.empty(0, np.uint64)
     return np.memmap(file, np.dtype("<u8"), mode="r")
 
 
 def may_share(low: Bound, high: Bound, other: TableFile) -> bool:
-    """Whether two files may have a key in common, by the bounds of its first column; without bounds of one kind, they may."""
+    """Whether two files may have a key in common, by the bounds of its first column; without comparable bounds, they may."""
     bounds = (low, high, other.key_min, other.key_max)
     if all(isinstance(bound, int) for bound in bounds) or all(isinstance(bound, str) for bound in bounds):
         return low <= other.key_max and other.key_min <= high  # pyright: ignore[reportOperatorIssue] all of one kind
@@ -210,7 +210,7 @@ def may_share(low: Bound, high: Bound, other: TableFile) -> bool:
 
 
 def _bounds(column: TypedColumn, lows: list[Any], highs: list[Any]) -> tuple[Bound, Bound]:
-    """Spelled so that they compare as their values do: integers as numbers, the rest as text of one width."""
+    """Written so that they compare as their values do: integers as numbers, the rest as strings of one width."""
     spelled = [(_spell(column, low), _spell(column, high)) for low, high in zip(lows, highs, strict=True)]
     if not spelled or any(low is None or high is None for low, high in spelled):
         return None, None
@@ -225,7 +225,7 @@ def _spell(column: TypedColumn, value: Any) -> Bound:
             return int(value.as_py())
         case ValueKind.TEXT:
             found = value.as_py()
-            return found if len(found) <= _LONGEST_BOUND and "\0" not in found else None  # Postgres keeps no NUL
+            return found if len(found) <= _LONGEST_BOUND and "\0" not in found else None  # Postgres cannot store NUL
         case ValueKind.DATE:
             ordinal = value.cast(pa.date32()).value + _EPOCH.toordinal()
             return date.fromordinal(ordinal).isoformat() if 1 <= ordinal <= date.max.toordinal() else None

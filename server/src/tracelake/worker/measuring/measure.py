@@ -1,4 +1,4 @@
-"""Measures the outputs of an attempt: for the first time, again after others were decided first, or by rules that came later."""
+"""Measures the outputs of an attempt: for the first time, again after the base moved, or for rules that were added later."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -8,10 +8,21 @@ from pathlib import Path
 from tracelake.settings import Settings, StorageSettings
 from tracelake.storage.contract import Storage
 from tracelake.storage.opening import open_storage
-from tracelake.worker.measuring.batch import Batch, hash_of, key_of, keyed, null_keys, open_batch, outside_scope, scoped, staged_file, without_repeats
+from tracelake.worker.measuring.batch import (
+    StagedBatch,
+    hash_of,
+    key_of,
+    keyed,
+    null_keys,
+    open_batch,
+    outside_scope,
+    scoped,
+    staged_file,
+    without_repeats,
+)
 from tracelake.worker.measuring.contract import MeasureOrder, MeasureResult, OutputToMeasure, Refused
 from tracelake.worker.measuring.dedupe import Key
-from tracelake.worker.measuring.engine import Engine
+from tracelake.worker.measuring.engine import CountingEngine
 from tracelake.worker.measuring.rule_measuring import Counter
 from tracelake.worker.measuring.sealing import check_seals
 from tracelake.worker.measuring.table_rules import current_files, measure_table_rules, rebase_table_rules
@@ -42,7 +53,7 @@ def measure_output(storage: Storage, order: MeasureOrder, output: OutputToMeasur
     scratch = Path(order.scratch)
     scratch.mkdir(parents=True, exist_ok=True)
     work = Workplace(storage, output.staged.location, scratch)
-    with Engine(order.limits, work.folders, scratch) as engine:
+    with CountingEngine(order.limits, work.folders, scratch) as engine:
         counter = Counter(engine, tuple(output.unique_key))
         measuring = _Measuring(work, counter, output, watch)
         if output.previous is None:
@@ -72,10 +83,10 @@ class _Measuring:
             batch = keyed(batch, key, self.counter.engine.limits.threads)
         if key is not None and self.appends:
             batch = without_repeats(self.counter.engine, self.work, batch, key, self.output.staged.current, inside=True)
-        return self._told(batch, self._measured(batch, self.output.staged.rules, key))
+        return self._measurement(batch, self._measured(batch, self.output.staged.rules, key))
 
     def more_rules(self, previous: OutputMeasured, rules: Sequence[RuleToMeasure]) -> OutputMeasured:
-        """Just these, over the files as they were measured."""
+        """Measures only these rules, over the files that were measured before."""
         batch = self._reopened(previous)
         key = self._key(batch, rules)
         if key is not None and any(_about_key(rule, key) for rule in rules):
@@ -87,7 +98,7 @@ class _Measuring:
         return previous.model_copy(update={"rules": [*kept, *found.values()]})
 
     def again(self, previous: OutputMeasured) -> OutputMeasured:
-        """After a moved base: against the files since, and nothing that was looked at before."""
+        """After a moved base: compares only with files that were added since."""
         before = self._reopened(previous)
         key = self._key(before, self.output.staged.rules)
         batch = keyed(before, key, self.counter.engine.limits.threads) if key is not None else before
@@ -102,26 +113,26 @@ class _Measuring:
         found = {measurement.rule_id: measurement for measurement in self._counter().measure(batch.rows, unknown)}
         kept = [found.get(rule.id) or known.get((rule.id, rule.revision)) for rule in of_batch]
         table = rebase_table_rules(self._counter(), self.work, self.output, of_table, known, before=before if shrunk else None, batch=batch, key=key)
-        return self._told(batch, [*(measurement for measurement in kept if measurement), *table], before=previous)
+        return self._measurement(batch, [*(measurement for measurement in kept if measurement), *table], before=previous)
 
     def _paths(self) -> list[str]:
-        """Below the table."""
+        """Paths relative to the table."""
         staged = self.output.staged
         if self.output.adopted:
             return self.output.files
         folder = staged.staging.removeprefix(f"{staged.location}/")
         return [f"{folder}/{file}" for file in self.output.files]
 
-    def _reopened(self, previous: OutputMeasured) -> Batch:
-        """The files of an earlier measurement, if they are still what they were."""
+    def _reopened(self, previous: OutputMeasured) -> StagedBatch:
+        """The files of an earlier measurement, if they are unchanged."""
         sealed = {self.work.stored(file.path): file.seal for file in previous.files}
         check_seals(self.work.storage, sealed)
         batch = open_batch(self.work, [file.path for file in previous.files], previous.table_schema, sealed=sealed)
         scopes = {file.path: file.scope for file in previous.files}
         return replace(batch, files=tuple(replace(file, scope=scopes[file.path]) for file in batch.files))
 
-    def _key(self, batch: Batch, rules: Sequence[RuleToMeasure]) -> Key | None:
-        """The job's key, where anything asks for it."""
+    def _key(self, batch: StagedBatch, rules: Sequence[RuleToMeasure]) -> Key | None:
+        """The job's key, if anything needs it."""
         if not self.output.unique_key or not batch.files:
             return None
         if self.appends:
@@ -131,16 +142,16 @@ class _Measuring:
         return None
 
     def _counter(self) -> Counter:
-        """What dedupe has made a key needs no counting."""
+        """A key that dedupe has made unique needs no counting."""
         return replace(self.counter, unique=frozenset(self.output.unique_key)) if self.appends else self.counter
 
-    def _measured(self, batch: Batch, rules: Sequence[RuleToMeasure], key: Key | None) -> list[RuleMeasurement]:
+    def _measured(self, batch: StagedBatch, rules: Sequence[RuleToMeasure], key: Key | None) -> list[RuleMeasurement]:
         of_batch, of_table = _by_scope(rules)
         found = self._counter().measure(batch.rows, of_batch)
         current = current_files(self.output)
         return [*found, *measure_table_rules(self._counter(), self.work, of_table, batch, current, self.output, key)]
 
-    def _told(self, batch: Batch, rules: Sequence[RuleMeasurement], before: OutputMeasured | None = None) -> OutputMeasured:
+    def _measurement(self, batch: StagedBatch, rules: Sequence[RuleMeasurement], before: OutputMeasured | None = None) -> OutputMeasured:
         files = [staged_file(self.work, file) for file in batch.files]
         outside = outside_scope(self.counter.engine, self.output, batch)
         check_seals(self.work.storage, batch.seals(self.work))

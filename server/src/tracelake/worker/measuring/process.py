@@ -1,4 +1,4 @@
-"""The measuring process: one order a line in, one result a line out, until its stdin ends."""
+"""The measuring process: one order per line of stdin, one result per line of stdout, until stdin ends."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ _log = structlog.get_logger()
 
 
 def run() -> None:
-    """The whole life of the process. Nothing but results reaches the real stdout, whatever a library may print."""
+    """Runs until stdin ends. Only results reach the real stdout, even if a library prints."""
     configure_logging()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -27,9 +27,9 @@ def run() -> None:
 
 
 def run_once(orders: BinaryIO, answers: BinaryIO, watch: Watch) -> bool:
-    """Answers one order; False when there is none any more."""
+    """Answers one order; False at the end of the input."""
     line = orders.readline()
-    if not line.endswith(b"\n"):  # whoever asks has gone, maybe in the middle of a line
+    if not line.endswith(b"\n"):  # the worker has ended, maybe in the middle of a line
         return False
     answers.write(answer(line, watch).model_dump_json().encode() + b"\n")
     answers.flush()
@@ -37,7 +37,7 @@ def run_once(orders: BinaryIO, answers: BinaryIO, watch: Watch) -> bool:
 
 
 def answer(line: bytes, watch: Watch) -> MeasureResult:
-    """Whatever happens to an order, it is answered."""
+    """Every order gets an answer, even if measuring raises."""
     started = time.perf_counter()
     try:
         order = MeasureOrder.model_validate_json(line)
@@ -47,7 +47,7 @@ def answer(line: bytes, watch: Watch) -> MeasureResult:
         result = measure(order, watch)
     except Exception:
         _log.exception("measuring failed", order=order.id)
-        refusal = Refusal(error_class="unmeasurable", message="The output could not be measured; the worker's log says why.", retry=True)
+        refusal = Refusal(error_class="unmeasurable", message="The output could not be measured; see the worker's log.", retry=True)
         return MeasureResult(id=order.id, refusal=refusal, milliseconds=round((time.perf_counter() - started) * 1000, 3))
     refused = result.refusal.error_class if result.refusal else None
     _log.info("measured", order=order.id, milliseconds=result.milliseconds, outputs=len(result.outputs), refused=refused)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import structlog
 
 from tracelake.worker.measuring.compile_duckdb import broken, files, names
-from tracelake.worker.measuring.engine import Engine, count_broken
+from tracelake.worker.measuring.engine import CountingEngine, count_broken
 from tracelake.worker.measuring.footers import ColumnFacts, proved
 from tracelake.worker.measuring.uniqueness import count_repeated, sample_repeated
 from tracelake_sdk.rules import MeasuringMethod, RowCount, RuleMeasurement, RuleToMeasure
@@ -31,9 +31,9 @@ class Rows:
     """Some files, as rules see them."""
 
     local: tuple[Path, ...]
-    facts: tuple[tuple[int, Mapping[str, ColumnFacts]], ...]  # of each file: its rows, and what its footer proves
-    columns: Mapping[str, TypedColumn]                             # those that a rule may name
-    held: frozenset[str]                                      # those that at least one of the files has
+    facts: tuple[tuple[int, Mapping[str, ColumnFacts]], ...]  # for each file: its row count, and what its footer proves
+    columns: Mapping[str, TypedColumn]                             # columns that a rule may name
+    held: frozenset[str]                                      # columns that at least one of the files has
 
     @property
     def count(self) -> int:
@@ -41,7 +41,7 @@ class Rows:
 
     @property
     def few_values(self) -> frozenset[str]:
-        """Columns of text that are stored in so few bytes that they must be references to a short list of values."""
+        """String columns that use so few bytes that they must be dictionary-encoded with few values."""
         texts = [column for column, of in self.columns.items() if of.kind is ValueKind.TEXT and column in self.held]
         return frozenset(
             column for column in texts if all(column in facts and facts[column].size <= _REFERENCE * rows + _LIST for rows, facts in self.facts)
@@ -50,14 +50,14 @@ class Rows:
 
 @dataclass(frozen=True)
 class Counter:
-    """Counts on one engine; `shown` are the columns of the job's unique key, of which samples are made."""
+    """Counts on one engine; `shown` are the columns of the job's unique key, which samples show."""
 
-    engine: Engine
+    engine: CountingEngine
     shown: tuple[str, ...] = ()
-    unique: frozenset[str] = field(default_factory=frozenset[str])  # columns that are known to be a key of these rows
+    unique: frozenset[str] = field(default_factory=frozenset[str])  # columns that are known to be unique in these rows
 
     def measure(self, rows: Rows, rules: Sequence[RuleToMeasure]) -> list[RuleMeasurement]:
-        """In the order of the rules, without those that count rows."""
+        """In the order of the rules, without those that count the rows of a table."""
         checks: dict[int, RowCheck | Repeated] = {}
         found: dict[int, RuleMeasurement] = {}
         for number, rule in enumerate(rules):
@@ -66,7 +66,7 @@ class Counter:
             try:
                 checks[number] = check_of(rule.tree, rows.columns)
             except RuleUnmeasurable as error:
-                # Without any file and any table there is nothing that could miss a column.
+                # Without files and without a table, no column can be missing.
                 nothing = not rows.columns and not rows.local
                 found[number] = _measured(rule, 0, 0, MeasuringMethod.FOOTERS, 0) if nothing else unmeasured(rule, str(error))
         for number, check in checks.items():
@@ -83,19 +83,19 @@ class Counter:
             return rows.count if isinstance(check, IsNull) or not check.null_passes else 0
         return proved(check, rows.facts)
 
-    def _scan(self, rows: Rows, asked: Mapping[int, tuple[RuleToMeasure, RowCheck | Repeated]]) -> dict[int, RuleMeasurement]:
+    def _scan(self, rows: Rows, to_scan: Mapping[int, tuple[RuleToMeasure, RowCheck | Repeated]]) -> dict[int, RuleMeasurement]:
         found: dict[int, RuleMeasurement] = {}
-        single = {number: check for number, (_, check) in asked.items() if not isinstance(check, Repeated)}
+        single = {number: check for number, (_, check) in to_scan.items() if not isinstance(check, Repeated)}
         started = time.perf_counter()
         counts = count_broken(self.engine, rows.local, list(single.values()), rows.few_values)
         share = _milliseconds(started) / max(len(single), 1)
         for number, count in zip(single, counts, strict=True):
-            found[number] = _measured(asked[number][0], count, rows.count, MeasuringMethod.SCAN, share)
-        keys = [(number, rule, check) for number, (rule, check) in asked.items() if isinstance(check, Repeated)]
+            found[number] = _measured(to_scan[number][0], count, rows.count, MeasuringMethod.SCAN, share)
+        keys = [(number, rule, check) for number, (rule, check) in to_scan.items() if isinstance(check, Repeated)]
         proved_keys: list[frozenset[str]] = []
         for number, rule, check in sorted(keys, key=lambda key: len(key[2].columns)):
             started = time.perf_counter()
-            # Rows that share a key share each part of it: what contains a key is one.
+            # Columns that contain a unique key are unique themselves.
             count = 0 if any(known.issubset(check.columns) for known in proved_keys) else self._count_repeated(rows, check)
             if count == 0:
                 proved_keys.append(frozenset(check.columns))
@@ -116,7 +116,7 @@ class Counter:
             return measurement.model_copy(update={"samples": spell_samples(self.shown, self._samples(rows, check))})
         except (duckdb.Error, pa.ArrowException) as error:
             _log.warning("samples of a rule could not be read", rule_id=str(measurement.rule_id), error=type(error).__name__)  # its text may hold keys
-            return measurement  # the count stands without them
+            return measurement  # the count is valid without samples
 
     def _samples(self, rows: Rows, check: RowCheck | Repeated) -> Any:
         if isinstance(check, Repeated):
@@ -142,7 +142,7 @@ def _milliseconds(started: float) -> float:
 
 
 def spell_samples(columns: Sequence[str], rows: Any) -> list[str]:
-    """One text for each row of an Arrow table. Values never become Python's, which has no instants before the year 1 or after 9999."""
+    """One text for each row of an Arrow table. Values are not converted to Python, which cannot represent years before 1 or after 9999."""
     spelled = zip(*(_texts(rows.column(column)) for column in columns), strict=True)
     return [", ".join(f"{column}={text}" for column, text in zip(columns, row, strict=True))[:_LONGEST_SAMPLE] for row in spelled]
 

@@ -1,5 +1,5 @@
 # ruff: noqa: S608  # the SQL is made of checks; names and literals in it are quoted by compile_duckdb
-"""Scoping: which scope each file belongs to, and how many of its rows do not."""
+"""Scoping: which scope each file belongs to, and how many of its rows are outside of it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tracelake.worker.measuring.compile_duckdb import files, name, text, units
 from tracelake.worker.measuring.contract import OutputToMeasure, Refused
-from tracelake.worker.measuring.engine import Engine
+from tracelake.worker.measuring.engine import CountingEngine
 from tracelake.worker.measuring.footers import ColumnFacts
 from tracelake_sdk.dags import PartitionSpec
 from tracelake_sdk.datasets.cursors import CursorType
@@ -23,11 +23,11 @@ _DAY = 86_400_000_000  # microseconds
 
 
 def scope_of(output: OutputToMeasure, folder: str, first_key: str | None) -> Scope:
-    """The scope that a folder stands for; `first_key` is the partition key of a row in it, where there is one."""
-    told = {folder_of(scope): scope for scope in [*(output.scopes or []), *output.staged.scopes]}
-    if folder in told:
-        return told[folder]
-    found = _read_folder(folder, first_key) if output.staged.partition_by else FullScope()  # a table that is not cut has one scope, told or not
+    """The scope of a folder; `first_key` is the partition key of one of its rows, if there is any."""
+    by_folder = {folder_of(scope): scope for scope in [*(output.scopes or []), *output.staged.scopes]}
+    if folder in by_folder:
+        return by_folder[folder]
+    found = _read_folder(folder, first_key) if output.staged.partition_by else FullScope()  # a table without partitions has one scope, reported or not
     if found is None or folder_of(found) != folder or (output.scopes is not None and not output.adopted):
         raise Refused("scope_unknown", "A file of the output is in a folder that does not belong to its scopes.")
     return found
@@ -50,10 +50,10 @@ def _cursor(spelled: str) -> int | datetime:
         return int(spelled)
     if found := _TIME.fullmatch(spelled):
         return datetime.strptime(found[1], "%Y%m%dT%H%M%S").replace(tzinfo=UTC, microsecond=int(found[2] or 0))
-    raise ValueError("no cursor")
+    raise ValueError("not a cursor")
 
 
-def first_key(engine: Engine, local: Path, spec: PartitionSpec, columns: Mapping[str, TypedColumn]) -> str | None:
+def first_key(engine: CountingEngine, local: Path, spec: PartitionSpec, columns: Mapping[str, TypedColumn]) -> str | None:
     """The partition key of some row."""
     column = columns.get(spec.column)
     if column is None or (spelled := key_text(spec.column, column)) is None:
@@ -63,7 +63,7 @@ def first_key(engine: Engine, local: Path, spec: PartitionSpec, columns: Mapping
 
 
 def key_text(column: str, of: TypedColumn) -> str | None:
-    """A value of the column as a partition key; None where its values are none."""
+    """A value of the column as a partition key; None if its values cannot be one."""
     match of.kind:
         case ValueKind.TEXT:
             return name(column)
@@ -80,10 +80,10 @@ def announced(output: OutputToMeasure, scope: Scope) -> bool:
 
 
 def count_outside(
-    engine: Engine, spec: PartitionSpec | None, columns: Mapping[str, TypedColumn], scope: Scope,
+    engine: CountingEngine, spec: PartitionSpec | None, columns: Mapping[str, TypedColumn], scope: Scope,
     members: Sequence[tuple[Path, int, Mapping[str, ColumnFacts]]],
 ) -> int:  # fmt: skip
-    """How many rows of these files (each with its rows and facts) are not of their scope."""
+    """How many rows of these files (each with its rows and facts) are outside of their scope."""
     rows = sum(count for _, count, _ in members)
     if isinstance(scope, FullScope) or not rows:
         return 0
@@ -101,7 +101,7 @@ def count_outside(
 
 
 def _span(scope: CursorScope | RangeScope, column: TypedColumn) -> tuple[int, int]:
-    """The least and the greatest unit of the column that is inside; a day counts by its first instant, in UTC."""
+    """The lowest and the highest unit of the column inside the scope; a day counts by its first instant, in UTC."""
     value = scope.value if isinstance(scope, CursorScope) else scope.start
     low = _number(value)
     high = low if isinstance(scope, CursorScope) else _number(scope.end) - 1
@@ -130,7 +130,7 @@ def _inside(spec: PartitionSpec, column: TypedColumn, scope: PartitionScope | Cu
 
 
 def _has_key(column: str, of: TypedColumn, key: str) -> str | None:
-    """Numbers with a point are not spelled alike by every engine, and compare by what they are."""
+    """Engines format floating-point numbers differently, so they are compared by value."""
     try:
         if of.kind is ValueKind.FLOAT:
             return f"{name(column)} = '{float(key)!r}'::{'FLOAT' if of.precision == 32 else 'DOUBLE'}"

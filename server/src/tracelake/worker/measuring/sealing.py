@@ -1,4 +1,4 @@
-"""Seals: what a file is at the moment it is measured, so that nobody can put another one in its place unseen."""
+"""Seals: identify a file at the moment it is measured, so that a later replacement is noticed."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +7,7 @@ from tracelake.worker.measuring.contract import Refused
 
 
 def seal(storage: Storage, paths: Sequence[str]) -> dict[str, str]:
-    """Makes these files durable and read-only and says what each is now; raises Refused where one is not there."""
+    """Makes these files durable and read-only and returns their seals; raises Refused if one does not exist."""
     sealed = storage.seal(paths)
     missing = [path for path in paths if path not in sealed]
     if missing:
@@ -16,7 +16,7 @@ def seal(storage: Storage, paths: Sequence[str]) -> dict[str, str]:
 
 
 def still_sealed(storage: Storage, sealed: Mapping[str, str]) -> bool:
-    """Whether every one of these files is what it was."""
+    """Whether all of these files are unchanged."""
     return storage.seal(list(sealed)) == dict(sealed)
 
 

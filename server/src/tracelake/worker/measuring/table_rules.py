@@ -1,7 +1,7 @@
-"""Rules about the whole table as it would be: what stays of it, and the batch.
+"""Rules about the whole table as it would be after the commit: the files that stay, and the batch.
 
-Counts of single rows add up, so that after a moved base only the files since are looked at. So does uniqueness where it is known how many
-rows of the table repeat a key already: then only the rows of the batch are compared with it. Otherwise the whole table is read, once.
+Counts of single rows add up, so that after a moved base only newer files are measured. So does uniqueness if it is known how many
+rows of the table already repeat a key: then only the rows of the batch are compared with it. Otherwise the whole table is read, once.
 """
 
 import time
@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from tracelake.worker.measuring.batch import Batch, BatchFile, open_file, rows_of
+from tracelake.worker.measuring.batch import BatchFile, StagedBatch, open_file, rows_of
 from tracelake.worker.measuring.contract import OutputToMeasure
 from tracelake.worker.measuring.dedupe import Key, KeyedFile, find_repeats
 from tracelake.worker.measuring.keys import Mask, key_columns, read_keys
@@ -29,7 +29,7 @@ Known = Mapping[tuple[UUID, int], RuleMeasurement]
 
 
 def current_files(output: OutputToMeasure) -> list[TableFile]:
-    """What stays of the table, as far as is known by now."""
+    """The files of the table that stay, as far as known by now."""
     files = {file.path: file for file in output.staged.current}
     for moved in output.moved:
         files.update({file.path: file for file in moved.added})
@@ -39,9 +39,9 @@ def current_files(output: OutputToMeasure) -> list[TableFile]:
 
 
 def measure_table_rules(
-    counter: Counter, work: Workplace, rules: Sequence[RuleToMeasure], batch: Batch, current: Sequence[TableFile], output: OutputToMeasure, key: Key | None
+    counter: Counter, work: Workplace, rules: Sequence[RuleToMeasure], batch: StagedBatch, current: Sequence[TableFile], output: OutputToMeasure, key: Key | None
 ) -> list[RuleMeasurement]:
-    """Over everything that would be there."""
+    """Measures the table as it would be."""
     before = _repeated_before(output)
     found = [
         _repeats(counter, work, rule, rule.tree, batch, current, key, output, before[rule.id, rule.revision])
@@ -57,9 +57,9 @@ def measure_table_rules(
 
 
 def _repeated_before(output: OutputToMeasure) -> dict[tuple[UUID, int], int]:
-    """By rule and revision: how many rows of what stays repeat a key, where that is known.
+    """By rule and revision: how many of the rows that stay repeat a key, if that is known.
 
-    A replace takes rows away: of a table that repeats no key none is repeated in what stays, of another one nobody knows.
+    A replace removes rows: if the table repeats no key, neither do the rows that stay; otherwise it is unknown.
     """
     known = output.moved[-1].known if output.moved else output.staged.known
     appends = output.update_strategy == UpdateStrategy.APPEND.value
@@ -67,9 +67,9 @@ def _repeated_before(output: OutputToMeasure) -> dict[tuple[UUID, int], int]:
 
 
 def rebase_table_rules(
-    counter: Counter, work: Workplace, output: OutputToMeasure, rules: Sequence[RuleToMeasure], known: Known, *, before: Batch | None, batch: Batch, key: Key | None
+    counter: Counter, work: Workplace, output: OutputToMeasure, rules: Sequence[RuleToMeasure], known: Known, *, before: StagedBatch | None, batch: StagedBatch, key: Key | None
 ) -> list[RuleMeasurement]:
-    """As if measured anew, from what was measured and the files since; `before` is the batch as it was, where it lost rows."""
+    """The same result as a new measurement, from the earlier one and the newer files; `before` is the batch before it lost rows, if it did."""
     current = current_files(output)
     since = output.moved[-1] if output.moved else None
     if since is None or since.removed:
@@ -103,11 +103,11 @@ def _violations(known: Known, rule: RuleToMeasure) -> int | None:
 
 
 def _without_key(counter: Counter) -> Counter:
-    """A key of the batch says nothing of older files."""
+    """That columns are unique in the batch says nothing about older files."""
     return replace(counter, unique=frozenset())
 
 
-def _columns(batch: Batch, files: Sequence[BatchFile], output: OutputToMeasure) -> dict[str, TypedColumn]:
+def _columns(batch: StagedBatch, files: Sequence[BatchFile], output: OutputToMeasure) -> dict[str, TypedColumn]:
     columns = dict(columns_of(output.staged.table_schema)) if output.staged.table_schema else {}
     for file in files:
         columns.update(file.columns)
@@ -115,10 +115,10 @@ def _columns(batch: Batch, files: Sequence[BatchFile], output: OutputToMeasure) 
 
 
 def _repeats(
-    counter: Counter, work: Workplace, rule: RuleToMeasure, tree: Unique, batch: Batch, current: Sequence[TableFile], key: Key | None,
+    counter: Counter, work: Workplace, rule: RuleToMeasure, tree: Unique, batch: StagedBatch, current: Sequence[TableFile], key: Key | None,
     output: OutputToMeasure, before: int,
 ) -> RuleMeasurement:  # fmt: skip
-    """Of the batch alone, added to what was repeated before."""
+    """Counts the repeats of the batch and adds those of the table."""
     started = time.perf_counter()
     measured = RuleMeasurement(rule_id=rule.id, revision=rule.revision, violations=before, examined=sum(file.rows for file in batch.files))
     if not batch.files:
@@ -127,7 +127,7 @@ def _repeats(
     try:
         check_of(tree, columns)
         if counter.unique == frozenset(tree.columns):
-            return measured  # dedupe left out whatever was there
+            return measured  # dedupe removed the repeats
         if key is None or set(key.names) != set(tree.columns):
             key = Key(tuple((name, columns[name]) for name in tree.columns), in_sidecars=False)
         violations, samples = _count(counter, work, batch, key, current)
@@ -139,7 +139,7 @@ def _repeats(
     return measured.model_copy(update={"violations": before + violations, "samples": samples, "milliseconds": took})
 
 
-def _count(counter: Counter, work: Workplace, batch: Batch, key: Key, current: Sequence[TableFile]) -> tuple[int, list[str]]:
+def _count(counter: Counter, work: Workplace, batch: StagedBatch, key: Key, current: Sequence[TableFile]) -> tuple[int, list[str]]:
     """How many rows repeat a key, and some of them."""
     keyed = [
         KeyedFile(file.path, file.local, file.keys if key.in_sidecars and file.keys is not None else read_keys(file.local, key.columns))

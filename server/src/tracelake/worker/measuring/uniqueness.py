@@ -1,8 +1,8 @@
 # ruff: noqa: S608  # the SQL is made of checks; names and literals in it are quoted by compile_duckdb
-"""Uniqueness inside a batch: exact, and without a table of all keys.
+"""Uniqueness inside a batch: exact, and without a hash table of all keys.
 
-Different hashes are different keys, so that sorted hashes without a neighbour like themselves prove that every key is there once; only
-rows whose hashes meet are compared by their keys.
+Different hashes are different keys, so sorted hashes without equal neighbours prove that every key occurs once; only
+rows with equal hashes are compared by their keys.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ import pyarrow as pa
 
 from tracelake.worker.measuring.compile_duckdb import files, names, present
 from tracelake.worker.measuring.contract import Limits
-from tracelake.worker.measuring.engine import Engine
+from tracelake.worker.measuring.engine import CountingEngine
 from tracelake.worker.measuring.keys import Hashes, repeated, sort_hashes
 
-_DENSE = 8             # numbers that lie this close on average are ticked off instead of hashed
+_DENSE = 8             # numbers that are this close on average are marked in a bitmap instead of hashed
 _BYTES = {"MB": 10**6, "GB": 10**9}
 _NEEDED = 24           # bytes a row, for hashes while they are sorted
-_MANY = 1_000_000      # suspects, beyond which grouping everything is no worse
+_MANY = 1_000_000      # suspects; beyond this number grouping everything is not slower
 
 
-def count_repeated(engine: Engine, paths: Sequence[Path], columns: Sequence[str], *, rows: int, whole: bool, limits: Limits) -> int:
-    """Rows whose key another row had before; `whole`: the columns hold whole numbers of at most 64 bits."""
+def count_repeated(engine: CountingEngine, paths: Sequence[Path], columns: Sequence[str], *, rows: int, whole: bool, limits: Limits) -> int:
+    """Rows whose key an earlier row has; `whole`: the columns contain whole numbers of at most 64 bits."""
     if not rows:
         return 0
     if rows * _NEEDED > _memory(limits):
@@ -37,7 +37,7 @@ def count_repeated(engine: Engine, paths: Sequence[Path], columns: Sequence[str]
     return _grouped(engine, _suspicious(engine, paths, columns, suspects), columns)
 
 
-def sample_repeated(engine: Engine, paths: Sequence[Path], columns: Sequence[str], shown: Sequence[str], most: int) -> Any:
+def sample_repeated(engine: CountingEngine, paths: Sequence[Path], columns: Sequence[str], shown: Sequence[str], most: int) -> Any:
     """Values of `shown` of some rows that share their key with others; an Arrow table."""
     rows = f"SELECT * FROM {files(paths)} WHERE {present(columns)}"
     shared = f"SELECT {names(columns)} FROM ({rows}) GROUP BY ALL HAVING count(*) > 1"
@@ -48,18 +48,18 @@ def _memory(limits: Limits) -> int:
     return int(limits.memory[:-2]) * _BYTES[limits.memory[-2:]]
 
 
-def _grouped(engine: Engine, rows: str, columns: Sequence[str]) -> int:
+def _grouped(engine: CountingEngine, rows: str, columns: Sequence[str]) -> int:
     found = engine.read_row(f"SELECT coalesce(sum(n - 1), 0)::BIGINT FROM (SELECT count(*) AS n FROM ({rows}) GROUP BY {names(columns)})")
     return int(found[0]) if found else 0
 
 
-def _hashes(engine: Engine, paths: Sequence[Path], columns: Sequence[str]) -> Hashes:
-    """The engine's own hashes: they are compared here and now, and kept nowhere."""
+def _hashes(engine: CountingEngine, paths: Sequence[Path], columns: Sequence[str]) -> Hashes:
+    """DuckDB's own hashes: they are compared here and never stored."""
     found = engine.connection.execute(f"SELECT hash({names(columns)}) AS h FROM {files(paths)} WHERE {present(columns)}").fetchnumpy()
     return np.asarray(found["h"])
 
 
-def _suspicious(engine: Engine, paths: Sequence[Path], columns: Sequence[str], suspects: Hashes) -> str:
+def _suspicious(engine: CountingEngine, paths: Sequence[Path], columns: Sequence[str], suspects: Hashes) -> str:
     every = f"SELECT {names(columns)} FROM {files(paths)} WHERE {present(columns)}"
     if len(suspects) > _MANY:
         return every
@@ -67,8 +67,8 @@ def _suspicious(engine: Engine, paths: Sequence[Path], columns: Sequence[str], s
     return f"{every} AND hash({names(columns)}) IN (SELECT h FROM suspect)"
 
 
-def _numbers(engine: Engine, paths: Sequence[Path], column: str, limits: Limits) -> int:
-    """Whole numbers need no hash: those that lie close together are ticked off, others are sorted themselves."""
+def _numbers(engine: CountingEngine, paths: Sequence[Path], column: str, limits: Limits) -> int:
+    """Whole numbers need no hash: those that are close together are marked in a bitmap, others are sorted."""
     found = engine.connection.execute(f"SELECT {names([column])}::BIGINT AS v FROM {files(paths)} WHERE {present([column])}").fetchnumpy()
     values = np.asarray(found["v"])
     if not len(values):

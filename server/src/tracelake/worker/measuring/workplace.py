@@ -1,4 +1,4 @@
-"""A workplace: the files of one table, where an engine can open them, and new files on their way into it."""
+"""A workplace: the files of one table as local files that an engine can open, and new files that are written to it."""
 
 import secrets
 from collections.abc import Generator
@@ -13,7 +13,7 @@ from tracelake.worker.measuring.contract import Refused
 
 @dataclass
 class Workplace:
-    """Paths are below the table; remote files are copied into `scratch` once, when they are first asked for."""
+    """Paths are relative to the table; a remote file is copied into `scratch` on its first use."""
 
     storage: Storage
     location: str
@@ -26,21 +26,21 @@ class Workplace:
 
     @property
     def folders(self) -> list[Path]:
-        """Where an engine finds every file that `local` names."""
+        """The folders that contain every file that `local` returns."""
         table = self.storage.local_path(self.location)
         return [self.scratch] if table is None else [table, self.scratch]
 
     def check(self, path: str) -> None:
-        """That a path is plain, leads through no link, and is no second name of another file."""
+        """Checks that a path is plain, does not go through a link, and is not a hard link to another file."""
         try:
             plain(path)
             local = self.storage.local_path(self.stored(path))
         except UnsafePath as unsafe:
-            raise Refused("unsafe_path", f"The output names a file that it may not: {unsafe}.") from None
+            raise Refused("unsafe_path", f"The output names a file that is not allowed: {unsafe}.") from None
         if path.split("/", 1)[0] == "_delta_log":
             raise Refused("unsafe_path", "The output names a file of the table's own log.")
         if local is not None and local.is_file() and local.stat().st_nlink != 1:
-            raise Refused("unsafe_path", "The output names a file that has a second name elsewhere.")
+            raise Refused("unsafe_path", "The output names a file that is a hard link to another file.")
 
     def local(self, path: str) -> Path:
         found = self.storage.local_path(self.stored(path)) or self._copies.get(path)
@@ -62,7 +62,7 @@ class Workplace:
 
     @contextmanager
     def new_file(self, path: str) -> Generator[Path]:
-        """Where to write a file that, once it is whole, has its place in the table; one of the same name is replaced."""
+        """The path to write a new file to; when it is complete, it is stored in the table and replaces one of the same name."""
         target = self.storage.local_path(self.stored(path))
         draft = (target.parent if target else self.scratch) / f".{secrets.token_hex(8)}.draft"
         try:

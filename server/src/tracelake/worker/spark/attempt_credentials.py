@@ -21,13 +21,13 @@ from tracelake_sdk.tasks.operator_files import CREDENTIALS_PROFILE
 
 _log = structlog.get_logger()
 
-_RENEWED_BEFORE = timedelta(minutes=10)  # they expire
+_RENEWED_BEFORE = timedelta(minutes=10)  # before they expire
 _RETRY_SECONDS = 10.0
 
 
 def prefixes_of(payload: TaskPayload, storage: Storage) -> Prefixes:
-    """Read of the tables of its inputs and of its locations, and everything inside the folders that the attempt itself stages in."""
-    # The id of a dataset version is in no other path; the wildcard keeps a policy of many inputs within what STS takes.
+    """Read access to the tables of its inputs and to its locations, and full access to the staging folders of the attempt."""
+    # The id of a dataset version is in no other path; the wildcard keeps the policy of many inputs within the size limit of STS.
     tables = sorted({_place(storage.uri(given.pinned.location)) for given in payload.inputs if given.pinned})
     staging = [_place(storage.uri(staging_path(output.staged))) for output in payload.outputs if output.staged]
     locations = [_place(url) for url in payload.locations.values() if url.startswith("s3:")]
@@ -40,7 +40,7 @@ def _place(uri: str) -> str:
 
 
 class AttemptCredentials:
-    """`renew()` is called often and does something seldom."""
+    """`renew()` is called often and renews rarely."""
 
     def __init__(self, source: OperatorCredentials, name: str, prefixes: Prefixes, folder: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._source, self._name, self._prefixes, self._folder, self._clock = source, name, prefixes, folder, clock
@@ -55,11 +55,11 @@ class AttemptCredentials:
 
     @property
     def profile(self) -> str | None:
-        """The AWS profile file for a host; it names a program that prints the credentials of this moment, so that they are read again when they expire."""
+        """The AWS profile file for a host; it names a program that prints the current credentials, so that they are read again when they expire."""
         return None if self._held is None else str(self._folder / "profile")
 
     def environment(self, *, seconds: float) -> Mapping[str, str]:
-        """For a program that is started for this attempt alone and may run that long: the names that every S3 library knows.
+        """For a program that is started for this attempt alone and may run that long: the names that every S3 library reads.
 
         Keys in the environment cannot be renewed, and a library that finds them there looks nowhere else; so a program that may outlast them gets
         the profile instead.
@@ -84,9 +84,9 @@ class AttemptCredentials:
             self._write(self._held)
 
     def _write(self, held: Credentials) -> None:
-        said: dict[str, object] = {"Version": 1, "AccessKeyId": held.access_key_id, "SecretAccessKey": held.secret_access_key}
+        content: dict[str, object] = {"Version": 1, "AccessKeyId": held.access_key_id, "SecretAccessKey": held.secret_access_key}
         if held.session_token is not None:
-            said["SessionToken"] = held.session_token
+            content["SessionToken"] = held.session_token
         if held.expires_at is not None:
-            said["Expiration"] = held.expires_at.strftime("%Y-%m-%dT%H:%M:%SZ")
-        write_whole(self._folder / "credentials.json", json.dumps(said))
+            content["Expiration"] = held.expires_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        write_whole(self._folder / "credentials.json", json.dumps(content))

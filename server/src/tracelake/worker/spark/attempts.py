@@ -1,4 +1,4 @@
-"""One attempt at a task that writes files: its order, its operator, what was measured, and reports until control has said its last word."""
+"""One attempt at a task that writes files: its order, its operator, its measurement, and its reports until control has given a final answer."""
 
 import secrets
 import shutil
@@ -26,7 +26,7 @@ from tracelake.worker.spark.guard import Ended, Guard
 from tracelake.worker.spark.measurement import Measurement
 from tracelake.worker.spark.measuring_process import MeasuringProcess
 from tracelake.worker.spark.operator_processes import OperatorProcesses
-from tracelake.worker.spark.orders import check_locations, check_outcome, make_order, read_told, staging_path, write_order
+from tracelake.worker.spark.orders import check_locations, check_outcome, make_order, read_reported, staging_path, write_order
 from tracelake.worker.task_client import TaskClient
 from tracelake_sdk.backoff import Backoff
 from tracelake_sdk.datasets.measurements import OutputMeasured
@@ -37,9 +37,9 @@ from tracelake_sdk.tasks.operator_files import OperatorOutcome
 _log = structlog.get_logger()
 
 _LOOK_SECONDS = 0.05
-_LAST_REPORTS_SECONDS = 5.0  # how long a stopping worker goes on trying to report
-_TURNS = Backoff(first=0.05, longest=1.0)         # between two reports that are told to wait
-_STORE_LOOKS = Backoff(first=0.05, longest=5.0)  # between two looks at a store that does not answer
+_LAST_REPORTS_SECONDS = 5.0  # how long a stopping worker keeps trying to report
+_TURNS = Backoff(first=0.05, longest=1.0)         # between two reports if control answers `wait`
+_STORE_LOOKS = Backoff(first=0.05, longest=5.0)  # between two checks of a store that does not answer
 _PROGRESS_SECONDS = 5.0
 _PROBE = "_probe"
 _GIVES_UP = frozenset({Ended.CANCELED, Ended.LOST, Ended.TIMED_OUT, Ended.STOPPED})
@@ -57,14 +57,14 @@ class Equipment:
     guard: Guard
     retries: Retries
     stopping: threading.Event
-    scratch: Path                     # each attempt has a folder of its own below it
-    private: PrivatePlaces            # which no location may reach
+    scratch: Path                     # each attempt has its own folder below it
+    private: PrivatePlaces            # locations may not overlap them
     watch: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
 
 
 class _Stopped(Exception):
-    """The attempt may not go on."""
+    """The attempt may not continue."""
 
     def __init__(self, why: Ended) -> None:
         super().__init__(why.value)
@@ -72,7 +72,7 @@ class _Stopped(Exception):
 
 
 class AttemptRun:
-    """`run()` is the whole attempt. `on_wait` is called when nothing is left to do but to wait: for its turn, or for the batches that it posted."""
+    """`run()` is the whole attempt. `on_wait` is called when the attempt only waits: for its turn, or for the batches that it posted."""
 
     def __init__(self, task: ClaimedTask, equipment: Equipment, *, on_wait: Callable[[], None] = lambda: None) -> None:
         self._task: ClaimedTask = task
@@ -85,7 +85,7 @@ class AttemptRun:
         self._poster: BatchPoster | None = None
         self._measurement: Measurement | None = None
         self._started: bool = False  # whether its work began
-        self._said: list[str] = []  # by the operator, for people
+        self._operator_summary: list[str] = []
         self._progress_at: float = float("-inf")
         self._waits: int = 0
         self._log: Any = _log.bind(task_id=str(task.fence.task_id), attempt=task.fence.attempt)
@@ -99,23 +99,23 @@ class AttemptRun:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def give_back(self) -> None:
-        """Reports that it was not run, so that another worker can have it at once."""
+        """Reports that it was not run, so that another worker can claim it at once."""
         self._reported(Completion(fence=self._fence, outcome=Outcome.GIVEN_BACK))
 
     def _work(self) -> Completion | None:
-        """The first report; None where there is nobody to report to."""
+        """The first report; None if the attempt no longer belongs to this worker."""
         return self._guarded(self._adopt if self._task.payload.batch else self._operate)
 
     def _guarded(self, step: Callable[[], Completion]) -> Completion | None:
-        """The step's report, or what became of it instead."""
+        """The step's report, or the report of its failure."""
         try:
-            self._may_go_on(sparing_lease=False)
+            self._check_may_continue(sparing_lease=False)
             self._started = True
             return step()
         except _Stopped as stopped:
             return self._stopped(stopped.why)
         except OperatorFailed as failed:
-            # What was canceled or lost fails in many ways; why it did so is what counts.
+            # A canceled or lost attempt fails in many ways; the reason for its end is what counts.
             why = self._equipment.guard.why_not(self._fence.task_id, self._deadline)
             return self._stopped(why) if why is not None and why in _GIVES_UP else self._broken_off(failed.error_class, failed.message, retry=failed.retry)
         except REFUSED:
@@ -126,7 +126,7 @@ class AttemptRun:
             return self._broken_off(type(error).__name__, f"The worker raised {type(error).__name__}; see its log under id {id}.", retry=True)
 
     def _broken_off(self, error_class: str, message: str, *, retry: bool) -> Completion | None:
-        """A failure; but what broke off while the store is away is not the task's: it is given back once the store answers, and no attempt is used up."""
+        """Reports a failure; but if the store does not answer, the task is given back once it does, and no attempt is used up."""
         if not retry or self._store_answers():
             return self._failed(error_class, message, retry=retry)
         self._log.warning("the store does not answer; the task is given back when it does", error_class=error_class)
@@ -139,9 +139,9 @@ class AttemptRun:
         return Completion(fence=self._fence, outcome=Outcome.GIVEN_BACK, error=away, posted=self._posted())
 
     def _store_answers(self) -> bool:
-        """By what every attempt needs of it: a look into its own folders and a file in them, with the platform's own key.
+        """Tests what every attempt needs: listing its folders and writing a file in them, with the platform's own key.
 
-        A store that lists and refuses every write is away as well. One that takes this write and refused the operator's has an answer to the task alone.
+        A store that lists files and refuses every write counts as unavailable. If it accepts this write and refused the operator's, the failure is the task's.
         """
         storage, probes = self._equipment.storage, [f"{staging_path(output.staged)}/{_PROBE}" for output in self._task.payload.outputs if output.staged]
         try:
@@ -150,22 +150,22 @@ class AttemptRun:
                 storage.replace(probe, b"")
         except StorageUnavailable:
             return False
-        with suppress(StorageUnavailable):  # what stays there is swept with the attempt
+        with suppress(StorageUnavailable):  # a file that stays there is swept with the attempt
             storage.delete(probes)
         return True
 
     def _wait_for_store(self) -> None:
-        """Until it answers; raises _Stopped where the attempt may not wait."""
+        """Waits until the store answers; raises _Stopped if the attempt may not wait."""
         for looks in count(1):
             if self._equipment.stopping.wait(_STORE_LOOKS.after(looks)):
                 raise _Stopped(Ended.STOPPED)
-            self._may_go_on(sparing_lease=True)
+            self._check_may_continue(sparing_lease=True)
             if self._store_answers():
                 return
 
-    def _may_go_on(self, *, sparing_lease: bool) -> None:
+    def _check_may_continue(self, *, sparing_lease: bool) -> None:
         why = self._equipment.guard.why_not(self._fence.task_id, self._deadline)
-        # A lease that passes while control is away ends operators; what they have finished is still welcome.
+        # A lease that expires while control is not reachable ends operators; finished work is still reported.
         if why is not None and not (sparing_lease and why is Ended.LEASE):
             raise _Stopped(why)
 
@@ -201,7 +201,7 @@ class AttemptRun:
         if watched.ended is not None:
             raise _Stopped(watched.ended)
         self._post_the_rest(poster)
-        outcome = read_told(Path(order.outcome), OperatorOutcome, what="outcome")
+        outcome = read_reported(Path(order.outcome), OperatorOutcome, what="outcome")
         if outcome is None:
             raise run.why_never_ready() or OperatorFailed("no_outcome", f"The operator's program ended{_with(run.exit_code)} without an outcome; see its log.", retry=True)
         if outcome.error is not None:
@@ -217,9 +217,9 @@ class AttemptRun:
         return AttemptCredentials(equipment.credentials, self._name, prefixes_of(self._task.payload, equipment.storage), folder, clock=equipment.clock)
 
     def _post_the_rest(self, poster: BatchPoster) -> None:
-        """Also behind an operator that failed: what it called finished is."""
+        """Also after an operator failed: its finished batches are valid."""
         while poster.waiting:
-            self._may_go_on(sparing_lease=True)
+            self._check_may_continue(sparing_lease=True)
             poster.run_once()
             if poster.waiting:
                 time.sleep(_LOOK_SECONDS)
@@ -228,15 +228,15 @@ class AttemptRun:
 
     def _succeeded(self, outcome: OperatorOutcome) -> Completion:
         measured = self._measure()
-        self._said = outcome.summary
+        self._operator_summary = outcome.summary
         return Completion(
             fence=self._fence, outcome=Outcome.SUCCEEDED, state=outcome.state, custom=outcome.custom, base=self._task.payload.base,
-            outputs=measured.outputs, posted=self._posted(), summary=[*self._said, *measured.summary],
+            outputs=measured.outputs, posted=self._posted(), summary=[*self._operator_summary, *measured.summary],
         )  # fmt: skip
 
     def _measure(self) -> Measurement:
-        """Measures whatever is not measured yet."""
-        self._may_go_on(sparing_lease=True)
+        """Measures everything that is not measured yet."""
+        self._check_may_continue(sparing_lease=True)
         if self._measurement is None:
             raise OperatorFailed("unmeasurable", "Nothing to measure.", retry=False)
         if self._measurement.complete:
@@ -254,19 +254,19 @@ class AttemptRun:
             except OperatorFailed as failed:
                 if failed.error_class != StorageUnavailable.code:
                     raise
-                # What the operator has finished is kept until the store answers again.
-                self._log.warning("the store does not answer; what was staged is measured when it does")
+                # Finished work of the operator is kept until the store answers again.
+                self._log.warning("the store does not answer; staged files are measured when it does")
                 self._wait_for_store()
         self._equipment.watch("measured")
         return self._measurement
 
     def _reported(self, report: Completion) -> Completion | None:
-        """Sends a report; the next one, where the answer asks for one."""
+        """Sends a report; returns the next one if the answer requires one."""
         self._equipment.watch("complete_sent")
         request = CompleteRequest(items=[report])
         lease = self._task.payload.limits.lease_seconds
         try:
-            answered = self._equipment.retries.ask(lambda: self._equipment.control.complete(request), after_stop=_LAST_REPORTS_SECONDS, broken_for=lease)
+            answered = self._equipment.retries.until_answered(lambda: self._equipment.control.complete(request), after_stop=_LAST_REPORTS_SECONDS, broken_for=lease)
         except REFUSED:
             raise
         except TracelakeError as error:
@@ -296,7 +296,7 @@ class AttemptRun:
                 return None
 
     def _measured_again(self, report: Completion, answer: CompletionAnswer) -> Completion:
-        """The report against what changed meanwhile, or with the rules that came meanwhile."""
+        """The report measured against changes, or with rules, that were added meanwhile."""
         if self._measurement is None:
             raise OperatorFailed("unmeasurable", "Nothing to measure again.", retry=True)
         self._log.info("measuring again", why=answer.result.value, base=answer.base)
@@ -304,7 +304,7 @@ class AttemptRun:
         self._measurement = self._measure().missing(answer.measure)
         measured = self._measure()
         base = report.base if answer.base is None else answer.base
-        return report.model_copy(update={"outputs": measured.outputs, "base": base, "summary": [*self._said, *measured.summary]})
+        return report.model_copy(update={"outputs": measured.outputs, "base": base, "summary": [*self._operator_summary, *measured.summary]})
 
     def _waited(self, report: Completion) -> Completion | None:
         self._on_wait()
@@ -337,14 +337,14 @@ class AttemptRun:
         return Completion(fence=self._fence, outcome=Outcome.FAILED, error=error, posted=self._posted())
 
     def _instead(self, report: Completion, code: str, detail: str, *, retry: bool) -> Completion | None:
-        """The failure that stands for a success that was refused. What else was refused is over: its lease runs out, and control goes on from there."""
+        """The failure to report if control refused a success. Any other refused report is dropped: its lease expires, and control retries the task."""
         return self._failed(code, detail, retry=retry) if report.outcome is Outcome.SUCCEEDED else None
 
     def _posted(self) -> list[UUID]:
         return self._poster.ids if self._poster else []
 
     def _make_folder(self) -> None:
-        """A fresh folder; those of earlier attempts at this task are nobody's any more."""
+        """Creates a new folder; folders of earlier attempts at this task are removed."""
         task = str(self._fence.task_id)
         self._equipment.scratch.mkdir(parents=True, exist_ok=True)
         for attempt in range(1, self._fence.attempt + 1):
@@ -352,7 +352,7 @@ class AttemptRun:
         self._folder.mkdir(mode=0o700)
 
     def _say_progress(self, progress: Mapping[str, Any]) -> None:
-        """Seldom, and only what cannot be somebody's data."""
+        """Logs progress rarely, and only values that cannot be data."""
         now = self._equipment.clock()
         if now - self._progress_at >= _PROGRESS_SECONDS:
             self._progress_at = now
@@ -361,7 +361,7 @@ class AttemptRun:
 
 
 def _unlisted(report: Completion, answer: CompletionAnswer) -> list[UUID]:
-    """Batches of earlier attempts that the report lacks; none where control lacks one that was posted here, because nothing can be made of that."""
+    """Batches of earlier attempts that the report lacks; empty if control lacks one that was posted here, because the report cannot be corrected then."""
     if answer.code != BatchesDiffer.code or not set(report.posted) <= set(answer.posted):
         return []
     return [id for id in answer.posted if id not in report.posted]

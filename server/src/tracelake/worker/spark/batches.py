@@ -1,7 +1,7 @@
-"""Batches: parts of a running task's work that are published while the rest goes on.
+"""Batches: parts of a running task's work that are published before the task ends.
 
 An operator renames a finished batch into its folder; here its files are sealed and it is posted. The same name is the same batch, so
-whatever was lost on the way is simply posted again.
+a batch whose answer was lost is posted again.
 """
 
 import time
@@ -15,7 +15,7 @@ from tracelake.storage.contract import Storage
 from tracelake.storage.paths import UnsafePath
 from tracelake.worker.operator_failure import OperatorFailed
 from tracelake.worker.retry_until_answered import passes
-from tracelake.worker.spark.orders import below_table, check_files, read_told
+from tracelake.worker.spark.orders import below_table, check_files, read_reported
 from tracelake.worker.task_client import TaskClient
 from tracelake_sdk.backoff import Backoff
 from tracelake_sdk.errors import StorageUnavailable, TracelakeError, Unavailable
@@ -25,7 +25,7 @@ from tracelake_sdk.tasks.operator_files import BatchReady
 _log = structlog.get_logger()
 
 _AT_ONCE = 50
-_AWAY = frozenset({429, 500, 502, 503, 504})  # the same may be taken later
+_AWAY = frozenset({429, 500, 502, 503, 504})  # a later try may succeed
 _BACKOFF = Backoff(first=0.1, longest=5.0)
 
 
@@ -52,11 +52,11 @@ class BatchPoster:
 
     @property
     def waiting(self) -> bool:
-        """Whether there is something that could be posted and is not."""
+        """Whether a finished batch is not posted yet."""
         return self.failed is None and bool(self._ready or self._new())
 
     def run_once(self) -> None:
-        """What makes it impossible to go on is kept in `failed`; what may pass is tried again, after a pause."""
+        """A permanent failure is kept in `failed`; a temporary one is retried after a pause."""
         if self.failed is not None or self._clock() < self._not_before:
             return
         try:
@@ -82,14 +82,14 @@ class BatchPoster:
         return sorted(name for name in found if name not in self._seen)
 
     def _sealed(self, name: str) -> Batch:
-        ready = read_told(self._folder / f"{name}.json", BatchReady, what="batch")
+        ready = read_reported(self._folder / f"{name}.json", BatchReady, what="batch")
         if ready is None or ready.name != name or ready.output not in self._staged:
-            raise OperatorFailed("batch_invalid", "The operator's batch is not named like its file, or is of an output that the order does not have.", retry=False)
+            raise OperatorFailed("batch_invalid", "The name of the operator's batch differs from its file name, or the order does not have its output.", retry=False)
         if ready.name in self._task.payload.posted:
             raise OperatorFailed("batch_invalid", "The operator posted a batch that an earlier attempt already posted.", retry=False)
         check_files(ready.files, "batch")
         if not ready.files or set(self.files) & {(ready.output, file) for file in ready.files}:
-            raise OperatorFailed("batch_invalid", "The operator's batch has no file, or one of a batch before it.", retry=False)
+            raise OperatorFailed("batch_invalid", "The operator's batch has no file, or a file of an earlier batch.", retry=False)
         staged = self._staged[ready.output]
         paths = [below_table(staged, file) for file in ready.files]
         self._seal([f"{staged.location}/{path}" for path in paths])
@@ -122,5 +122,5 @@ class BatchPoster:
             self.ids.append(result.id)
             _log.info("posted", task_id=str(self._task.fence.task_id), batch=batch.name, files=len(batch.files))
         elif result.status not in _AWAY and self.failed is None:
-            # Of an attempt that is no longer ours nobody asks; of any other, the same files would be refused again.
+            # Irrelevant for an attempt that is no longer ours; for any other, the same files would be refused again.
             self.failed = OperatorFailed(result.code or "batch_refused", result.detail or "Control refused the batch.", retry=False)

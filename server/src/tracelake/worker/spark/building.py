@@ -62,17 +62,17 @@ def build_spark_worker(settings: Settings, control: TaskClient, name: str, watch
 
 
 def limits_of(settings: Settings) -> Limits:
-    """Of the process that measures, in the units that it knows."""
+    """The limits of the measuring process, in its units."""
     return Limits(threads=settings.measuring.cores, memory=settings.measuring.memory[:-1] + _UNITS[settings.measuring.memory[-1]])
 
 
 def home_of(settings: Settings) -> dict[str, str]:
-    """Where Spark's programs keep what they make for themselves, such as a launcher of Java."""
+    """The environment variable of the folder in which Spark's programs keep files such as a launcher of Java."""
     return {"TRACELAKE_HOME": str(settings.home)}
 
 
 def host_command(settings: Settings) -> list[str]:
-    """The program of the warm host with everything that the settings say of Spark; no secret is among it."""
+    """The command of the warm host with all Spark settings; it contains no secret."""
     spark, given = settings.spark, settings.storage
     command = [*_HOST, "--cores", str(spark.cores), "--memory", spark.memory, "--jars-folder", str(settings.jars_folder)]
     if spark.master is not None:
@@ -88,7 +88,7 @@ def host_command(settings: Settings) -> list[str]:
 
 
 def storage_section(settings: Settings) -> dict[str, Any]:
-    """The section `storage` as the measuring process reads it: secrets in the clear, the home's own folder named."""
+    """The section `storage` as the measuring process reads it: secrets in plain text, with the default folder of the home."""
     given = settings.storage
     secret = given.secret_access_key
     return given.model_dump(mode="json") | {
@@ -98,9 +98,9 @@ def storage_section(settings: Settings) -> dict[str, Any]:
 
 
 def storage_environment(settings: Settings, environment: Mapping[str, str]) -> dict[str, str]:
-    """What every operator may know of an object store, under the names that S3 libraries know; never a key that the settings name.
+    """The environment variables of the object store that every operator gets, under the names that S3 libraries read; never a key of the settings.
 
-    Each attempt has credentials of its own. Only where nothing else is set do operators find what this machine offers.
+    Each attempt has its own credentials. Only if none are configured do operators use the credentials of this machine.
     """
     given = settings.storage
     if not given.is_s3:
@@ -111,7 +111,7 @@ def storage_environment(settings: Settings, environment: Mapping[str, str]) -> d
 
 
 def java_missing(environment: Mapping[str, str]) -> OperatorFailed | None:
-    """Why Spark cannot start where that is for lack of a Java; asked after it did not."""
+    """The error if Spark could not start because there is no Java; called after a failed start."""
     try:
         answer = subprocess.run(_JAVA, env=dict(environment), capture_output=True, text=True, check=False, timeout=_JAVA_SECONDS, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:

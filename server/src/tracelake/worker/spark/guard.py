@@ -1,6 +1,6 @@
-"""Guarding: ends operators that may not go on, by the worker's own clock and from its own thread.
+"""Guarding: ends operators that may not continue, by the worker's own clock and in its own thread.
 
-An operator's slot may be busy asking control something; whether the operator may still run is never left waiting for that.
+The thread of an operator's slot may be blocked in a call to control; the guard does not wait for it.
 """
 
 import threading
@@ -15,19 +15,19 @@ import structlog
 
 from tracelake.loops import Loop, log_failure
 from tracelake.worker.leases import Leases, Standing
-from tracelake.worker.spark.operator_processes import Run
+from tracelake.worker.spark.operator_processes import OperatorRun
 
 _log = structlog.get_logger()
 
 _LOOK_SECONDS = 0.05
-_EARLY = 1 / 6  # of the lease: an operator is gone before somebody else may start
+_EARLY = 1 / 6  # of the lease: an operator is ended before another worker may start the task
 
 
 class Ended(StrEnum):
     """Why an operator was ended."""
 
-    CANCELED = "canceled"        # a person said stop
-    LOST = "lost"                # the attempt is somebody else's
+    CANCELED = "canceled"        # a person canceled it
+    LOST = "lost"                # the attempt belongs to another worker
     LEASE = "lease"              # no heartbeat was answered, and the lease is about to end
     TIMED_OUT = "timed_out"      # it ran longer than its job allows
     STOPPED = "stopped"          # the worker stops and has waited long enough
@@ -38,13 +38,13 @@ class Watched:
     """One running operator; `ended` once it was ended from here."""
 
     task: UUID
-    run: Run
+    run: OperatorRun
     deadline: float
     ended: Ended | None = field(default=None)
 
 
 class Guard:
-    """`run_once()` looks at everything that runs."""
+    """`run_once()` checks every running operator."""
 
     def __init__(self, leases: Leases, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._leases: Leases = leases
@@ -61,11 +61,11 @@ class Guard:
         self.loop.ask_to_stop()
 
     def stop_in(self, seconds: float) -> None:
-        """What still runs after that time is ended."""
+        """Operators that still run after that time are ended."""
         self._stop_at = min(self._stop_at, self._clock() + seconds)
 
     @contextmanager
-    def watching(self, task: UUID, run: Run, seconds: float) -> Generator[Watched]:
+    def watching(self, task: UUID, run: OperatorRun, seconds: float) -> Generator[Watched]:
         watched = Watched(task, run, self._clock() + seconds)
         with self._lock:
             self._watched.append(watched)
@@ -76,7 +76,7 @@ class Guard:
                 self._watched.remove(watched)
 
     def why_not(self, task: UUID, deadline: float = float("inf")) -> Ended | None:
-        """Why an attempt may not go on; None while it may."""
+        """Why an attempt may not continue; None while it may."""
         now = self._clock()
         match self._leases.standing(task):
             case Standing.CANCELED:
@@ -100,7 +100,7 @@ class Guard:
             if why is not None:
                 watched.ended = why
                 _log.info("an operator is ended", task_id=str(watched.task), why=why.value)
-                # Its own thread: a warm process may take a moment, and the others must not wait for it.
+                # In its own thread: ending an order in a warm process may take a moment, and the others must not wait.
                 threading.Thread(target=_end, args=(watched,), name="end-operator", daemon=True).start()
 
 
@@ -108,5 +108,5 @@ def _end(watched: Watched) -> None:
     try:
         watched.run.end()
     except Exception as error:
-        log_failure("an operator was not ended; the next look tries again", error, task_id=str(watched.task))
+        log_failure("an operator was not ended; the next check tries again", error, task_id=str(watched.task))
         watched.ended = None

@@ -1,4 +1,4 @@
-"""The warm host: one process that speaks JSON lines and works on many orders, one Spark session for all of them."""
+"""The warm host: one process that reads and writes JSON lines and runs many orders in one Spark session."""
 
 import json
 import subprocess
@@ -15,19 +15,19 @@ from tracelake.chaos import Chaos
 from tracelake.child_processes import BoundedLog, ChildProcess, Starter
 from tracelake.loops import log_failure
 from tracelake.worker.operator_failure import OperatorFailed
-from tracelake.worker.spark.operator_processes import NO_CREDENTIALS, Progress, Run
+from tracelake.worker.spark.operator_processes import NO_CREDENTIALS, OperatorRun, Progress
 
 _log = structlog.get_logger()
 
-_CANCEL_SECONDS = 5.0      # for it to stop one order by itself, before the whole process is ended
-_GOODBYE_SECONDS = 10.0    # for it to end after its input did
+_CANCEL_SECONDS = 5.0      # to stop one order, before the whole process is ended
+_GOODBYE_SECONDS = 10.0    # to end after its input was closed
 _LONGEST_LINE = 1_000_000
 
 Explain = Callable[[], OperatorFailed | None]
 
 
 class HostProcess:
-    """A warm process that speaks JSON lines: started with the first order, replaced when it is poisoned or dead, ended when idle."""
+    """A warm process that reads and writes JSON lines: started with the first order, replaced when it is poisoned or dead, ended when idle."""
 
     def __init__(
         self, starter: Starter, command: Sequence[str], *, environment: Mapping[str, str], folder: Path, log: BoundedLog,
@@ -48,11 +48,11 @@ class HostProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the process that would get the next order."""
+        """The pid of the process that would get the next order."""
         with self._lock:
             return self._host.pid if self._host and self._host.usable else None
 
-    def start(self, order: Path, id: str, progress: Progress, credentials: Mapping[str, str] = NO_CREDENTIALS) -> Run:
+    def start(self, order: Path, id: str, progress: Progress, credentials: Mapping[str, str] = NO_CREDENTIALS) -> OperatorRun:
         with self._lock:
             while True:
                 if self._host is None or not self._host.usable:
@@ -96,10 +96,10 @@ class _Host:
         self._runs: dict[str, _HostRun] = {}
         self.usable: bool = True
         self.ready: bool = False
-        self.unable: OperatorFailed | None = None  # why it could not get ready, by its own word
+        self.unable: OperatorFailed | None = None  # why it could not get ready, as it reported
         self._killed: bool = False
         log.follow(process.stderr)
-        # Whatever is raised there ends the host, and its end is told to every run: nobody waits for a thread that is gone.
+        # Any exception in it ends the host, and every run is notified of the end: no run waits for a thread that has ended.
         threading.Thread(target=self._listen, args=(process.stdout,), name="host", daemon=True).start()
 
     @property
@@ -112,7 +112,7 @@ class _Host:
             return bool(self._runs)
 
     def take(self, order: Path, id: str, progress: Progress) -> "_HostRun | None":
-        """None where it ended meanwhile: the next one gets the order."""
+        """None if the host has ended meanwhile: the next one gets the order."""
         run = _HostRun(self, id, progress)
         with self._lock:
             if not self.usable:
@@ -123,7 +123,7 @@ class _Host:
         return run
 
     def say(self, line: Mapping[str, str]) -> bool:
-        """Whether it could be said; what it cannot hear it does not have to: its end is noticed where its output ends."""
+        """Whether the line was written; if not, the host has ended, which is noticed at the end of its output."""
         try:
             with self._speaking:
                 self._process.stdin.write(json.dumps(line).encode() + b"\n")
@@ -133,10 +133,10 @@ class _Host:
         return True
 
     def retire(self) -> None:
-        """Takes nothing more and ends when its last order has."""
+        """Accepts no more orders and ends after its last one."""
         self.usable = False
         if not self.busy:
-            # No run waits for it. Whatever is raised there, the host is killed; where even that fails, it dies with the worker.
+            # No run waits for it. After any exception the host is killed; if even that fails, it dies with the worker.
             threading.Thread(target=self._say_goodbye, name="host-goodbye", daemon=True).start()
 
     def kill(self) -> int:
@@ -152,7 +152,7 @@ class _Host:
             self.kill()
 
     def _close_stdin(self) -> None:
-        with self._speaking, suppress(OSError):  # what it never read is nobody's loss
+        with self._speaking, suppress(OSError):  # unread input is dropped
             self._process.stdin.close()
 
     def _listen(self, stream: IO[bytes]) -> None:
@@ -180,10 +180,10 @@ class _Host:
 
     def _heard(self, line: bytes) -> None:
         try:
-            said = json.loads(line)
-        except (ValueError, RecursionError):  # no JSON, or so deep that nobody reads it
-            said = None
-        match said:
+            message = json.loads(line)
+        except (ValueError, RecursionError):  # not JSON, or nested too deeply
+            message = None
+        match message:
             case {"ready": _}:
                 self.ready = True
             case {"preparing": str(what)}:
@@ -227,7 +227,7 @@ class _HostRun:
         if not self._over.is_set():
             self._host.say({"cancel": self._id})
             if not self._over.wait(_CANCEL_SECONDS):
-                _log.warning("a host does not stop an order and is ended", pid=self._host.pid)
+                _log.warning("a host did not stop an order and is ended", pid=self._host.pid)
                 self._host.kill()
                 self._over.wait()
 

@@ -1,4 +1,4 @@
-"""Measurement: what of an attempt's outputs is measured, and what must be measured (again) before the next report."""
+"""Measurement: which outputs of an attempt are measured, and which must be measured (again) before the next report."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,9 +15,9 @@ from tracelake_sdk.wording import counted, plural
 
 @dataclass(frozen=True)
 class Measurement:
-    """The outputs as they would be asked for the first time, what was found, and the indexes that are due."""
+    """The outputs as they are first measured, the results so far, and the outputs that are due, by index."""
 
-    asked: tuple[OutputToMeasure, ...]
+    requested: tuple[OutputToMeasure, ...]
     found: dict[int, OutputMeasured]
     due: dict[int, OutputToMeasure]
 
@@ -26,15 +26,15 @@ class Measurement:
         staged = _staged(payload)
         return cls._first(
             OutputToMeasure(
-                index=told.index, staged=staged[told.index], files=told.files, scopes=told.scopes,
+                index=output.index, staged=staged[output.index], files=output.files, scopes=output.scopes,
                 unique_key=payload.job.unique_key, update_strategy=payload.job.update_strategy,
             )
-            for told in outcome.outputs
+            for output in outcome.outputs
         )  # fmt: skip
 
     @classmethod
     def of_batch(cls, payload: TaskPayload) -> "Measurement":
-        """Exactly the files of the batch, where an earlier attempt of another task left them."""
+        """Exactly the files of the batch, which an attempt of another task wrote."""
         batch, staged = payload.batch, _staged(payload)
         if batch is None or batch.output not in staged:
             raise OperatorFailed("batch_invalid", "The batch is of an output that the task does not have.", retry=False)
@@ -49,17 +49,17 @@ class Measurement:
 
     @classmethod
     def _first(cls, outputs: Iterable[OutputToMeasure]) -> "Measurement":
-        asked = tuple(outputs)
-        return cls(asked, {}, {output.index: output for output in asked})
+        requested = tuple(outputs)
+        return cls(requested, {}, {output.index: output for output in requested})
 
     @property
     def outputs(self) -> list[OutputMeasured]:
-        return [self.found[output.index] for output in self.asked]
+        return [self.found[output.index] for output in self.requested]
 
     @property
     def summary(self) -> list[str]:
-        """What measuring left out of the outputs, for people."""
-        left_out = ((found.duplicates, ", ".join(output.unique_key)) for output in self.asked if (found := self.found[output.index]).duplicates)
+        """The rows that measuring removed from the outputs, as sentences."""
+        left_out = ((found.duplicates, ", ".join(output.unique_key)) for output in self.requested if (found := self.found[output.index]).duplicates)
         # Only keys were compared: the other values of the row may differ.
         return [
             f"Skipped {counted(rows, 'row')} whose {plural(rows, 'key')} ({key}) already {plural(rows, 'exists', 'exist')}; `append` never changes rows."
@@ -75,28 +75,28 @@ class Measurement:
         """Everything that is due, measured."""
         measured = measure(list(self.due.values()))
         if [output.index for output in measured] != list(self.due):
-            raise OperatorFailed("measuring_died", "The process that measures answered for other outputs than it was asked for; see its log.", retry=True)
+            raise OperatorFailed("measuring_died", "The measuring process returned other outputs than requested; see its log.", retry=True)
         return replace(self, found=self.found | {output.index: output for output in measured}, due={})
 
     def moved(self, moved: Sequence[MovedOutput]) -> "Measurement":
-        """With what others changed since the last look; only that is compared, what was measured before stays."""
+        """Adds changes of others since the last measurement; only these are compared, earlier results stay."""
         by_index = {change.index: change for change in moved}
-        asked = tuple(
-            output.model_copy(update={"moved": [*output.moved, by_index[output.index]]}) if output.index in by_index else output for output in self.asked
+        requested = tuple(
+            output.model_copy(update={"moved": [*output.moved, by_index[output.index]]}) if output.index in by_index else output for output in self.requested
         )
-        due = {output.index: output.model_copy(update={"previous": self.found[output.index]}) for output in asked if output.index in by_index}
-        return replace(self, asked=asked, due=self.due | due)
+        due = {output.index: output.model_copy(update={"previous": self.found[output.index]}) for output in requested if output.index in by_index}
+        return replace(self, requested=requested, due=self.due | due)
 
     def missing(self, missing: Sequence[MissingRules]) -> "Measurement":
-        """With rules that came after the claim: just these are measured, and later looks know them."""
+        """Adds rules that were created after the claim: only these are measured, and later measurements include them."""
         by_index = {item.index: item.rules for item in missing}
         due = {
             output.index: output.model_copy(update={"previous": self.found[output.index], "rules": by_index[output.index]})
-            for output in self.asked
+            for output in self.requested
             if output.index in by_index
         }
-        asked = tuple(_with_rules(output, by_index[output.index]) if output.index in by_index else output for output in self.asked)
-        return replace(self, asked=asked, due=self.due | due)
+        requested = tuple(_with_rules(output, by_index[output.index]) if output.index in by_index else output for output in self.requested)
+        return replace(self, requested=requested, due=self.due | due)
 
 
 def _staged(payload: TaskPayload) -> dict[int, StagedOutput]:

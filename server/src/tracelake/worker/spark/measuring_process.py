@@ -1,4 +1,4 @@
-"""The warm process that measures what operators staged: asked one line at a time, started on first use and again when it died."""
+"""The warm process that measures what operators staged: it handles one order at a time, is started on first use and restarted after it died."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ _LONGEST_ANSWER = 256_000_000
 
 
 class MeasuringProcess:
-    """One measurement at a time, whoever asks."""
+    """One measurement at a time, for any number of threads."""
 
     def __init__(
         self, starter: Starter, *, storage: Mapping[str, Any], environment: Mapping[str, str], folder: Path, log: BoundedLog,
@@ -47,9 +47,9 @@ class MeasuringProcess:
         return self._process.pid if self._process else None
 
     def measure(self, id: str, outputs: Sequence[OutputToMeasure], *, scratch: Path, give_up: Callable[[], bool] = lambda: False) -> list[OutputMeasured]:
-        """What is really in these files; raises OperatorFailed where they are refused, or where the process died over them.
+        """Measures these files; raises OperatorFailed if they are refused, or if the process died.
 
-        It is ended when `give_up` says so: then its result would be nobody's.
+        The process is ended when `give_up` returns true: its result is no longer needed.
         """
         order = MeasureOrder(id=id, storage=self._storage, scratch=str(scratch), outputs=list(outputs), limits=self._limits)
         with self._turn:
@@ -62,7 +62,7 @@ class MeasuringProcess:
         self._closed = True
         process = self._process
         if process is not None:
-            process.end()  # before its turn: whoever waits for it has nothing to wait for
+            process.end()  # before the lock: threads that wait for it must not wait any longer
             with self._turn:
                 if self._process is process:
                     self._end(process)
@@ -70,7 +70,7 @@ class MeasuringProcess:
     def _ask(self, order: MeasureOrder, give_up: Callable[[], bool]) -> MeasureResult:
         process = self._running()
         over = threading.Event()
-        # It cannot leave a measurement that nobody wants: where it cannot ask, it ends it.
+        # A measurement cannot be canceled, so the process is ended; also if `give_up` raises.
         watcher = threading.Thread(target=_end_when, args=(process, over, give_up), name="measuring-watch", daemon=True)
         watcher.start()
         try:
@@ -81,14 +81,14 @@ class MeasuringProcess:
         if line is None:
             exit_code = self._end(process)
             _log.warning("measuring ended in the middle of its work", pid=process.pid, exit_code=exit_code)
-            raise OperatorFailed("measuring_died", f"The process that measures ended with {exit_code} before it answered; see its log.", retry=True)
+            raise OperatorFailed("measuring_died", f"The measuring process ended with exit code {exit_code} before it answered; see its log.", retry=True)
         try:
             result = MeasureResult.model_validate_json(line)
         except ValidationError:
             result = None
         if result is None or result.id != order.id:
             self._end(process)
-            raise OperatorFailed("measuring_died", "The process that measures returned an invalid answer; see its log.", retry=True)
+            raise OperatorFailed("measuring_died", "The measuring process returned an invalid answer; see its log.", retry=True)
         return result
 
     def _running(self) -> ChildProcess:
@@ -97,7 +97,7 @@ class MeasuringProcess:
         if self._process is not None:
             self._end(self._process)
         if self._closed:
-            raise OperatorFailed("measuring_died", "The worker stops.", retry=True)
+            raise OperatorFailed("measuring_died", "The worker is stopping.", retry=True)
         self._folder.mkdir(parents=True, exist_ok=True)
         environment = self._environment | self._chaos.environment()
         self._process = self._starter.start(self._command, environment=environment, folder=self._folder, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -113,7 +113,7 @@ class MeasuringProcess:
 
 
 def _exchange(process: ChildProcess, line: bytes) -> bytes | None:
-    """The answer to a line; None where the process ended before it."""
+    """The answer to a line; None if the process ended before it."""
     try:
         process.stdin.write(line)
         process.stdin.flush()

@@ -1,6 +1,6 @@
-"""How operator programs run: a warm host that is given one order after another, or a program started for one order.
+"""How operator programs run: a warm host that runs one order after another, or a program that is started for one order.
 
-Neither holds a token. What they did is told by the outcome file alone; these classes only know whether they still run.
+Neither has a token. Only the outcome file reports what they did; these classes only know whether they still run.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,36 +16,36 @@ NO_CREDENTIALS: Mapping[str, str] = MappingProxyType({})
 Progress = Callable[[Mapping[str, Any]], None]
 
 
-class Run(Protocol):
-    """One order that is being worked on, or was."""
+class OperatorRun(Protocol):
+    """One order that is running, or has ended."""
 
     def wait(self, seconds: float) -> bool:
         """Whether it ended within that time."""
         ...
 
     def end(self) -> None:
-        """Stops it, whatever it does; it is over when this returns."""
+        """Stops it; it has ended when this returns."""
         ...
 
     @property
     def exit_code(self) -> int | None:
-        """How its process ended; None while that goes on."""
+        """How its process ended; None while it runs."""
         ...
 
     def why_never_ready(self) -> OperatorFailed | None:
-        """What this machine lacks, where its process ended before it was ready to work."""
+        """What this machine lacks, if its process ended before it was ready."""
         ...
 
 
 class OperatorProcess(Protocol):
     """A way to run operator programs."""
 
-    def start(self, order: Path, id: str, progress: Progress, credentials: Mapping[str, str] = NO_CREDENTIALS) -> Run:
-        """`credentials`: environment variables with those of this order alone. A process that is shared reads them from the file that the order names."""
+    def start(self, order: Path, id: str, progress: Progress, credentials: Mapping[str, str] = NO_CREDENTIALS) -> OperatorRun:
+        """`credentials`: environment variables with the credentials of this order. A shared process reads them from the file that the order names."""
         ...
 
     def stop_idle(self) -> None:
-        """Ends what has had nothing to do for too long."""
+        """Ends processes that have been idle for too long."""
         ...
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class OperatorProcess(Protocol):
 
 
 class OperatorProcesses:
-    """Which process runs which operator: its own command where the settings name one, else the warm host, where there is one."""
+    """Which process runs which operator: its own command if the settings have one, else the warm host, if there is one."""
 
     def __init__(self, commands: Mapping[str, OperatorProcess], host: OperatorProcess | None) -> None:
         self._commands: dict[str, OperatorProcess] = dict(commands)
@@ -84,7 +84,7 @@ class OperatorProcesses:
 
 
 class CommandProcess:
-    """A program that is started for one order, which it finds under the path that is its last argument."""
+    """A program that is started for one order; the path of the order is its last argument."""
 
     def __init__(self, starter: Starter, command: Sequence[str], *, environment: Mapping[str, str], log: BoundedLog, chaos: Chaos) -> None:
         self._starter: Starter = starter
@@ -93,7 +93,7 @@ class CommandProcess:
         self._log: BoundedLog = log
         self._chaos: Chaos = chaos
 
-    def start(self, order: Path, id: str, progress: Progress, credentials: Mapping[str, str] = NO_CREDENTIALS) -> Run:
+    def start(self, order: Path, id: str, progress: Progress, credentials: Mapping[str, str] = NO_CREDENTIALS) -> OperatorRun:
         environment = self._environment | self._chaos.environment() | dict(credentials)
         process = self._starter.start([*self._command, str(order)], environment=environment, folder=order.parent)
         self._log.follow(process.stdout)
@@ -103,7 +103,7 @@ class CommandProcess:
         """Nothing is kept between two orders."""
 
     def close(self) -> None:
-        """Each run is ended by whoever started it."""
+        """Each run is ended by the code that started it."""
 
 
 class _CommandRun:
@@ -114,7 +114,7 @@ class _CommandRun:
 
     def wait(self, seconds: float) -> bool:
         if self._exit_code is None and self._process.wait(seconds):
-            self._exit_code = self._process.end()  # also what it started and left behind
+            self._exit_code = self._process.end()  # also processes that it started
             self._chaos.ended(self._exit_code)
         return self._exit_code is not None
 

@@ -1,4 +1,4 @@
-"""Orders and outcomes: what an operator program is told of its task, and how what it tells back is read without believing it."""
+"""Orders and outcomes: what an operator program gets to know about its task, and how its report is read without trusting it."""
 
 import os
 import stat
@@ -27,23 +27,23 @@ def staging_path(staged: StagedOutput) -> str:
 
 
 def below_table(staged: StagedOutput, file: str) -> str:
-    """A file that is relative to the attempt's folder, relative to the table."""
+    """The path relative to the table of a file that is relative to the attempt's folder."""
     return f"{staging_path(staged)}/{file}".removeprefix(f"{staged.location}/")
 
 
 def check_locations(locations: Mapping[str, str], private: PrivatePlaces, storage: Storage) -> None:
-    """That this worker can read each of them, and none reaches what is private on this very machine; control, which checked it before, may be on another one."""
+    """Checks that this worker can read each of them, and that none overlaps private folders of this machine; control checked its own machine, which may be another one."""
     for name, url in locations.items():
         if url.startswith("s3:") and storage.local_path("any"):
-            message = f"The location `{name}` is on S3, which is reached with the settings of an S3 lake, and this lake is a folder; set `storage`, or use a folder."
+            message = f"The location `{name}` is on S3, which needs the settings of an S3 lake, but this lake is a folder; set `storage`, or use a folder."
             raise OperatorFailed("location_unreachable", message, retry=False)
         if touched := private.touched_by(url):
-            message = f"The location `{name}` is refused by this worker: it is in or around {touched}; ask an admin to give it a folder of its own."
+            message = f"The location `{name}` is refused by this worker: it overlaps {touched}; ask an admin to give it a separate folder."
             raise OperatorFailed("location_refused", message, retry=False)
 
 
 def make_order(payload: TaskPayload, storage: Storage, folder: Path, credentials: str | None = None) -> Order:
-    """The attempt's order; `folder` is its own and exists. No token and no address is in it; `credentials` is the path of a file."""
+    """The attempt's order; `folder` belongs to the attempt and exists. The order contains no token and no address; `credentials` is the path of a file."""
     return Order(
         task_id=payload.task_id,
         attempt=payload.attempt or 1,
@@ -90,13 +90,13 @@ def write_order(order: Order, folder: Path) -> Path:
     return path
 
 
-def read_told(path: Path, model: type[_Model], *, what: str) -> _Model | None:
-    """What a program wrote under this name; None where it did not. Raises OperatorFailed `{what}_invalid`, without repeating any of it."""
-    told = _bytes_of(path, what)
-    if told is None:
+def read_reported(path: Path, model: type[_Model], *, what: str) -> _Model | None:
+    """The file that a program wrote at this path; None if it did not. Raises OperatorFailed `{what}_invalid`, which quotes nothing of it."""
+    content = _bytes_of(path, what)
+    if content is None:
         return None
     try:
-        return model.model_validate_json(told)
+        return model.model_validate_json(content)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in model.model_fields) or "its top"
@@ -105,7 +105,7 @@ def read_told(path: Path, model: type[_Model], *, what: str) -> _Model | None:
 
 def _bytes_of(path: Path, what: str) -> bytes | None:
     try:
-        # Neither through a link to a file that the program may not read, nor waiting at a pipe that nobody fills.
+        # Do not follow a link to a file that the program may not read, and do not block on a pipe.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
@@ -116,14 +116,14 @@ def _bytes_of(path: Path, what: str) -> bytes | None:
         os.close(handle)
         raise _invalid(what, "is not a regular file")
     with os.fdopen(handle, "rb") as file:
-        told = file.read(_LONGEST_FILE + 1)
-    if len(told) > _LONGEST_FILE:
+        content = file.read(_LONGEST_FILE + 1)
+    if len(content) > _LONGEST_FILE:
         raise _invalid(what, f"is larger than {_LONGEST_FILE} bytes")
-    return told
+    return content
 
 
 def check_files(files: list[str], what: str) -> None:
-    """Names of files below the attempt's own folder and nowhere else."""
+    """Checks that these are files below the attempt's own folder."""
     if len(files) > MAX_FILES:
         raise _invalid(what, f"names more than {MAX_FILES} files; write larger ones")
     if len(set(files)) != len(files):
@@ -132,14 +132,14 @@ def check_files(files: list[str], what: str) -> None:
         try:
             plain(file)
         except UnsafePath as unsafe:
-            raise _invalid(what, f"names a file that it may not: {unsafe}") from None
+            raise _invalid(what, f"names a file that is not allowed: {unsafe}") from None
 
 
 def check_outcome(outcome: OperatorOutcome, payload: TaskPayload, posted: Iterable[tuple[int, str]]) -> None:
-    """That the outputs are the task's own, each told once, with files that were not posted before; raises OperatorFailed `outcome_invalid`."""
+    """Checks that the outputs belong to the task, each reported once, with files that were not posted before; raises OperatorFailed `outcome_invalid`."""
     known = {output.index for output in payload.outputs if output.staged}
-    told = [output.index for output in outcome.outputs]
-    if len(set(told)) != len(told) or not known.issuperset(told):
+    reported = [output.index for output in outcome.outputs]
+    if len(set(reported)) != len(reported) or not known.issuperset(reported):
         raise _invalid("outcome", "names an output twice, or one that the order does not have")
     gone = set(posted)
     for output in outcome.outputs:

@@ -1,7 +1,7 @@
-"""The worker of runtime `spark`: it holds the tokens and runs operator programs that hold none, as many at a time as it has slots.
+"""The worker of runtime `spark`: it has the tokens and runs operator programs without tokens, as many at a time as it has slots.
 
-A free slot asks for one task and nothing is prefetched; the slot's thread runs the attempt to its end. An attempt that has nothing left
-to do but to wait leaves its slot to another thread: what it waits for may be a task that this very slot must run.
+A free slot claims one task and nothing is prefetched; the slot's thread runs the attempt to its end. An attempt that only waits
+leaves its slot to another thread: it may wait for a task that this slot must run.
 """
 
 import random
@@ -31,13 +31,13 @@ from tracelake_sdk.tasks import ClaimedTask, ClaimRequest
 
 _log = structlog.get_logger()
 
-STOP_SECONDS = 5.0           # how long what runs may go on once the worker is asked to stop
-_EARLY_SECONDS = 0.25        # an empty answer sooner than this was no long poll
-_LONGEST_PAUSE = 1.0         # then a pause keeps the worker from asking without end
+STOP_SECONDS = 5.0           # how long running operators may continue after the worker was stopped
+_EARLY_SECONDS = 0.25        # an empty answer sooner than this was not a long poll
+_LONGEST_PAUSE = 1.0         # then a pause keeps the worker from polling in a tight loop
 _LOOK_SECONDS = 0.05
-_CLAIM_SECONDS = 0.8         # how long a stop waits to learn what a claim in flight was given
-_MOST_WAITING = 16           # attempts beside the slots that wait for control's last word
-_FORGOTTEN_SECONDS = 86400   # after which a scratch folder is nobody's
+_CLAIM_SECONDS = 0.8         # how long a stop waits for the answer to a claim in flight
+_MOST_WAITING = 16           # attempts beside the slots that wait for a final answer of control
+_FORGOTTEN_SECONDS = 86400   # age at which a scratch folder is removed
 
 
 class SparkWorker:
@@ -85,20 +85,20 @@ class SparkWorker:
 
     @property
     def polling(self) -> bool:
-        """Whether it waits for work and holds none."""
+        """Whether it waits for work and holds no task."""
         return self._working == 0
 
     def stop(self) -> None:
-        """Lets `run()` come to its end: nothing more is claimed; what runs has a moment to finish, then it is ended and given back."""
+        """Makes `run()` return: no more tasks are claimed; running ones have a moment to finish, then they are ended and given back."""
         self.guard.stop_in(STOP_SECONDS)
         self._stopping.set()
-        # Else a poll in flight would be handed the very task that another slot gives back.
+        # Else a poll in flight could get the task that another slot gives back.
         self._control.hang_up()
 
     def run(self) -> None:
-        """Until it is stopped; raises control's refusal to let this worker work."""
+        """Runs until it is stopped; raises control's refusal of this worker."""
         if not self._operators.able:
-            _log.warning("no Spark here", remedy="install the package tracelake-spark to run tasks of runtime spark", worker=self._name)
+            _log.warning("Spark is not installed", remedy="install the package tracelake-spark to run tasks of runtime spark", worker=self._name)
             self._stopping.wait()
             return
         self._forget_old_folders()
@@ -108,7 +108,7 @@ class SparkWorker:
             for _ in range(self._slots):
                 self._open_slot()
             self._stopping.wait()
-            # A claim that control does not answer any more is left: what it may have been given comes back when its lease ends.
+            # A claim without an answer is abandoned: a task that it may have got is handed out again when its lease ends.
             patience = self._clock() + _CLAIM_SECONDS
             while self._working or (self._claiming and self._clock() < patience):
                 time.sleep(_LOOK_SECONDS)
@@ -118,7 +118,7 @@ class SparkWorker:
             raise self._failures[0]
 
     def run_once(self, on_wait: Callable[[], None] = lambda: None) -> bool:
-        """One slot's turn; whether there was a task."""
+        """One turn of a slot; whether there was a task."""
         self._operators.stop_idle()
         with self._counted_as_claiming():
             task, pause = self._claim()
@@ -126,7 +126,7 @@ class SparkWorker:
             self._stopping.wait(pause)
             return False
         try:
-            self.leases.run_once()  # says how the lease really stands
+            self.leases.run_once()  # updates the state of the lease
             attempt = AttemptRun(task, self._equipment, on_wait=on_wait)
             if self._stopping.is_set():
                 attempt.give_back()
@@ -177,14 +177,14 @@ class SparkWorker:
         self.loops.start(slot)
 
     def _claim(self) -> tuple[ClaimedTask | None, float]:
-        """A task, or how long to pause before asking again."""
+        """A task, or how long to pause before the next claim."""
         # 256 random bits a claim: the attempt's token derives from it.
         claim_id = secrets.token_urlsafe(32)
         request = ClaimRequest(worker=self._name, claim_id=claim_id, runtime=Runtime.SPARK.value, room={DEFAULT_POOL: 1}, wait_s=self._poll_seconds)
-        asked = self._clock()
+        sent = self._clock()
         answered = self._retries.claim(self._control.claim, request)
         if answered is None or not answered.value.claimed:
-            early = self._clock() - asked < _EARLY_SECONDS
+            early = self._clock() - sent < _EARLY_SECONDS
             return None, random.uniform(0.2, 1) * _LONGEST_PAUSE if early else 0  # noqa: S311 spreading load, not keeping secrets
         [task] = answered.value.claimed
         with self._lock:

@@ -1,4 +1,4 @@
-"""What an operator is given and what it gives back.
+"""The interface of an operator: its payload and its result.
 
 An operator is a pure function of its payload: the same payload gives the same events and state, on every attempt and every worker.
 """
@@ -16,7 +16,7 @@ from tracelake_sdk.tasks.events import EventDraft, EventKind
 
 @dataclass(frozen=True)
 class OperatorResult:
-    """The events to tell and the operator's new state; None leaves the state as it is."""
+    """The events to emit and the operator's new state; None leaves the state unchanged."""
 
     events: list[EventDraft] = field(default_factory=list)
     state: dict[str, Any] | None = None
@@ -27,17 +27,17 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 def read(model: type[_Model], value: object, *, what: str) -> _Model:
-    """The value as its model; raises OperatorFailed `{what}_invalid` without repeating it."""
+    """The value as its model; raises OperatorFailed `{what}_invalid`, which does not contain the value."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "its top"
-        raise OperatorFailed(f"{what}_invalid", f"The {what} cannot be used at {place}: {first['msg']}.", retry=False) from None
+        raise OperatorFailed(f"{what}_invalid", f"The {what} is not valid at {place}: {first['msg']}.", retry=False) from None
 
 
 def rewriting(payload: TaskPayload) -> tuple[EventKind, str]:
-    """Kind and revision of what is told because of this trigger: a rewrite makes rewrites, named after it so that a retry repeats them."""
+    """Kind and revision of the events that this trigger causes: a rewrite causes rewrites, with a revision derived from it so that a retry emits the same."""
     if payload.trigger.event_kind is EventKind.REWRITTEN:
         return EventKind.REWRITTEN, str(payload.trigger.id)
     return EventKind.MATERIALIZED, ""

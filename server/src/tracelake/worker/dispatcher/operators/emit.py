@@ -1,4 +1,4 @@
-"""`emit`: tells the cursors that its request names, in that order."""
+"""`emit`: emits the cursors of its request, in that order."""
 
 from tracelake.worker.dispatcher.operators.contract import OperatorResult, read
 from tracelake.worker.dispatcher.operators.ranges import check_kind
@@ -9,7 +9,7 @@ from tracelake_sdk.tasks.events import EventDraft, EventKind
 
 
 def emit(payload: TaskPayload) -> OperatorResult:
-    """A cursor that the request repeats is told once."""
+    """A cursor that the request repeats is emitted once."""
     config = read(EmitConfig, payload.job.config, what="config")
     request = read(EmitRequest, payload.trigger.payload, what="request")
     check_kind(request.cursors[0], config.cursor)

@@ -1,4 +1,4 @@
-"""`noop`: does nothing, durably; with an output it passes its trigger's scope on."""
+"""`noop`: does nothing; if the job has an output, it emits the scope of its trigger."""
 
 from tracelake.worker.dispatcher.operators.contract import OperatorResult, rewriting
 from tracelake_sdk.datasets.scopes import FullScope

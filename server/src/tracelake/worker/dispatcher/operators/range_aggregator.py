@@ -1,7 +1,7 @@
 """`range_aggregator`: joins single cursors, which arrive in order, into ranges aligned to an origin.
 
-A range is told when a cursor at or past its end arrives. The state says from which range on it tells (`first`), up to where it has
-told (`told_until`), and the greatest cursor so far (`last`).
+A range is emitted when a cursor at or past its end arrives. The state has the first range that is emitted (`first`), the end of the
+ranges emitted so far (`told_until`), and the greatest cursor so far (`last`).
 """
 
 from pydantic import BaseModel, ConfigDict
@@ -39,7 +39,7 @@ def range_aggregator(payload: TaskPayload) -> OperatorResult:
     if number_of(cursor) > number_of(state.last):
         return _advance(grid, state, cursor, payload.limits.max_events)
     if payload.trigger.event_kind is EventKind.REWRITTEN:
-        return _retell(grid, state, cursor, str(payload.trigger.id))
+        return _emit_again(grid, state, cursor, str(payload.trigger.id))
     if payload.trigger.seen_before:
         return OperatorResult()
     raise OperatorFailed(
@@ -58,18 +58,18 @@ class _Grid:
         self._size: int = number_of_size(config.range_size)
 
     def index(self, cursor: Cursor) -> int:
-        """Of the range that contains the cursor."""
+        """The index of the range that contains the cursor."""
         return (number_of(cursor) - self._origin) // self._size
 
     def boundary(self, index: int) -> Cursor:
         return cursor_of(self._origin + index * self._size, self.config.cursor)
 
-    def told(self, index: int, kind: EventKind, revision: str) -> EventDraft:
+    def event_of(self, index: int, kind: EventKind, revision: str) -> EventDraft:
         return manifest(self.boundary(index), self.boundary(index + 1), kind, revision)
 
 
 def _advance(grid: _Grid, state: AggregatorState, cursor: Cursor, most: int) -> OperatorResult:
-    """Every range that ends at or before the cursor and was not told yet."""
+    """Every range that ends at or before the cursor and was not emitted yet."""
     begin, end = grid.index(state.told_until), grid.index(cursor)
     if end - begin > most:
         raise OperatorFailed(
@@ -78,13 +78,13 @@ def _advance(grid: _Grid, state: AggregatorState, cursor: Cursor, most: int) -> 
             "or use a larger range_size.",
             retry=False,
         )
-    told = [grid.told(index, EventKind.MATERIALIZED, "") for index in range(begin, end)]
+    events = [grid.event_of(index, EventKind.MATERIALIZED, "") for index in range(begin, end)]
     moved = AggregatorState(first=state.first, told_until=grid.boundary(end), last=cursor)
-    return OperatorResult(told, moved.model_dump(mode="json"))
+    return OperatorResult(events, moved.model_dump(mode="json"))
 
 
-def _retell(grid: _Grid, state: AggregatorState, cursor: Cursor, revision: str) -> OperatorResult:
-    """A rewritten cursor rewrites its range, if that was told; one that is still open will be told with what is there then."""
+def _emit_again(grid: _Grid, state: AggregatorState, cursor: Cursor, revision: str) -> OperatorResult:
+    """A rewritten cursor rewrites its range, if that was emitted; a range that is still open will be emitted later, with the new data."""
     if number_of(state.first) <= number_of(cursor) < number_of(state.told_until):
-        return OperatorResult([grid.told(grid.index(cursor), EventKind.REWRITTEN, revision)])
+        return OperatorResult([grid.event_of(grid.index(cursor), EventKind.REWRITTEN, revision)])
     return OperatorResult()

@@ -1,4 +1,4 @@
-"""The cursors and manifests of ranges, which operators tell."""
+"""The cursors and events of ranges that operators emit."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from tracelake_sdk.tasks.events import EventDraft, EventKind
 
 
 def cursor_of(number: int, kind: CursorType) -> int | datetime:
-    """The inverse of `number_of`; raises OperatorFailed where no cursor has this number."""
+    """The inverse of `number_of`; raises OperatorFailed if no cursor has this number."""
     found = find_cursor(number, kind)
     if found is None:
         raise OperatorFailed(
@@ -27,7 +27,7 @@ def check_kind(cursor: int | datetime, kind: CursorType) -> None:
 
 
 def manifest(start: int | datetime, end: int | datetime, kind: EventKind, revision: str, event_time: datetime | None = None) -> EventDraft:
-    """The event that tells of a range."""
+    """The event of a range."""
     return EventDraft(
         output=0,
         scope=RangeScope(start=start, end=end),
@@ -39,5 +39,5 @@ def manifest(start: int | datetime, end: int | datetime, kind: EventKind, revisi
 
 
 def _key(cursor: int | datetime) -> str:
-    """`5`, or `20240110T050000Z`: a spelling that may stand in a path."""
+    """`5`, or `20240110T050000Z`: safe in a path."""
     return str(cursor) if isinstance(cursor, int) else str(spell_cursor(cursor)).replace("-", "").replace(":", "")
