@@ -195,7 +195,7 @@ def test_many_announced_spans_are_no_deep_expression(spark: SparkSession, tmp_pa
 @pytest.mark.parametrize("scopes", [[], [{"kind": "range", "start": 0, "end": 10}], [{"kind": "range", "start": 0, "end": 10}, {"kind": "cursor", "value": 20}]])
 def test_a_row_without_a_partition_value_fails_the_task(spark: SparkSession, tmp_path: Path, scopes: list[dict[str, Any]]) -> None:
     told = output_of(tmp_path, partition_by={"column": "at", "cursor": "integer"}, scopes=scopes, everything=not scopes)
-    with pytest.raises(OperatorFailed, match="'at' cuts the output into scopes and is null"):
+    with pytest.raises(OperatorFailed, match="'at' partitions the output and is null"):
         stage(numbers(spark, 1, None), told)
 
 

@@ -25,10 +25,10 @@ import org.apache.spark.sql.types.UserDefinedType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Every node of a plan as JSON: [class, whether it is a plan, line, column from 1, name parts, number that it asks for]. Types of a user's own and fields with metadata are among them.
+ * Every node of a plan as JSON: [class, whether it is a plan, line, column from 1, name parts, requested number]. User-defined types and fields with metadata are included.
  *
- * It follows whatever a node was made of, and so finds plans in subqueries, in named queries and in places that Spark's own walks pass by. Views are named
- * and not entered. Compiled by the Janino that Spark generates its code with: it has no generics and no lambdas. One call instead of ten for each node.
+ * It follows all constructor arguments of a node, and so finds plans in subqueries, in CTEs and in places that Spark's own tree walks skip. Views are listed
+ * and not entered. Compiled by Janino, which Spark uses for generated code: it has no generics and no lambdas. One call instead of ten for each node.
  */
 public final class PlanNodes implements java.util.function.Function {
     private static final List PLAIN = java.util.Arrays.asList(new String[] {"comment", "__CHAR_VARCHAR_TYPE_STRING"});
@@ -84,10 +84,10 @@ public final class PlanNodes implements java.util.function.Function {
         scala.Option line = node.origin().line();
         scala.Option start = node.origin().startPosition();
         Object column = start.isDefined() ? Integer.valueOf(((Integer) start.get()).intValue() + 1) : null;
-        return new Object[] {node.getClass().getName(), Boolean.valueOf(node instanceof LogicalPlan), line.isDefined() ? line.get() : null, column, names(node), asked(node)};
+        return new Object[] {node.getClass().getName(), Boolean.valueOf(node instanceof LogicalPlan), line.isDefined() ? line.get() : null, column, names(node), requested(node)};
     }
 
-    /** Metadata of a field may hold SQL that Spark evaluates as its default value, outside of the plan. */
+    /** Metadata of a field may contain SQL that Spark evaluates as its default value, outside of the plan. */
     private static boolean isPlain(StructField field) {
         try {
             java.util.Iterator keys = new ObjectMapper().readTree(field.metadata().json()).fieldNames();
@@ -102,8 +102,8 @@ public final class PlanNodes implements java.util.function.Function {
         }
     }
 
-    /** How many partitions, or levels of recursion, the statement itself asks for. */
-    private static Object asked(TreeNode node) {
+    /** The number of partitions, or levels of recursion, in the statement. */
+    private static Object requested(TreeNode node) {
         scala.Option number = scala.Option.empty();
         if (node instanceof Repartition) {
             return Integer.valueOf(((Repartition) node).numPartitions());

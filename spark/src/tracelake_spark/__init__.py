@@ -1,1 +1,1 @@
-"""The only place that knows Spark."""
+"""Spark operators and the warm Spark host: the only package that imports Spark."""

@@ -1,4 +1,4 @@
-"""`python -m tracelake_spark.compacting ORDER OUTCOME`: lines of JSON become sorted Parquet files, for records that leave their repository."""
+"""`python -m tracelake_spark.compacting ORDER OUTCOME`: writes lines of JSON as sorted Parquet files, for the compaction of records."""
 
 import json
 import sys
@@ -22,18 +22,18 @@ _IN_LINES: dict[ColumnType, DataType] = {
     "timestamp": LongType(),
 }
 _GROUP_BYTES = 4 << 20   # a record is looked up by reading its row group
-_SMALL_BYTES = 64 << 20  # of lines: below it one task sorts them all
+_SMALL_BYTES = 64 << 20  # size of the lines below which one task sorts all of them
 _LABEL = "__apart"
 _SETTINGS: dict[str, Any] = {
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",  # no files of checksums beside ours
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",  # no checksum files beside the data
     "spark.sql.ansi.enabled": "true",
 }
 
 
 def compact(spark: "SparkSession", order: CompactionOrder) -> CompactionOutcome:
-    """Writes every line of the order's source; a line that does not read is an error, never a row of nulls."""
+    """Writes every line of the order's source; a line that cannot be parsed is an error, never a row of nulls."""
     schema = StructType([StructField(name, _IN_LINES[type]) for name, type in order.columns.items()])
-    # Not as_uri(): Hadoop reads no `%20`, and would look for a folder of that name.
+    # Not as_uri(): Hadoop does not decode `%20`, and would look for a folder of that name.
     lines = spark.read.schema(schema).option("mode", "FAILFAST").json(f"file://{Path(order.source).absolute()}")
     rows = lines.select(
         *(F.timestamp_micros(F.col(name)).alias(name) if type == "timestamp" else F.col(name) for name, type in order.columns.items())
@@ -60,15 +60,15 @@ def write(rows: "DataFrame", order: CompactionOrder, *, small: bool) -> None:
 
 
 def main(order: str, outcome: str) -> int:
-    asked = CompactionOrder.model_validate_json(Path(order).read_bytes())
-    spark = local_session("compacting", cores=asked.spark.cores, memory=asked.spark.memory, **(asked.spark.conf | _SETTINGS))
+    request = CompactionOrder.model_validate_json(Path(order).read_bytes())
+    spark = local_session("compacting", cores=request.spark.cores, memory=request.spark.memory, **(request.spark.conf | _SETTINGS))
     try:
-        done = compact(spark, asked)
+        done = compact(spark, request)
     finally:
         spark.stop()
     draft = Path(f"{outcome}.draft")
     draft.write_text(json.dumps(done.model_dump()))
-    draft.replace(outcome)  # whole or absent
+    draft.replace(outcome)  # atomic
     return 0
 
 

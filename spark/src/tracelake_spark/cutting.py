@@ -1,4 +1,4 @@
-"""Cutting: which folder each row of an output goes to, as a Spark expression, and which scope each folder is."""
+"""Cutting: the folder of each row of an output, as a Spark expression, and the scope of each folder."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -42,7 +42,7 @@ class _Scopes(Protocol):
 
 @dataclass(frozen=True)
 class Cut:
-    """How rows are cut into scopes; without a label they all go to one."""
+    """How rows are divided into scopes; without a label all rows go to one."""
 
     announced: Sequence[Scope]
     scopes: _Scopes                     # the scope of each label, with what was observed while writing
@@ -53,7 +53,7 @@ class Cut:
 
 
 def cut_of(output: OrderOutput, schema: StructType) -> Cut:
-    """How this output is cut; rows outside the declared scopes go to the first one when they are not welcome, so that they are seen and counted."""
+    """How this output is divided into scopes; rows outside the declared scopes, if these are not allowed, go to the first scope, so that they are counted."""
     rows = F.count(F.lit(1)).alias("rows")
     spec = output.partition_by
     if spec is None:
@@ -98,7 +98,7 @@ def _by_key(spec: PartitionSpec, keys: list[str], name: str, *, everything: bool
         if any(len(each) > 1024 for each in by_label.values()):
             raise OperatorFailed("partition_key_long", f"A value of the column {spec.column!r} is longer than the 1024 characters that a partition key may have.")
         if any("\0" in each for each in by_label.values()):
-            raise OperatorFailed("partition_key_nul", f"A value of the column {spec.column!r} contains a NUL character, which a partition key may not have.")
+            raise OperatorFailed("partition_key_nul", f"A value of the column {spec.column!r} contains a NUL character, which partition keys do not support.")
         return {each: PartitionScope(key=by_label[each]) for each in labels}
 
     return Cut(announced, scopes, spec.column, label, name, metrics)
@@ -139,7 +139,7 @@ def _by_cursor(spec: PartitionSpec, kind: CursorType, announced: list[CursorScop
 
 
 def _gaps(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What lies before, between and behind spans that are in order."""
+    """The gaps before, between and after sorted spans."""
     edges = [_LEAST, *(edge for span in spans for edge in span), _MOST]
     return [(low, high) for low, high in zip(edges[::2], edges[1::2], strict=True) if low < high]
 
@@ -147,14 +147,14 @@ def _gaps(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _aligned(at: str, size: int, origin: int) -> str:
-    """Where the span of a row in a gap starts: aligned to the origin, and never reaching into an announced span."""
+    """Where the span of a row in a gap starts: aligned to the origin, and never overlapping a declared span."""
     return f"greatest({at} - pmod({at} - {origin}L, {size}L), {_BEGIN})"
 
 
 def _start_sql(at: str, spans: list[int], gaps: list[int], outside: str | None) -> str:
-    """Where the span or the gap that a row lies in starts; in a gap, `outside` where it is given. Of SQL, in which there are numbers alone.
+    """SQL for the start of the span or gap that contains a row; in a gap, `outside` if it is given. The SQL contains only numbers.
 
-    A search that halves: among ten thousand spans a row is compared fourteen times, and the plan stays small.
+    A binary search: with ten thousand spans a row is compared fourteen times, and the plan stays small.
     """
     begins = sorted([*spans, *gaps])
     steps = [1 << bit for bit in reversed(range(max(1, (len(begins) - 1).bit_length())))]

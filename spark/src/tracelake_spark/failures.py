@@ -1,4 +1,4 @@
-"""Failures of operators: what became of a task, said without a value of any row."""
+"""Failures of operators as error classes and sentences that contain no value of any row."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from tracelake_spark.jvm import java_class
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# What Spark's messages may quote: names and types. Everything else may be a value of a row or a piece of the query.
+# Parameters of Spark's messages that may be shown: names and types. Any other may be a value of a row or a part of the query.
 _NAMES = frozenset({
     "columnName", "dataType", "existingColumn", "fieldName", "fieldNames", "fields", "functionName", "inputType", "name", "objectName", "proposal",
     "referenceNames", "relationName", "requiredType", "routineName", "sourceType", "targetType", "tableName", "actualNum", "expectedNum", "paramIndex",
@@ -22,13 +22,13 @@ _NAMES = frozenset({
 _NAME = re.compile(r"[\w`\"., <>()\[\]-]{1,300}")
 _URI = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*:/[^\s'\"`,;)\]]+")
 _MEMORY = "java.lang.OutOfMemoryError"
-# Classes of SQLSTATE that blame the statement or the data: unsupported, cardinality, data, constraint, syntax and names, limits, raised by the statement.
+# SQLSTATE classes of errors in the statement or the data: unsupported, cardinality, data, constraint, syntax and names, limits, raised by the statement.
 _LASTING = frozenset({"0A", "21", "22", "23", "42", "54", "P0"})
-_PASSING = frozenset({"PATH_NOT_FOUND"})  # a file that was there when the work began
+_PASSING = frozenset({"PATH_NOT_FOUND"})  # a file that existed when the work began
 
 
 class OperatorFailed(Exception):
-    """A failure that an operator can name itself."""
+    """A failure that an operator reports itself."""
 
     def __init__(self, error_class: str, message: str, *, retry: bool = False, custom: dict[str, Any] | None = None) -> None:
         self.error = OperatorError(error_class=error_class, message=message, retry=retry)
@@ -59,9 +59,9 @@ def operator_error(spark: "SparkSession", error: BaseException) -> OperatorError
     try:
         if ran_out_of_memory(error):
             return OperatorError(error_class="out_of_memory", message="Spark ran out of memory; increase `spark.memory`, or process less data per task.")
-        if said := spark_condition(spark, error):
-            return OperatorError(error_class=said.name, message=said.sentence(), retry=not said.is_lasting)
-    except (Py4JError, OSError):  # Java cannot be asked any more
+        if condition := spark_condition(spark, error):
+            return OperatorError(error_class=condition.name, message=condition.sentence(), retry=not condition.is_lasting)
+    except (Py4JError, OSError):  # the JVM no longer answers
         return spark_died()
     if isinstance(error, Py4JNetworkError):
         return spark_died()
@@ -75,7 +75,7 @@ def spark_died() -> OperatorError:
 
 @dataclass(frozen=True)
 class SparkPlace:
-    """A part of a statement that Spark blames."""
+    """The part of a statement that Spark reports as the cause."""
 
     line: int
     column: int          # from 1
@@ -85,7 +85,7 @@ class SparkPlace:
 
 @dataclass(frozen=True)
 class SparkCondition:
-    """What Spark itself says of a failure."""
+    """Spark's own description of a failure."""
 
     name: str
     sql_state: str
@@ -99,18 +99,18 @@ class SparkCondition:
         return self.sql_state[:2] in _LASTING and self.name not in _PASSING
 
     def place(self, statement: str | None = None) -> str:
-        """Where in a statement; with the expression that failed while it ran, if it is of this statement."""
+        """The position in a statement; with the expression that failed, if it is part of this statement."""
         if self.blamed is None or statement not in (None, self.blamed.statement):
             return ""
         where = f", line {self.blamed.line}, column {self.blamed.column}"
         return where if statement is None else f"{where}, in `{' '.join(self.blamed.fragment.split())[:300]}`"
 
     def sentence(self) -> str:
-        """With names and types; the rest, which may be a value of a row, as `…`."""
+        """The message with names and types; the rest, which may be a value of a row, becomes `…`."""
         return self._filled(_name_or_gap)
 
     def whole_sentence(self) -> str:
-        """With every word of Spark's: for what failed before a row was read. Places in storage are left out."""
+        """Spark's complete message, for failures before any row was read. Paths are omitted."""
         return self._filled(lambda _parameter, value: _URI.sub("…", value))
 
     def _filled(self, shown: Callable[[str, str], str]) -> str:
@@ -132,7 +132,7 @@ def _blamed(spark: "SparkSession", java: Any) -> SparkPlace | None:
     for context in java.getQueryContext():
         if context.contextType().toString() == "SQL" and context.line().isDefined() and context.startPosition().isDefined() and context.sqlText().isDefined():
             return SparkPlace(context.line().get(), context.startPosition().get() + 1, context.fragment(), context.sqlText().get())
-    # The parser says where it stopped, and no more.
+    # The parser only reports where it stopped.
     if java_class(spark, "java.lang.Class").forName("org.apache.spark.sql.AnalysisException").isInstance(java) and java.line().isDefined() and java.startPosition().isDefined():
         return SparkPlace(java.line().get(), java.startPosition().get() + 1)
     return None

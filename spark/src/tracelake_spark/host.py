@@ -1,10 +1,10 @@
-"""The warm Spark host: one process with one JVM that runs task after task, side by side too, and holds no token.
+"""The warm Spark host: one process with one JVM that runs many tasks, also in parallel, and has no token.
 
 It reads JSON lines on stdin, `{"run": id, "order": path}` and `{"cancel": id}`, and answers on stdout: `{"preparing": what}` while it
-fetches jars, `{"unable": class, "message": …}` where it cannot start, `{"ready": …}`,
-`{"started": id}`, `{"progress": id, "fraction": …, "note": …}`, `{"ended": id, "poisoned": …}`. What became of a task is in
-the outcome file that its order names; without one the task has failed. A poisoned host is to be replaced. It ends when
-stdin does, and by itself when its JVM is gone.
+fetches jars, `{"unable": class, "message": …}` if it cannot start, `{"ready": …}`,
+`{"started": id}`, `{"progress": id, "fraction": …, "note": …}`, `{"ended": id, "poisoned": …}`. The result of a task is in
+the outcome file that its order names; without one the task has failed. A poisoned host must be replaced. It ends when
+stdin does, and by itself when its JVM has ended.
 """
 
 import argparse
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 Say = Callable[[dict[str, Any]], None]
 
 _SETTINGS = {
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",  # no checksum files beside the data, and any name is a name
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",  # no checksum files beside the data, and every file name is allowed
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
-    "spark.scheduler.mode": "FAIR",  # a small task beside a large one gets its share of the cores, and does not wait behind it
+    "spark.scheduler.mode": "FAIR",  # a small task gets its share of the cores and does not wait for a large one
 }
 _JVM_GONE = 3
-_PATIENCE_S = 30.0  # for tasks that were asked to stop when the host ends, and for the JVM
+_PATIENCE_S = 30.0  # for canceled tasks when the host ends, and for the JVM
 
 _log = logging.getLogger("tracelake.spark.host")
 
@@ -60,13 +60,13 @@ class _Run:
 
     def __init__(self, name: str, place: int) -> None:
         self.name = name
-        self.place = place  # among those that run side by side; Spark shares its cores between places
-        self.group = f"{name}/{uuid4().hex}"  # never the same twice: Spark remembers the groups it was asked to cancel
+        self.place = place  # the scheduler pool; Spark shares its cores between pools
+        self.group = f"{name}/{uuid4().hex}"  # never reused: Spark remembers canceled groups
         self.canceled = threading.Event()
 
 
 class Host:
-    """Runs tasks in one JVM, each in a thread and a session of its own."""
+    """Runs tasks in one JVM, each in its own thread and session."""
 
     def __init__(self, spark: "SparkSession", say: Say, watch: Callable[[str], None]) -> None:
         self._spark, self._say, self._watch = spark, say, watch
@@ -75,7 +75,7 @@ class Host:
         self._threads: dict[str, threading.Thread] = {}
 
     def hear(self, line: str) -> None:
-        """One line of stdin; a line that is not understood ends the host, because somebody waits for its answer."""
+        """One line of stdin; an invalid line ends the host, because the sender waits for an answer."""
         match json.loads(line):
             case {"run": str(name), "order": str(path)}:
                 self._start(name, Path(path))
@@ -87,7 +87,7 @@ class Host:
     def _start(self, name: str, path: Path) -> None:
         with self._lock:
             if name in self._runs:
-                raise ValueError("a task with this id runs already")
+                raise ValueError("a task with this id is already running")
             taken = {run.place for run in self._runs.values()}
             run = self._runs[name] = _Run(name, next(place for place in count() if place not in taken))
         thread = InheritableThread(target=self._work, args=(run, path), name=f"run {name}", daemon=True)
@@ -99,18 +99,18 @@ class Host:
             self._end(run, poisoned=True)
 
     def cancel(self, name: str) -> None:
-        """Stops a task: its jobs that run, those that it would start, and it itself when it next speaks."""
+        """Stops a task: its running jobs, its future jobs, and the operator at its next progress report."""
         with self._lock:
             run = self._runs.get(name)
         if run is not None:
             run.canceled.set()
             try:
-                context_of(self._spark).cancelJobGroupAndFutureJobs(run.group, "The task was asked to stop.")
+                context_of(self._spark).cancelJobGroupAndFutureJobs(run.group, "The task was canceled.")
             except (Py4JError, OSError):
-                _log.warning("The JVM has ended and has no job to cancel.")
+                _log.warning("The JVM has ended; there is no job to cancel.")
 
     def close(self) -> None:
-        """Stops what runs, and waits for it a moment."""
+        """Stops running tasks and waits a moment for them."""
         with self._lock:
             threads, names = list(self._threads.values()), list(self._runs)
         for name in names:
@@ -132,7 +132,7 @@ class Host:
             self._watch("before_outcome")
             write_outcome(Path(order.outcome), outcome)
         except (OSError, ValidationError) as error:
-            _log.error("A task has no outcome, because its order cannot be read or its outcome cannot be written: %s", type(error).__name__)  # a trace quotes the order
+            _log.error("A task has no outcome: its order cannot be read or its outcome cannot be written (%s)", type(error).__name__)  # a traceback would quote the order
         finally:
             self._end(run, poisoned=poisoned)
 
@@ -144,7 +144,7 @@ class Host:
         self._say({"ended": run.name, "poisoned": poisoned})
 
     def _outcome(self, run: _Run, order: Order) -> tuple[OperatorOutcome, bool]:
-        """What became of the task, and whether the host can still be used."""
+        """The outcome of the task, and whether the host must be replaced."""
         operator = OPERATORS.get(order.operator)
         if operator is None:
             return _failed(OperatorError(error_class="operator_unknown", message=f"Spark has no operator {order.operator!r}.", retry=False)), False
@@ -152,13 +152,13 @@ class Host:
             session = self._spark.newSession()
             session.sparkContext.setJobGroup(run.group, "a task", interruptOnCancel=True)
             session.sparkContext.setLocalProperty("spark.scheduler.pool", f"place-{run.place}")
-        except Exception:  # whatever it is, without a session there is no work
+        except Exception:  # without a session the task cannot run
             return _failed(spark_died()), True
         try:
             self._heard(run)("operator_start")
             with own_connection(session, order) as reachable:
                 outcome = operator(session, reachable, Progress(report=self._progress(run), moment=self._heard(run)))
-        except (Exception, SystemExit) as error:  # whatever an operator raises is its outcome
+        except (Exception, SystemExit) as error:  # an exception of an operator becomes its outcome
             sound = self._sound()
             if run.canceled.is_set() or isinstance(error, Canceled):
                 return _canceled(), not sound
@@ -188,7 +188,7 @@ class Host:
             return False
 
     def _forget_shared(self) -> bool:
-        """Temporary views and settings go with a session; what all sessions share is dropped when nobody else runs. False: it cannot be."""
+        """Temporary views and settings end with a session; shared state is dropped when no other task runs. False if that fails."""
         try:
             self._spark.catalog.clearCache()
         except (Py4JError, OSError):
@@ -201,18 +201,18 @@ def _failed(error: OperatorError) -> OperatorOutcome:
 
 
 def _canceled() -> OperatorOutcome:
-    return _failed(OperatorError(error_class="canceled", message="The task was asked to stop, and did.", retry=False))
+    return _failed(OperatorError(error_class="canceled", message="The task was canceled and has stopped.", retry=False))
 
 
 def write_outcome(path: Path, outcome: OperatorOutcome) -> None:
-    """Whole or absent, never half."""
+    """Written atomically."""
     draft = path.with_name(f".{path.name}.{uuid4().hex}")
     draft.write_text(outcome.model_dump_json())
     draft.replace(path)
 
 
 def _own_stdout() -> IO[str]:
-    """The stdout that somebody listens to; what anybody else prints, Java too, goes to stderr."""
+    """The stdout that the worker reads; all other output, also of Java, goes to stderr."""
     answers = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
     os.dup2(2, 1)
     return answers
@@ -226,8 +226,8 @@ def _sayer(answers: IO[str]) -> Say:
             try:
                 answers.write(json.dumps(line) + "\n")
                 answers.flush()
-            except BrokenPipeError:  # nobody listens any more; stdin ends next
-                _log.warning("Nobody listens.")
+            except BrokenPipeError:  # the worker has ended; stdin ends next
+                _log.warning("The worker no longer reads the output.")
 
     return say
 
@@ -235,12 +235,12 @@ def _sayer(answers: IO[str]) -> Say:
 def _end_with(jvm: Any, host: Host, ending: threading.Event) -> None:
     jvm.wait()
     if not ending.is_set():
-        host.wait()  # their outcomes say that Spark died
+        host.wait()  # their outcomes report that Spark died
         os._exit(_JVM_GONE)
 
 
 def _end_jvm(jvm: Any) -> None:
-    """It ends with its own stdin; nothing is left behind."""
+    """It ends when its stdin ends; no process is left behind."""
     jvm.stdin.close()
     try:
         jvm.wait(_PATIENCE_S)
@@ -250,7 +250,7 @@ def _end_jvm(jvm: Any) -> None:
 
 
 def _session_settings(given: argparse.Namespace, say: Say) -> dict[str, str]:
-    """The settings of the session, with its jars fetched; ours come last, because what is written depends on them."""
+    """The settings of the session, with its jars fetched; ours come last, because the written files depend on them."""
     conf: dict[str, str] = dict(pair.split("=", 1) for pair in given.conf)
     own_jars = [jar for jar in conf.pop("spark.jars", "").split(",") if jar]
     packages = [Package.of(coordinates) for coordinates in given.package]
@@ -265,22 +265,22 @@ def _session_settings(given: argparse.Namespace, say: Say) -> dict[str, str]:
     return conf | jars | master | (connection_settings(given.s3) if given.s3 else {}) | _SETTINGS
 
 
-def _to_log(said: bytes) -> None:
-    sys.stderr.write(said.decode(errors="replace"))
+def _to_log(output: bytes) -> None:
+    sys.stderr.write(output.decode(errors="replace"))
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tracelake_spark.host", description="A warm Spark that runs the tasks that it reads from stdin.")
+    parser = argparse.ArgumentParser(prog="python -m tracelake_spark.host", description="A warm Spark host that runs the tasks that it reads from stdin.")
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--memory", default="1g", help="of the JVM, as Spark spells it")
-    parser.add_argument("--master", help="of a cluster; default: this machine")
-    parser.add_argument("--package", action="append", default=[], metavar="GROUP:ARTIFACT:VERSION", help="a further package with what it needs")
-    parser.add_argument("--jars-folder", type=Path, default=jars_folder(default_home()), help="where fetched jars are kept")
-    parser.add_argument("--s3", type=S3Connection.model_validate_json, metavar="JSON", help="how to reach an object store")
-    parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a further setting by its Spark name")
+    parser.add_argument("--memory", default="1g", help="memory of the JVM, in Spark's notation")
+    parser.add_argument("--master", help="Spark master of a cluster; default: this machine")
+    parser.add_argument("--package", action="append", default=[], metavar="GROUP:ARTIFACT:VERSION", help="another package, with its dependencies")
+    parser.add_argument("--jars-folder", type=Path, default=jars_folder(default_home()), help="folder of fetched jars")
+    parser.add_argument("--s3", type=S3Connection.model_validate_json, metavar="JSON", help="connection to an object store")
+    parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="another Spark setting")
     given = parser.parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(message)s")
-    # PySpark and Spark log what failed with the query and the row that it failed on; the outcome says it without.
+    # PySpark and Spark log failures with the query and the row; the outcome reports them without.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     answers = _own_stdout()

@@ -1,7 +1,7 @@
-"""Jars that PySpark does not bring: fetched once from a Maven repository by the Ivy among PySpark's own jars, and kept.
+"""Jars that PySpark does not include: fetched once from a Maven repository with the Ivy that PySpark includes, and kept.
 
-A set of jars is a folder whose name derives from what was asked for; it is there whole or not at all, however many processes
-ask at once and wherever one of them is killed. A machine without a network works with a folder that was copied to it.
+A set of jars is a folder whose name derives from the requested packages; it is created atomically, even if several processes
+fetch at once or one of them is killed. A machine without a network can use a folder that was copied to it.
 
 `python -m tracelake_spark.jars FOLDER [PACKAGE…] [--s3]` prints which jars a host would use, as JSON, and fetches nothing.
 """
@@ -36,12 +36,12 @@ class Package:
     group: str
     artifact: str
     version: str
-    without: tuple[str, str] | None = None  # group and artifact that it asks for and does not need
-    alone: bool = False                     # what it asks for is here already
+    without: tuple[str, str] | None = None  # group and artifact of a dependency that is not needed
+    alone: bool = False                     # its dependencies are already included
 
     @staticmethod
     def of(coordinates: str) -> "Package":
-        """Of `group:artifact:version`."""
+        """Parses `group:artifact:version`."""
         found = re.fullmatch(r"([A-Za-z0-9_.-]+):([A-Za-z0-9_.-]+):([A-Za-z0-9_.-]+)", coordinates)
         if found is None:
             raise JarsMissing(f"`{coordinates}` is not a package; write Maven coordinates, `group:artifact:version`.")
@@ -57,13 +57,13 @@ S3 = (
     Package("software.amazon.awssdk", "s3", _AWS),
     Package("software.amazon.awssdk", "s3-transfer-manager", _AWS),
     Package("software.amazon.awssdk", "sts", _AWS),
-    # Binds the committers of Hadoop to Parquet; it has no part in Spark's own classes, and the newest that is published fits.
+    # Binds the committers of Hadoop to Parquet; it has no classes of Spark itself, and the newest published version works.
     Package("org.apache.spark", "spark-hadoop-cloud_2.13", "4.1.1", alone=True),
 )
 
 
 def find_jars(packages: Sequence[Package], folder: Path) -> list[Path] | None:
-    """Those that were fetched before; None where they were not."""
+    """The jars if they were fetched before, else None."""
     if not packages:
         return []
     kept = folder / _name(packages)
@@ -73,25 +73,25 @@ def find_jars(packages: Sequence[Package], folder: Path) -> list[Path] | None:
 def fetch_jars(
     packages: Sequence[Package], folder: Path, *, java: Path, log: Callable[[bytes], None], fetching: Fetching, ivy_settings: str | None = None
 ) -> list[Path]:
-    """The jars of these packages and of all that they need, without those that PySpark has; raises JarsMissing."""
+    """The jars of these packages and their dependencies, without those that PySpark has; raises JarsMissing."""
     if (found := find_jars(packages, folder)) is not None:
         return found
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / ".lock").open("w") as turn:
-            fcntl.flock(turn, fcntl.LOCK_EX)  # ends with this process, however that ends
+            fcntl.flock(turn, fcntl.LOCK_EX)  # released when this process ends, for any reason
             if (found := find_jars(packages, folder)) is not None:
                 return found
             for left in folder.glob(".draft-*"):
                 shutil.rmtree(left)
-            fetching(f"fetching {', '.join(package.jar for package in packages)} and what they need, this one time, into {folder}")
+            fetching(f"fetching {', '.join(package.jar for package in packages)} and dependencies into {folder}; this happens once")
             draft = folder / f".draft-{uuid4().hex}"
             (draft / "jars").mkdir(parents=True)
             _retrieve(packages, draft, java, log, ivy_settings)
             (draft / "jars").rename(folder / _name(packages))
             shutil.rmtree(draft)
     except OSError as error:
-        raise JarsMissing(f"The folder of jars, {folder}, cannot be written: {error.strerror}; make room, or set `spark.jars_folder` to another.") from None
+        raise JarsMissing(f"The folder of jars, {folder}, cannot be written: {error.strerror}; free some space, or set `spark.jars_folder` to another folder.") from None
     return find_jars(packages, folder) or []
 
 
@@ -108,16 +108,16 @@ def _retrieve(packages: Sequence[Package], draft: Path, java: Path, log: Callabl
         "-types", "jar", "bundle", "-cache", str(draft / "cache"), "-retrieve", str(draft / "jars" / "[artifact]-[revision].[ext]"),
     ]  # fmt: skip
     try:
-        said = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=_LONGEST_SECONDS)
+        result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=_LONGEST_SECONDS)
     except subprocess.TimeoutExpired as slow:
         log(slow.output or b"")
         raise JarsMissing(f"Fetching jars took longer than {_LONGEST_SECONDS} seconds; try again, or copy them into `spark.jars_folder`.") from None
-    log(said.stdout)
+    log(result.stdout)
     missing = [package.jar for package in packages if not (draft / "jars" / package.jar).is_file()]
-    if missing or said.returncode != 0:
-        raise JarsMissing(f"{JarsMissing.__doc__} Ivy ended with {said.returncode}{' without ' + ', '.join(missing) if missing else ''}; its output is in the host's log.")
+    if missing or result.returncode != 0:
+        raise JarsMissing(f"{JarsMissing.__doc__} Ivy ended with exit code {result.returncode}{' without ' + ', '.join(missing) if missing else ''}; its output is in the host's log.")
     for jar in (draft / "jars").glob("*.jar"):
-        if _artifact(jar) in ours:  # Spark's own comes first anyway, and two versions of one library are one too many
+        if _artifact(jar) in ours:  # Spark's own version comes first anyway; avoid two versions of one library
             jar.unlink()
 
 
@@ -143,11 +143,11 @@ def _artifact(jar: Path) -> str:
 
 
 def trust(folder: Path) -> list[str]:
-    """Java brings the authorities that it trusts; where the machine names others for every program (`SSL_CERT_FILE`), it is given these."""
+    """Java has its own list of trusted authorities; if the machine sets another one for every program (`SSL_CERT_FILE`), Java gets that."""
     bundle = os.environ.get("SSL_CERT_FILE")
     if not bundle:
         return []
-    from cryptography import x509  # noqa: PLC0415  # only where a machine has authorities of its own
+    from cryptography import x509  # noqa: PLC0415  # only on machines with their own authorities
     from cryptography.hazmat.primitives.serialization import NoEncryption  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, serialize_java_truststore  # noqa: PLC0415
 
@@ -159,7 +159,7 @@ def trust(folder: Path) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tracelake_spark.jars", description="Which jars Spark uses beside its own; null where they are still to be fetched.")
+    parser = argparse.ArgumentParser(prog="python -m tracelake_spark.jars", description="Prints the additional jars that Spark uses; null if they are not fetched yet.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("package", nargs="*")
     parser.add_argument("--s3", action="store_true")

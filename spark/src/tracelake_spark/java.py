@@ -1,6 +1,6 @@
-"""Finds a Java for Spark: the machine's own if Spark can use it, else the one that comes as a wheel.
+"""Finds a Java for Spark: an installed one if Spark supports it, else the one of the wheel.
 
-`python -m tracelake_spark.java` prints what would be used as JSON and makes nothing.
+`python -m tracelake_spark.java` prints which Java would be used, as JSON, and creates nothing.
 """
 
 import hashlib
@@ -21,12 +21,12 @@ from typing import Literal
 from tracelake_sdk.errors import JavaMissing
 from tracelake_sdk.home import default_home
 
-USABLE = (17, 21, 25)  # what Spark 4 is tested with
+USABLE = (17, 21, 25)  # the versions that Spark 4 is tested with
 
 Origin = Literal["JAVA_HOME", "PATH", "wheel"]
 
-# Spark's launcher asks for a module that the wheel's Java lacks, that makes every other Java warn on stderr, and that only
-# vectorised linear algebra needs. The argument may come as one word or as two.
+# Spark's launcher adds a module that the wheel's Java lacks, for which every other Java prints a warning, and which only
+# vectorised linear algebra needs. The argument may be one word or two.
 LAUNCHER = """\
 #!/bin/sh
 held=
@@ -47,7 +47,7 @@ exec {java} "$@"
 
 @dataclass(frozen=True)
 class JavaHome:
-    """A folder that can be given to Spark as JAVA_HOME."""
+    """A folder that Spark can use as JAVA_HOME."""
 
     path: Path
     version: str    # `21.0.8`
@@ -57,7 +57,7 @@ class JavaHome:
 def find_java(environment: Mapping[str, str] | None = None, home: Path | None = None, *, look_only: bool = False) -> JavaHome:
     """The Java to run Spark with: `JAVA_HOME`, then the path, then the wheel; raises JavaMissing with what was tried.
 
-    The wheel's gets a JAVA_HOME below the home; with `look_only` that folder is named and not made.
+    The wheel's Java gets a JAVA_HOME below the home; with `look_only` that folder is returned and not created.
     """
     given = os.environ if environment is None else environment
     tried: list[str] = []
@@ -80,20 +80,20 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[Origin, Path]]
 
 
 def _ask(program: Path) -> tuple[Path, str] | None:
-    """The home and version that a Java names itself, asked with the module that Spark's launcher will ask for."""
+    """The home and version that a Java reports, started with the module that Spark's launcher adds."""
     question = [program, "--add-modules=jdk.incubator.vector", "-XshowSettings:properties", "-version"]
     try:
         answer = subprocess.run(question, capture_output=True, text=True, check=True, timeout=60, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.SubprocessError):
         return None
-    said = dict(re.findall(r"^ +(java\.home|java\.version) = (.+)$", answer.stderr, flags=re.MULTILINE))
-    if "java.home" not in said or "java.version" not in said:
+    properties = dict(re.findall(r"^ +(java\.home|java\.version) = (.+)$", answer.stderr, flags=re.MULTILINE))
+    if "java.home" not in properties or "java.version" not in properties:
         return None
-    return Path(said["java.home"]), said["java.version"]
+    return Path(properties["java.home"]), properties["java.version"]
 
 
 def _feature(version: str) -> int:
-    """17 of `17.0.15`, 8 of `1.8.0_402`."""
+    """17 for `17.0.15`, 8 for `1.8.0_402`."""
     numbers = [int(number) for number in re.findall(r"\d+", version)]
     return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
 
@@ -108,7 +108,7 @@ def _from_wheel(home: Path, tried: list[str], *, look_only: bool) -> JavaHome:
 
 
 def launcher_home(home: Path, java: Path) -> Path:
-    """A JAVA_HOME below the home whose `bin/java` starts the given one without the module; whole or absent, however many processes make it at once."""
+    """A JAVA_HOME below the home whose `bin/java` starts the given one without the module; created atomically, even by several processes at once."""
     script, java_home = _script(java), _launcher_path(home, java)
     launcher = java_home / "bin" / "java"
     if launcher.is_file() and os.access(launcher, os.X_OK) and launcher.read_text() == script:

@@ -1,4 +1,4 @@
-"""The JVM behind a session, where PySpark itself offers no way: plans, classes, and what Java says of itself."""
+"""Access to the JVM of a session for what PySpark does not offer: plans, classes, and statistics."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ def gateway_of(spark: "SparkSession") -> Any:
 
 
 def java_class(spark: "SparkSession", name: str) -> Any:
-    """A class by its whole name: one question to Java, where `jvm.org.apache…` asks at every dot."""
+    """A class by its full name: one call to Java, where `jvm.org.apache…` makes one for every dot."""
     return getattr(jvm_of(spark), name)
 
 
@@ -37,18 +37,18 @@ def session_state(spark: "SparkSession") -> Any:
 
 
 def parsed_plan(spark: "SparkSession", statement: str) -> Any:
-    """What a statement says, by Spark's own parser; nothing is looked up and nothing runs."""
+    """The plan of a statement from Spark's own parser; nothing is resolved and nothing runs."""
     return session_state(spark).sqlParser().parsePlan(statement)
 
 
 def analyzed_plan(spark: "SparkSession", plan: Any) -> Any:
-    """A parsed plan with its names resolved and its types checked; nothing runs but what Spark evaluates to know a plan: constants of VALUES, of range() and the like."""
+    """A parsed plan with its names resolved and its types checked; nothing runs except what Spark evaluates during analysis: constants of VALUES, of range() and the like."""
     skip = java_class(spark, "org.apache.spark.sql.execution.CommandExecutionMode").SKIP()
     return session_state(spark).executePlan(plan, skip).analyzed()
 
 
 def frame_of(spark: "SparkSession", plan: Any) -> "DataFrame":
-    """The frame of an analyzed plan. A plan that holds a command would run it here."""
+    """The frame of an analyzed plan. A plan with a command would run it here."""
     from pyspark.sql import DataFrame  # noqa: PLC0415
 
     inner: Any = spark
@@ -66,7 +66,7 @@ def java_process(spark: "SparkSession") -> Any:
 
 
 def estimated_bytes(frame: "DataFrame") -> int:
-    """What Spark expects the rows of a frame to be at most; joins are far overestimated."""
+    """Spark's estimate of the maximum size of a frame; for joins it is far too high."""
     return int(str(execution_of(frame).optimizedPlan().stats().sizeInBytes()))
 
 
@@ -79,6 +79,6 @@ def infer_csv(spark: "SparkSession", reader: "DataFrameReader", records: "DataFr
 
 
 def schema_json(frame: "DataFrame") -> str:
-    """As Java says it, before Python makes classes of it."""
+    """As a string of Java, before Python turns it into classes."""
     inner: Any = frame
     return str(inner._jdf.schema().json())

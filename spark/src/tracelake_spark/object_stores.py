@@ -1,7 +1,7 @@
-"""Object stores: how Hadoop reaches one, and how each task gets to it with credentials of its own inside a host that tasks share.
+"""Object stores: how Hadoop connects to one, and how each task uses its own credentials in a host that tasks share.
 
-Hadoop keeps one connection per scheme and bucket, whoever asked first, with that one's credentials. So each task has a scheme of its
-own, which nobody can guess, and its connection is closed with it.
+Hadoop keeps one connection per scheme and bucket, with the credentials of its first user. So each task has its
+own scheme, which cannot be guessed, and its connection is closed when the task ends.
 """
 
 import json
@@ -27,19 +27,19 @@ _OF_THE_MACHINE = "software.amazon.awssdk.auth.credentials.DefaultCredentialsPro
 
 
 def connection_settings(connection: S3Connection) -> dict[str, str]:
-    """What all tasks of a host share."""
+    """The settings that all tasks of a host share."""
     hadoop = {
         "fs.s3a.endpoint.region": connection.region,
         "fs.s3a.connection.ssl.enabled": str(not connection.allow_http).lower(),
         "fs.s3a.connection.timeout": f"{connection.timeout_seconds * 1000:.0f}ms",
-        # A file is written once and under a name of its own: nobody has to look whether it, or a folder above it, exists.
-        # With narrowed credentials nobody may, either.
+        # A file is written once and under a unique name: Hadoop need not check whether it, or a parent folder, exists.
+        # With limited credentials it may not check, either.
         "fs.s3a.performance.flags": "create,mkdir,delete",
-        # Parts wait for their upload in memory, few and small: Hadoop's way to buffer them on disk does not work without its checksum files.
+        # Parts are buffered in memory, few and small: Hadoop's buffering on disk does not work without its checksum files.
         "fs.s3a.fast.upload.buffer": "bytebuffer",
         "fs.s3a.multipart.size": "16M",
         "fs.s3a.fast.upload.active.blocks": "2",
-        # Uploads become objects when their job commits, where they belong: no copy, and nothing of a task that failed.
+        # Uploads become objects at their final path when their job commits: no copy, and nothing of a failed task.
         "fs.s3a.committer.name": "magic",
         "fs.s3a.committer.magic.enabled": "true",
     }
@@ -77,9 +77,9 @@ def _credentials(spark: "SparkSession", order: Order) -> dict[str, str]:
     if order.credentials is None:
         return {"fs.s3a.aws.credentials.provider": _OF_THE_MACHINE}
     if str(spark.sparkContext.master).startswith("local"):
-        # Read again when they expire; whoever issued them has renewed them by then.
+        # Read again when they expire; the worker has renewed them by then.
         return {"fs.s3a.aws.credentials.provider": _AUTH, "fs.s3a.auth.profile.file": order.credentials, "fs.s3a.auth.profile.name": CREDENTIALS_PROFILE}
-    # Executors of a cluster have no such file: they get the credentials of this moment.
+    # Executors of a cluster do not have this file: they get the current credentials.
     held = json.loads(Path(order.credentials).with_name("credentials.json").read_bytes())
     keys = {"fs.s3a.access.key": held["AccessKeyId"], "fs.s3a.secret.key": held["SecretAccessKey"]}
     if token := held.get("SessionToken"):

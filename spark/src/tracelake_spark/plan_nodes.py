@@ -1,4 +1,4 @@
-"""Plan nodes: everything that a logical plan of Spark is made of, read in one call to Java."""
+"""Plan nodes: all parts of a logical plan of Spark, read in one call to Java."""
 
 import json
 import threading
@@ -21,10 +21,10 @@ _readers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # one for each JVM:
 class PlanNode:
     java_class: str
     is_plan: bool                      # else an expression or another part of a plan
-    line: int | None                   # from 1, where the statement says it
+    line: int | None                   # from 1, if known
     column: int | None
     name: tuple[str, ...] | None       # of a function, a relation or a view
-    asked: int | None                  # how many partitions, or levels of recursion, the statement asks for
+    requested: int | None              # the number of partitions, or levels of recursion, in the statement
 
     @property
     def kind(self) -> str:
@@ -33,10 +33,10 @@ class PlanNode:
 
 
 def nodes_of(spark: "SparkSession", plan: Any) -> list[PlanNode]:
-    """Every node of a plan, with those in subqueries and named queries; views are named and not entered."""
+    """Every node of a plan, including subqueries and CTEs; views are listed and not entered."""
     return [
-        PlanNode(name, is_plan, line, column, parts and tuple(parts), asked)
-        for name, is_plan, line, column, parts, asked in json.loads(_reader(spark).apply(plan))
+        PlanNode(name, is_plan, line, column, parts and tuple(parts), requested)
+        for name, is_plan, line, column, parts, requested in json.loads(_reader(spark).apply(plan))
     ]
 
 

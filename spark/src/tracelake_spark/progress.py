@@ -7,23 +7,23 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-KILL_AT = "TRACELAKE__CHAOS__KILL_AT"  # for tests alone, as in every process: `name`, or `name*3` for the third time that it is reached
+KILL_AT = "TRACELAKE__CHAOS__KILL_AT"  # only for tests, as in every process: `name`, or `name*3` for the third time that it is reached
 
 _KILL_AT = re.compile(r"([a-z0-9_:.-]+)(?:\*([1-9][0-9]{0,8}))?")
 
 
-def _ignore(*_said: object) -> None:
+def _ignore(*_arguments: object) -> None:
     pass
 
 
 @dataclass(frozen=True)
 class Progress:
-    """By itself it reports nothing: a plain PySpark test passes it to an operator.
+    """The default reports nothing: a plain PySpark test passes it to an operator.
 
-    In a host both calls raise `Canceled` once the task was asked to stop.
+    In a host both calls raise `Canceled` after the task was canceled.
     """
 
-    report: Callable[[float | None, str], None] = _ignore    # how far it is, 0 to 1 where that is known, and what it does; never data
+    report: Callable[[float | None, str], None] = _ignore    # the fraction done, 0 to 1 if known, and the current step; never data
     moment: Callable[[str], None] = _ignore                # a named moment was reached
 
 
@@ -31,11 +31,11 @@ QUIET = Progress()
 
 
 class Canceled(Exception):
-    """The task was asked to stop."""
+    """The task was canceled."""
 
 
 def watch_for(kill_at: str | None) -> Callable[[str], None]:
-    """What a process calls at each named moment; at the one of `kill_at` it dies by SIGKILL."""
+    """The function that a process calls at each named moment; at the moment `kill_at` it kills itself with SIGKILL."""
     if not kill_at:
         return _ignore
     found = _KILL_AT.fullmatch(kill_at)

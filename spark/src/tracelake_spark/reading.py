@@ -28,15 +28,15 @@ def input_frame(spark: "SparkSession", pinned: OrderInput) -> "DataFrame":
 
 
 def exact_files(spark: "SparkSession", files: Sequence[str]) -> "DataFrameReader":
-    """A reader that takes names as they are: no pattern in them is expanded, and no folder is taken for a column."""
-    # On this machine a list of files is looked at in the driver: above the threshold Spark starts a job just to find them.
+    """A reader for literal names: no pattern is expanded, and no folder becomes a partition column."""
+    # On this machine files are listed in the driver: above the threshold Spark would start a job to list them.
     if len(files) > _SPARKS_THRESHOLD:
         spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", str(len(files) + 1))
     return spark.read.option("__globPaths__", "false").option("recursiveFileLookup", "true")
 
 
 def schema_of(table_schema: dict[str, Any]) -> StructType:
-    """Delta's form of a schema as Spark's; every column may be null."""
+    """Delta's form of a schema as a Spark schema; every column is nullable."""
     return _nullable(StructType.fromJson(table_schema))
 
 

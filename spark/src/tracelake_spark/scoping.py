@@ -1,4 +1,4 @@
-"""Scopes in Spark: cursors as plain numbers, and which rows belong to which scope. Cursors compare as numbers and times, never as text."""
+"""Scopes in Spark: cursors as plain numbers, and which rows belong to which scope. Cursors are compared as numbers and times, never as text."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def column(name: str) -> "Column":
-    """A column by its exact name, whatever is in it."""
+    """A column by its exact name, with any characters."""
     return F.col(_quoted(name))
 
 
@@ -42,7 +42,7 @@ def cursor_of(number: int, kind: CursorType) -> int | datetime:
 
 
 def cursor_type(name: str, schema: StructType) -> CursorType:
-    """What the cursors in a column are; a column that can have none is refused."""
+    """The type of the cursors in a column; raises OperatorFailed for a column that cannot be a cursor."""
     found: DataType | None = next((field.dataType for field in schema.fields if field.name == name), None)
     if found is None:
         raise OperatorFailed("cursor_column_missing", f"The column {name!r}, the cursor, does not exist.")
@@ -75,17 +75,17 @@ def key_text(name: str) -> "Column":
 
 
 def spans_of(scopes: Sequence[Scope]) -> list[CursorScope | RangeScope]:
-    """Scopes of a cursor, in order; any other is refused."""
+    """Scopes of a cursor, sorted; any other scope is refused."""
     spans = [scope for scope in scopes if isinstance(scope, (CursorScope, RangeScope))]
     if len(spans) != len(scopes):
-        raise OperatorFailed("scope_mismatch", "A scope of the task is a partition key, and the dataset is cut by a cursor.")
+        raise OperatorFailed("scope_mismatch", "A scope of the task is a partition key, but the dataset is partitioned by a cursor.")
     return sorted(spans, key=span_of)
 
 
 def keys_of(scopes: Sequence[Scope]) -> list[str]:
     keys = [scope.key for scope in scopes if isinstance(scope, PartitionScope)]
     if len(keys) != len(scopes):
-        raise OperatorFailed("scope_mismatch", "A scope of the task is a cursor or a range, and the dataset is cut by partition keys.")
+        raise OperatorFailed("scope_mismatch", "A scope of the task is a cursor or a range, but the dataset is partitioned by keys.")
     return keys
 
 
@@ -96,7 +96,7 @@ def scope_condition(scopes: Sequence[Scope] | None, partition_by: PartitionSpec 
     if not scopes:
         return F.lit(False)
     if partition_by is None:
-        raise OperatorFailed("scope_mismatch", "The task reads parts of a dataset that is not cut into parts.")
+        raise OperatorFailed("scope_mismatch", "The task reads scopes of a dataset that is not partitioned.")
     if partition_by.cursor is None:
         return key_text(partition_by.column).isin(keys_of(scopes))
     joined: list[tuple[int, int]] = []
@@ -106,10 +106,10 @@ def scope_condition(scopes: Sequence[Scope] | None, partition_by: PartitionSpec 
         else:
             joined.append((start, end))
     at, kind = _quoted(partition_by.column), partition_by.cursor
-    # As text, in which there are numbers alone: built node by node, hundreds of spans take seconds.
+    # As SQL, which contains only numbers: built node by node, hundreds of spans take seconds.
     return F.expr(" OR ".join(f"({at} >= {cursor_literal(start, kind)} AND {at} < {cursor_literal(end, kind)})" for start, end in joined))
 
 
 def cursor_literal(number: int, kind: CursorType) -> str:
-    """A cursor in a condition that reaches the files' own statistics; a time goes as its microseconds, which no calendar changes."""
+    """A cursor literal for a condition that can use file statistics; a time is written in microseconds, which do not depend on a calendar."""
     return f"{number}L" if kind is CursorType.INTEGER else f"timestamp_micros({number}L)"

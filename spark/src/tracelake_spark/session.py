@@ -1,4 +1,4 @@
-"""Builds Spark sessions on this machine that need nothing installed, write what every engine reads, and keep stderr clean."""
+"""Builds local Spark sessions that need no installation, write files that every engine can read, and keep stderr clean."""
 
 import os
 import sys
@@ -23,9 +23,9 @@ def local_session(app_name: str, *, cores: int = 2, memory: str = "1g", **conf: 
     """A session with its own JVM on this machine; a process has one JVM, so memory and cores are those of its first session.
 
     Further settings are given by their Spark names: `local_session("load", **{"spark.sql.ansi.enabled": "true"})`. With another
-    `spark.master` the driver alone is on this machine.
+    `spark.master` only the driver runs on this machine.
     """
-    from pyspark.sql import SparkSession  # noqa: PLC0415  # a second of imports that only sessions need
+    from pyspark.sql import SparkSession  # noqa: PLC0415  # importing it takes a second, and only sessions need it
 
     local = conf.get("spark.master", "local").startswith("local")
     with as_file(files("tracelake_spark") / "log4j2.properties") as logging, _launch_environment(local=local):
@@ -41,26 +41,26 @@ _ON_THIS_MACHINE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress"
 
 
 def _settings(cores: int, memory: str, logging: Path) -> dict[str, str]:
-    arrow = str(all(find_spec(package) for package in ("pandas", "pyarrow"))).lower()  # asked for and missing, each function warns
+    arrow = str(all(find_spec(package) for package in ("pandas", "pyarrow"))).lower()  # if enabled but missing, each function warns
     return {
         "spark.driver.memory": memory,
-        # XML that is data never makes Java open a file or an address.
+        # XML in data must not make Java open a file or an address.
         _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={logging.as_uri()} -Djavax.xml.accessExternalDTD= -Djavax.xml.accessExternalSchema=",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.shuffle.partitions": str(cores),            # 200 tasks for ten rows are 200 times nothing
+        "spark.sql.shuffle.partitions": str(cores),            # the default of 200 is too many for small data
         "spark.sql.execution.arrow.pyspark.enabled": arrow,
         "spark.sql.execution.pythonUDF.arrow.enabled": arrow,
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96 comes back as another date in other engines
-        "spark.speculation": "false",                          # a second try of a task would write its files twice
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # other engines read INT96 as another date
+        "spark.speculation": "false",                          # a speculative task would write its files twice
     }
 
 
 @contextmanager
 def _launch_environment(*, local: bool) -> Generator[None]:
-    """The environment in which a JVM is started, given back afterwards; what the machine says of other Sparks is not for this one."""
+    """Sets the environment in which a JVM is started and restores it afterwards; variables for other Spark installations are removed."""
     import pyspark  # noqa: PLC0415
 
     java = find_java()
@@ -68,7 +68,7 @@ def _launch_environment(*, local: bool) -> Generator[None]:
     ours = {
         "JAVA_HOME": str(java_home),
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
-        "PYSPARK_PYTHON": sys.executable,    # else functions run on whatever `python3` is on the path
+        "PYSPARK_PYTHON": sys.executable,    # else functions run on the `python3` of the path
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     } | ({"SPARK_LOCAL_IP": "127.0.0.1"} if local else {})  # else Spark warns about the host's name
     theirs = {name: value for name, value in os.environ.items() if name in ours or name.startswith(("SPARK_", "PYSPARK_"))}

@@ -1,7 +1,7 @@
-"""Staged writes: the rows of an output as plain Parquet in the folders of their scopes, and the list of what was written whole.
+"""Staged writes: the rows of an output as plain Parquet in the folders of their scopes, and the list of complete files.
 
-Spark writes into a folder of its own; what its committer committed there is moved to its place, file by file, and named. On an
-object store, where moving is copying, the rows of one scope are written where they belong. Whatever a killed process or a failed Spark task leaves behind is named by nobody.
+Spark writes into a temporary folder; files that its committer committed there are moved to their folders and listed. On an
+object store, where a move is a copy, the rows of one scope are written to their final folder. Files that a killed process or a failed Spark task leaves behind are never listed.
 """
 
 from collections import defaultdict
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FILE_BYTES = 128 << 20
-SMALL_BYTES = 8 << 20   # below it one file; above it every core writes one
+SMALL_BYTES = 8 << 20   # below this size one file; above it every core writes one
 
-_MOST_FILES = 10_000    # Spark takes the size of rows that come from Python for endless
+_MOST_FILES = 10_000    # Spark estimates the size of rows from Python as infinite
 
 _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.adaptive.enabled": "true",
-    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",  # else small results become a file a core
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",  # else small results become one file per core
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(FILE_BYTES),
 }
 _OPTIONS = {
     "compression": "zstd",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    "mapreduce.fileoutputcommitter.algorithm.version": "1",  # files of a Spark task that failed never reach the folder
+    "mapreduce.fileoutputcommitter.algorithm.version": "1",  # files of a failed Spark task never reach the folder
 }
 
 
 def stage(frame: "DataFrame", output: OrderOutput, progress: Progress = QUIET) -> OutputStaged:
-    """Writes every row of the frame, and says which files they are in and which scopes those cover; no row, no file."""
+    """Writes every row of the frame, and returns the files and the scopes that they cover; without rows there is no file."""
     spark = frame.sparkSession
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
@@ -54,7 +54,7 @@ def stage(frame: "DataFrame", output: OrderOutput, progress: Progress = QUIET) -
     observed = _write(frame, cut, writing)
     labelled = _written(spark, storage, writing, cut, rows=observed.get("rows"))
     if NO_LABEL in labelled or observed.get("nulls"):
-        raise OperatorFailed("partition_null", f"The column {cut.column!r} cuts the output into scopes and is null or empty in some rows; a scope is never null.")
+        raise OperatorFailed("partition_null", f"The column {cut.column!r} partitions the output and is null or empty in some rows; filter these rows, or give them a value.")
     scopes = cut.scopes(labelled, observed)
     placed = [(scopes[label], path) for label in sorted(labelled) for path in labelled[label]]
     if in_place and placed:
@@ -68,13 +68,13 @@ def stage(frame: "DataFrame", output: OrderOutput, progress: Progress = QUIET) -
 
 
 def _write(frame: "DataFrame", cut: Cut, folder: str) -> dict[str, Any]:
-    """Writes the frame below a folder, in one folder per label where there are labels, and answers what was observed on the way."""
+    """Writes the frame below a folder, in one folder per label if there are labels, and returns the observed metrics."""
     observation = Observation() if cut.metrics else None
     rows = frame.observe(observation, *cut.metrics) if observation else frame
     size = estimated_bytes(frame)
     if cut.label is not None:
         rows = rows.withColumn(cut.label_name, cut.label)
-        # Beyond what one task writes well: parts that are neither tiny nor huge, with the rows of one label together.
+        # More than one task should write: parts that are neither tiny nor huge, with the rows of one label together.
         rows = rows.coalesce(1) if size <= SMALL_BYTES else rows.hint("rebalance", F.col(cut.label_name))
         writer = rows.write.partitionBy(cut.label_name)
     else:
@@ -84,7 +84,7 @@ def _write(frame: "DataFrame", cut: Cut, folder: str) -> dict[str, Any]:
 
 
 def _few(size: int, cores: int) -> int:
-    """As few files as their size asks for."""
+    """As few files as their size allows."""
     files = max(1, ceil(size / FILE_BYTES), cores if size > SMALL_BYTES else 1)
     return min(files, _MOST_FILES)
 
@@ -98,7 +98,7 @@ def _written(spark: "SparkSession", storage: Storage, folder: str, cut: Cut, row
         name = path.rsplit("/", 1)[-1]
         if name.endswith(".parquet") and not name.startswith((".", "_")):
             labelled[path.split("/", 1)[0].split("=", 1)[1] if cut.label is not None else ""].append(path)
-    # Spark's first task writes a file also when it has no row and others have some.
+    # Spark's first task writes a file even if it has no rows and others have some.
     for label, paths in labelled.items():
         if cut.label is None and len(paths) > 1 and parquet_rows(spark, f"{folder}/{paths[0]}") == 0:
             labelled[label] = paths[1:]

@@ -1,4 +1,4 @@
-"""Storage: the files below a URI, on this machine or wherever Spark can go; names are taken as they are, never as patterns."""
+"""Storage: the files below a URI, on this machine or on any storage that Spark can open; names are literal, never patterns."""
 
 import os
 import shutil
@@ -19,28 +19,28 @@ _MOVED_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class FoundFile:
-    path: str          # relative to the folder that was looked into
+    path: str          # relative to the folder that was listed
     size: int
     modified_ns: int
 
 
 class Storage(Protocol):
-    moves: bool  # False: moving a file copies it, so that it is better written where it belongs
+    moves: bool  # False: a move is a copy, so files should be written to their final folder
 
     def list_files(self, folder: str) -> Iterator[FoundFile]:
-        """Every file below a folder, with hidden ones."""
+        """Every file below a folder, including hidden ones."""
         ...
 
     def is_folder(self, uri: str) -> bool: ...
 
     def find_file(self, uri: str) -> FoundFile | None:
-        """The file itself, by its last name."""
+        """The file itself; its path is its name."""
         ...
 
     def make_folder(self, uri: str) -> None: ...
 
     def move(self, files: Iterable[tuple[str, str]]) -> None:
-        """Each from its place to another, in a folder that exists."""
+        """Moves each file to another path, in a folder that exists."""
         ...
 
     def remove(self, folder: str) -> None: ...
@@ -51,7 +51,7 @@ def storage_of(spark: "SparkSession", uri: str) -> Storage:
 
 
 class LocalStorage:
-    """This machine's files, without asking Java, which starts a program for every folder that it makes."""
+    """Local files, without Java, which starts a program for every folder that it creates."""
 
     moves: bool = True
 
@@ -80,7 +80,7 @@ class LocalStorage:
 
 
 def _local(uri: str) -> Path:
-    """Hadoop takes a path in a URI as it is: `%20` are three characters."""
+    """Hadoop does not decode the path of a URI: `%20` is three characters."""
     return Path("/" + uri.removeprefix("file:").lstrip("/"))
 
 
@@ -142,7 +142,7 @@ def parquet_rows(spark: "SparkSession", uri: str) -> int:
 
 
 def first_lines(spark: "SparkSession", uris: list[str]) -> list[str | None]:
-    """The first line of each text file that is not blank, unpacked as its name says; None where there is none."""
+    """The first line of each text file that is not blank, decompressed according to its extension; None if there is none."""
     conf, path_class = session_state(spark).newHadoopConf(), java_class(spark, "org.apache.hadoop.fs.Path")
     codecs = java_class(spark, "org.apache.hadoop.io.compress.CompressionCodecFactory")(conf)
     reader_class, decoder_class = java_class(spark, "java.io.BufferedReader"), java_class(spark, "java.io.InputStreamReader")

@@ -97,7 +97,7 @@ def _all(parts: Sequence["Column"]) -> "Column":
 
 
 def key(columns: Sequence[str]) -> "Column":
-    """A key as one value; null where a part of it is."""
+    """A key as one value; null if a part of it is null."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     return F.when(_all([named(column).isNotNull() for column in columns]), F.struct(*map(named, columns)))

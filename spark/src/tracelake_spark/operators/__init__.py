@@ -1,1 +1,1 @@
-"""The operators of the runtime `spark`, one program a file."""
+"""The operators of the runtime `spark`."""

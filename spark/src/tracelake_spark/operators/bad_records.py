@@ -1,4 +1,4 @@
-"""Bad records: in which line of its file a record that does not fit is, and at which column it fails; never what it says."""
+"""Bad records: the line in its file and the column at which a record does not fit the schema; never its values."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NOT_UTF8 = "it is not valid UTF-8"
 
 _BAD = "__bad"
-_MOST_COLUMNS = 200  # of a record are tried one by one
+_MOST_COLUMNS = 200  # of a record that are tried one by one
 _MOST_NAMED = 3      # of those that do not fit
 
 
@@ -28,10 +28,10 @@ _MOST_NAMED = 3      # of those that do not fit
 class BadRecord:
     """One record that does not fit."""
 
-    file: str          # what people know it by
+    file: str          # as shown to people
     uri: str
-    text: str | None   # as it is in the file; None where it is not known
-    reason: str | None  # already known; None: its text shows it
+    text: str | None   # as in the file; None if unknown
+    reason: str | None  # None: derived from the text
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class _Line:
 @dataclass(frozen=True)
 class Finding:
     file: str
-    line: int | None   # None where the record's text is not known
+    line: int | None   # None if the record's text is unknown
     reason: str
 
     @property
@@ -62,12 +62,12 @@ class Reading(Protocol):
 
     @property
     def headers(self) -> Mapping[str, Sequence[str] | None]:
-        """Of CSV files, by what people know them by."""
+        """The headers of CSV files, by the name that is shown to people."""
         ...
 
 
 def explain(spark: "SparkSession", reading: Reading, records: Sequence[BadRecord]) -> list[Finding]:
-    """Where some bad records are and what is wrong with each, in the order of files and lines."""
+    """The position and the error of each record, in the order of files and lines."""
     lines = _line_numbers(spark, records)
     found: list[Finding] = []
     for record in records:
@@ -82,7 +82,7 @@ def _first_line(text: str) -> str:
 
 
 def _line_numbers(spark: "SparkSession", records: Sequence[BadRecord]) -> dict[tuple[str, str], _Line]:
-    """By file and first line of the record: the first line of the file that reads like it."""
+    """By file and first line of the record: the first equal line of the file."""
     wanted: dict[str, set[str]] = {}
     for record in records:
         if record.text is not None:
@@ -91,10 +91,10 @@ def _line_numbers(spark: "SparkSession", records: Sequence[BadRecord]) -> dict[t
 
 
 def _lines_of(spark: "SparkSession", uri: str, texts: set[str]) -> dict[str, _Line]:
-    """A file is read in blocks side by side, so a line's number is its place in its block behind the lines of the blocks before."""
+    """A file is read in parallel blocks, so the number of a line is its position in its block plus the lines of earlier blocks."""
     lines = exact_files(spark, [uri]).text(uri).select("value", F.monotonically_increasing_id().alias("id"), F.col("_metadata.file_block_start").alias("block"))
     blocks = lines.groupBy("block").agg(F.min("id").alias("first"), F.count("*").alias("lines")).orderBy("block").collect()
-    # A line has the bytes of the file, a record is what a reader made of them.
+    # A line has the bytes of the file, a record is what the reader decoded.
     read = lines.select(F.make_valid_utf8("value").alias("text"), F.struct("block", "id", F.is_valid_utf8("value").alias("is_utf8")).alias("at"))
     hits = read.where(F.col("text").isin(sorted(texts))).groupBy("text").agg(F.min("at").alias("at")).collect()
     return {hit["text"]: _Line(_number(hit["at"]["block"], hit["at"]["id"], blocks), hit["at"]["is_utf8"]) for hit in hits}
@@ -125,7 +125,7 @@ def _reason_of_csv(spark: "SparkSession", reading: Reading, header: Sequence[str
 
 
 def _quoted(value: str, delimiter: str) -> str:
-    """Only where it must be: an empty value in quotes is another one than none."""
+    """Quotes a value only if needed: an empty value in quotes differs from no value."""
     return '"' + value.replace('"', '""') + '"' if any(mark in value for mark in ('"', delimiter, "\n", "\r")) else value
 
 

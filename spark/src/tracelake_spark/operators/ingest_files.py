@@ -1,7 +1,7 @@
-"""The operator `ingest_files`: takes the files below a path that are new or changed, and the rows in them that fit.
+"""The operator `ingest_files`: ingests new and changed files below a path, and their rows that fit the schema.
 
-Its state is what it has taken: `files` by name with size and time of change, as long as they are there; the `cursor` behind which
-rows count as new; while a run is not finished the one that it has `reached`; and the `schema` that was settled when rows were taken.
+Its state is what it has ingested: `files` by name with size and modification time, as long as they exist; the `cursor` after which
+rows count as new; in an unfinished run the cursor that it has `reached`; and the `schema` that was used.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _CURSOR: TypeAdapter[Any] = TypeAdapter(Cursor)
-_MOST_LOOKED_AT = 20  # bad records of which the line is looked up
+_MOST_LOOKED_AT = 20  # bad records whose line is looked up
 _MOST_SHOWN = 3
 _MOST_NAMES = 5
 _MOST_TYPES = 20
@@ -72,7 +72,7 @@ class _State:
         return {"files": self.files, "cursor": self.cursor} | {name: value for name, value in kept.items() if value is not None}
 
     def finished(self, listed: Sequence[SourceFile]) -> "_State":
-        """At the end of a run. Files that are gone are forgotten, or the state would grow for ever; an empty folder may be one that is not mounted."""
+        """The state at the end of a run. Deleted files are forgotten, or the state would grow forever; an empty folder may be one that is not mounted."""
         names = {file.name for file in listed}
         files = {name: mark for name, mark in self.files.items() if name in names} if names else self.files
         return replace(self, files=files, cursor=self.cursor if self.reached is None else self.reached, reached=None)
@@ -80,7 +80,7 @@ class _State:
 
 @dataclass
 class _Counts:
-    """What this attempt did, for `custom`."""
+    """The counts of this attempt, for `custom`."""
 
     rows_read: int = 0
     rows_taken: int = 0
@@ -88,7 +88,7 @@ class _Counts:
     bytes: int = 0
     batches: int = 0
     bad: dict[str, int] = field(default_factory=dict)
-    found: list[Finding] = field(default_factory=list)     # the first of the bad ones that were set aside
+    found: list[Finding] = field(default_factory=list)     # the first bad records that were set aside
     rounded: dict[str, int] = field(default_factory=dict)  # by column
 
 
@@ -98,7 +98,7 @@ def run(spark: "SparkSession", order: Order, progress: Progress = QUIET) -> Oper
     except OperatorFailed as failed:
         return failed.outcome()
     except ValidationError:
-        return OperatorFailed("config_invalid", "The config of the operator is not that of `ingest_files`.").outcome()
+        return OperatorFailed("config_invalid", "The config of the operator is not a valid config of `ingest_files`.").outcome()
 
 
 class _Ingest:
@@ -107,19 +107,19 @@ class _Ingest:
     def __init__(self, spark: "SparkSession", order: Order, progress: Progress) -> None:
         self._spark, self._order, self._progress = spark, order, progress
         self._config = IngestFilesConfig.model_validate(order.config)
-        self._anew = order.update_strategy == UpdateStrategy.REPLACE
+        self._replaces = order.update_strategy == UpdateStrategy.REPLACE
         self._counts = _Counts()
         if len(order.outputs) != 1:
-            raise OperatorFailed("ingest_outputs", "Files are ingested into one output.")
-        if self._anew and (self._config.cursor_column or self._config.batch_files):
+            raise OperatorFailed("ingest_outputs", "The operator `ingest_files` needs exactly one output.")
+        if self._replaces and (self._config.cursor_column or self._config.batch_files):
             raise OperatorFailed("config_invalid", "A job that replaces reads every file each time; `cursor_column` and `batch_files` are for jobs that append.")
 
     def run(self) -> OperatorOutcome:
-        before = _State() if self._anew else _State.of(self._order.state)
+        before = _State() if self._replaces else _State.of(self._order.state)
         output = self._order.outputs[0]
         listed = find_files(self._spark, self._config.path, self._order.locations)
-        if self._anew and not listed:
-            message = f"There is no file at {self._config.path}, and the job replaces its table by what is there. Put a file there; one with only a header makes the table empty."
+        if self._replaces and not listed:
+            message = f"No file was found at {self._config.path}, and the job replaces its table with the files there. Add a file; one with only a header makes the table empty."
             raise OperatorFailed("path_empty", message, retry=True)  # a folder that is not mounted looks the same
         files = [file for file in listed if before.files.get(file.name) != file.mark]
         state, staged, rows = before, self._nothing(), None
@@ -144,7 +144,7 @@ class _Ingest:
         )
 
     def _take(self, rows: SourceRows, group: Sequence[SourceFile], state: _State) -> tuple[OutputStaged, _State]:
-        """Stages the rows of some files, and says what the operator remembers once they are taken."""
+        """Stages the rows of some files, and returns the operator's state after them."""
         config = self._config
         taken = replace(state, files=state.files | {file.name: file.mark for file in group})
         self._counts.files += len(group)
@@ -152,13 +152,13 @@ class _Ingest:
         readable = rows.readable(group)
         if not readable:
             return self._nothing(), taken
-        if not rows.schema.fields:  # JSON without a single field: its broken lines are counted all the same
+        if not rows.schema.fields:  # JSON without any field: its invalid lines are still counted
             self._set_aside(replace(rows, schema=_NO_COLUMN, required={}), group)
             return self._nothing(), taken
         kind = cursor_type(config.cursor_column, rows.schema) if config.cursor_column else None
         staged, observed = self._staged(rows, readable, state, kind)
         if observed["replaced"] and (malformed := rows.not_utf8(readable)):
-            # Which rows they are in is seen only where these files are read byte by byte; what was staged is named by nobody.
+            # The rows are known only after these files are read byte by byte; files staged so far are not reported.
             rows = replace(rows, by_bytes=frozenset(file.uri for file in malformed))
             staged, observed = self._staged(rows, readable, state, kind)
         self._counts.rows_read += observed["rows"]
@@ -176,7 +176,7 @@ class _Ingest:
         return staged, replace(taken, schema=rows.schema.jsonValue()) if observed["taken"] else taken
 
     def _staged(self, rows: SourceRows, files: Sequence[SourceFile], state: _State, kind: CursorType | None) -> tuple[OutputStaged, dict[str, Any]]:
-        """The rows of some files that are good and new, and what was counted on the way."""
+        """The valid new rows of some files, and the counts observed while writing."""
         frame, observation, cursor = rows.frame(files), Observation(), self._config.cursor_column
         good, reached = column(BAD).isNull(), F.lit(None).cast("bigint")
         if cursor and kind:
@@ -196,7 +196,7 @@ class _Ingest:
         return OutputStaged(index=output.index, files=[], scopes=list(output.scopes))
 
     def _check_quotes(self, frame: "DataFrame", group: Sequence[SourceFile]) -> None:
-        """Spark takes a quote that is never closed for a value that goes on over lines; whatever lines it swallowed would be lost without a word."""
+        """Spark reads an unclosed quote as a value over many lines; these lines would be lost silently."""
         files = _by_uri(group)
         continued = [files[plain_uri(unquote(row[FILE]))] for row in frame.where(column(CONTINUED)).select(FILE).distinct().collect()]
         found = open_quotes(self._spark, [file.uri for file in continued], self._config.delimiter)
@@ -206,7 +206,7 @@ class _Ingest:
             raise OperatorFailed("bad_records", message, custom=self._unchanged())
 
     def _set_aside(self, rows: SourceRows, group: Sequence[SourceFile]) -> None:
-        """Counts what does not fit, and keeps it as text beside the data or fails."""
+        """Counts records that do not fit, and stores them as text beside the data, or fails."""
         files = _by_uri(group)
         kept = rows.frame(rows.readable(group)).where(column(BAD).isNotNull()).persist()
         try:
@@ -226,14 +226,14 @@ class _Ingest:
             kept.unpersist()
 
     def _findings(self, rows: SourceRows, files: dict[str, SourceFile], kept: "DataFrame") -> list[Finding]:
-        """Of the first bad records: where they are, and what is wrong with them."""
+        """Position and error of the first bad records."""
         some = [(files[plain_uri(unquote(row[FILE]))], row) for row in kept.orderBy(FILE, BAD).limit(_MOST_LOOKED_AT).collect()]
-        told = [(file, row) for file, row in some if row[REASON] is not None]
+        explained = [(file, row) for file, row in some if row[REASON] is not None]
         texts: dict[tuple[str, str], str] = {}
-        if told and self._config.format is not FileFormat.PARQUET:
-            # Values that are read from text which does not fit may look like those of a row that does.
+        if explained and self._config.format is not FileFormat.PARQUET:
+            # Values of a record that does not fit may look like those of a valid row.
             corrupt = kept.where(column(REASON).isNull()).select(FILE, column(BAD).alias(TEXT))
-            found = rows.texts(list({file.uri: file for file, _ in told}.values()), [row[BAD] for _, row in told]).join(corrupt, [FILE, TEXT], "left_anti")
+            found = rows.texts(list({file.uri: file for file, _ in explained}.values()), [row[BAD] for _, row in explained]).join(corrupt, [FILE, TEXT], "left_anti")
             texts = {(row[FILE], row[BAD]): row[TEXT] for row in found.groupBy(FILE, BAD).agg(F.min(TEXT).alias(TEXT)).collect()}
         records = [BadRecord(file.shown, file.uri, row[BAD] if row[REASON] is None else texts.get((row[FILE], row[BAD])), row[REASON]) for file, row in some]
         return explain(self._spark, rows, records)
@@ -250,16 +250,16 @@ class _Ingest:
         return OperatorFailed("bad_records", message, custom=self._unchanged())
 
     def _unchanged(self) -> dict[str, Any]:
-        """What is noted with a failure: nothing was taken."""
+        """The counts of a failed attempt: nothing was ingested."""
         before = _State.of(self._order.state)
         return self._custom(before, before, None)
 
     def _name(self, content: str) -> str:
-        """Names sort in the order of the batches: the one that is posted last leaves the state."""
+        """Names sort in the order of the batches: the state of the last batch is kept."""
         return f"files-{len(self._order.posted) + self._counts.batches + 1:06}-{content}"
 
     def _announce(self, batch: BatchReady) -> None:
-        """Whole or absent, as everything that the wrapper finds."""
+        """Written atomically, like every file that the worker reads."""
         folder = Path(self._order.batches)
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".{batch.name}.draft"
@@ -280,42 +280,42 @@ class _Ingest:
         return custom | {name: value for name, value in found.items() if value}
 
     def _summary(self, rows: SourceRows | None) -> list[str]:
-        """How much was read, and what a person who only knows the files would not expect in the table."""
+        """How much was read, and everything unexpected about the table for a person who knows only the files."""
         counts = self._counts
-        said = [self._read(), *(_about_columns(rows) if rows is not None else [])]
+        sentences = [self._read(), *(_about_columns(rows) if rows is not None else [])]
         for name, count in list(counts.rounded.items())[:_MOST_NAMES]:
-            said.append(f"Rounded {counted(count, 'value')} of {name} to fit its type.")
+            sentences.append(f"Rounded {counted(count, 'value')} of {name} to fit its type.")
         bad = sum(counts.bad.values())
         if bad:
-            said.append(f"Set aside {counted(bad, 'record')} of {counted(len(counts.bad), 'file')} that {plural(bad, 'does', 'do')} not fit the schema; the table does not have {plural(bad, 'it', 'them')}.")
+            sentences.append(f"Set aside {counted(bad, 'record')} of {counted(len(counts.bad), 'file')} that {plural(bad, 'does', 'do')} not fit the schema; the table does not have {plural(bad, 'it', 'them')}.")
             places = dict.fromkeys(f"{each.file}{',' if each.line else ':'} {each.sentence}." for each in counts.found)
-            said += list(places)[:_MOST_SHOWN]
+            sentences += list(places)[:_MOST_SHOWN]
         if old := counts.rows_read - counts.rows_taken - bad:
-            said.append(f"Skipped {counted(old, 'row')} at or before the cursor.")
-        return said
+            sentences.append(f"Skipped {counted(old, 'row')} at or before the cursor.")
+        return sentences
 
     def _read(self) -> str:
         counts = self._counts
         if not counts.files:
             return "Found no new files."
-        took = "the table is now empty" if self._anew and not counts.rows_taken else f"took {counts.rows_taken:,}"
+        took = "the table is now empty" if self._replaces and not counts.rows_taken else f"took {counts.rows_taken:,}"
         return f"Read {counted(counts.files, 'file')}, {counted(counts.rows_read, 'row')}; {took}."
 
 
 def _about_columns(rows: SourceRows) -> list[str]:
-    said: list[str] = []
+    sentences: list[str] = []
     if rows.inferred:
         types = [f"{field.name} {type_name(field.dataType)}" for field in rows.inferred]
-        said.append(f"Inferred types: {_few(types, _MOST_TYPES)}; set `schema` to choose others.")
+        sentences.append(f"Inferred types: {_few(types, _MOST_TYPES)}; set `schema` to choose others.")
     if unused := left_out(rows):
-        said.append(f"Ignored {counted(len(unused), 'column')} that the schema does not have: {_few(unused, _MOST_NAMES)}.")
+        sentences.append(f"Ignored {counted(len(unused), 'column')} that the schema does not have: {_few(unused, _MOST_NAMES)}.")
     lacking = missing(rows)
     for name, files in list(lacking.items())[:_MOST_NAMES]:
         which = files[0] if len(files) == 1 else f"first {files[0]}"
-        said.append(f"Column {name} is missing in {counted(len(files), 'file')} ({which}); its values are null.")
+        sentences.append(f"Column {name} is missing in {counted(len(files), 'file')} ({which}); its values are null.")
     if (more := len(lacking) - _MOST_NAMES) > 0:
-        said.append(f"{counted(more, 'more column')} {plural(more, 'is', 'are')} missing in some files; {plural(more, 'its', 'their')} values are null.")
-    return said
+        sentences.append(f"{counted(more, 'more column')} {plural(more, 'is', 'are')} missing in some files; {plural(more, 'its', 'their')} values are null.")
+    return sentences
 
 
 def _few(names: Sequence[str], most: int) -> str:
@@ -323,21 +323,21 @@ def _few(names: Sequence[str], most: int) -> str:
 
 
 def _groups(files: Sequence[SourceFile], size: int | None) -> list[tuple[Sequence[SourceFile], bool]]:
-    """Full batches, each published when it is done, and the rest that goes with the outcome."""
+    """Full batches, each published when it is complete, and the rest, which is part of the outcome."""
     if size is None:
         return [(files, False)]
     return [(group := files[at:at + size], len(group) == size) for at in range(0, len(files), size)]
 
 
 def _content(group: Sequence[SourceFile]) -> str:
-    """The same files, as they are, are the same batch in every attempt."""
+    """The same unchanged files are the same batch in every attempt."""
     return hashlib.sha256(json.dumps([[file.name, *file.mark] for file in group]).encode()).hexdigest()[:32]
 
 
 def _number(cursor: int | str, kind: CursorType) -> int:
     value = _CURSOR.validate_python(cursor)
     if not kind.fits(value):
-        raise OperatorFailed("cursor_column_type", "The cursor column has another type than the cursor of earlier runs.")
+        raise OperatorFailed("cursor_column_type", "The type of the cursor column differs from the cursor of earlier runs; use the same type, or start a new generation.")
     return number_of(value)
 
 

@@ -1,7 +1,7 @@
-"""Open quotes: where a quoted value of a CSV file begins that is never closed, so that Spark takes the lines behind it for a part of the value.
+"""Open quotes: finds a quoted value of a CSV file that is never closed, so that Spark reads the following lines as part of the value.
 
-A line either leaves a value open or not, by whether it began inside one; so the lines of a file need no parser that reads them in order, only the
-lines with quotes in their order.
+A line either leaves a value open or not, depending on whether it started inside one; so no sequential parser of all lines is needed, only the
+lines with quotes, in order.
 """
 
 import re
@@ -17,8 +17,8 @@ from tracelake_spark.reading import exact_files
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_QUOTED = '"[^"]*+(?:""[^"]*+)*+'  # a quoted value without its end; possessive, because a value may be long
-_OPEN, _SHUT = 1, 0                # after a line: whether a value goes on
+_QUOTED = '"[^"]*+(?:""[^"]*+)*+'  # a quoted value without its closing quote; possessive, because a value may be long
+_OPEN, _SHUT = 1, 0                # after a line: whether a value continues
 
 
 def open_quotes(spark: "SparkSession", uris: Sequence[str], delimiter: str) -> dict[str, int]:
@@ -39,10 +39,10 @@ def open_quotes(spark: "SparkSession", uris: Sequence[str], delimiter: str) -> d
 
 
 def _unclosed(quoted: "DataFrame", delimiter: str) -> "DataFrame":
-    """`file`, and `at`: the place of the line in which the value began."""
+    """`file`, and `at`: the position of the line in which the value starts."""
     classed = quoted.withColumns({"from_shut": _after(F.col("value"), delimiter), "from_open": _after(F.concat(F.lit('"'), F.col("value")), delimiter), "breaks": _breaks(delimiter)}).drop("value")
     order = Window.partitionBy("file").orderBy("block", "id")
-    # A line that leaves the same behind whatever it began with makes a new start; between such lines each either keeps or turns what is.
+    # A line that leaves the same state whatever it started with resets the state; between such lines each line keeps or flips it.
     is_start = F.col("from_shut") == F.col("from_open")
     turns = F.when(~is_start & (F.col("from_shut") == _OPEN), 1).otherwise(0)
     started = classed.withColumns({"run": F.sum(F.when(is_start, 1).otherwise(0)).over(order), "turns": turns})
@@ -52,7 +52,7 @@ def _unclosed(quoted: "DataFrame", delimiter: str) -> "DataFrame":
     before = after.withColumn("before", F.coalesce(F.lag("after").over(order), F.lit(_SHUT)))
     place = F.struct("block", "id")
     opened = F.last(F.when((F.col("before") == _SHUT) & (F.col("after") == _OPEN), place), ignorenulls=True).over(order)
-    # A value that a line breaks was opened before that line.
+    # A value that a line continues was opened before that line.
     earlier = F.last(F.when((F.col("before") == _SHUT) & (F.col("after") == _OPEN), place), ignorenulls=True).over(order.rowsBetween(Window.unboundedPreceding, -1))
     is_last = F.lead("id").over(order).isNull()
     broken = (F.col("before") == _OPEN) & F.col("breaks")
@@ -61,12 +61,12 @@ def _unclosed(quoted: "DataFrame", delimiter: str) -> "DataFrame":
 
 
 def _after(line: "Column", delimiter: str) -> "Column":
-    """What a line leaves behind that begins at the start of a value; a quote in the middle of a value opens nothing."""
+    """The state after a line that starts outside of a quoted value; a quote in the middle of a value opens nothing."""
     mark = re.escape(delimiter)
     rest = F.regexp_replace(line, f'(?<=^|{mark}){_QUOTED}"(?=$|{mark})', "")
     return F.when(rest.rlike(f'(?:^|{mark}){_QUOTED}$'), _OPEN).otherwise(_SHUT)
 
 
 def _breaks(delimiter: str) -> "Column":
-    """Whether a line that begins inside a quoted value has a quote there that neither ends the value nor is written twice."""
+    """Whether a line that starts inside a quoted value has a quote that neither ends the value nor is doubled."""
     return F.concat(F.lit('"'), F.col("value")).rlike(f'^{_QUOTED}"(?!$|{re.escape(delimiter)})')

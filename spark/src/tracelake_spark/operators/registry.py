@@ -1,4 +1,4 @@
-"""Which Spark operators there are, by name."""
+"""The Spark operators, by name."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType

@@ -1,7 +1,7 @@
-"""Source files: what is below a path of a location, and never anything outside of it.
+"""Source files: the files below a path of a location, never anything outside of it.
 
-People know a file by the location's name and its path below it, such as `landing/orders/x.csv`; where a location is on a
-machine is in no message. Names are taken as they are: a star in a name is a star.
+Messages name a file by its location and path, such as `landing/orders/x.csv`, and never contain the root of the
+location. Names are literal: a star in a name is a star.
 """
 
 import os
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SourceFile:
-    name: str          # relative to the folder that is read: what the state knows it by
-    shown: str         # what people know it by: `landing/orders/x.csv`
+    name: str          # relative to the folder that is read: the key in the state
+    shown: str         # as shown to people: `landing/orders/x.csv`
     uri: str
     size: int
     modified_ns: int
 
     @property
     def mark(self) -> list[int]:
-        """What changes when the file does."""
+        """Size and time, which change when the file does."""
         return [self.size, self.modified_ns]
 
 
@@ -38,7 +38,7 @@ class Tree(Protocol):
 
     @property
     def uri(self) -> str:
-        """Of the root, as Spark opens it."""
+        """The URI of the root for Spark."""
         ...
 
     def is_folder(self, path: str) -> bool: ...
@@ -46,42 +46,42 @@ class Tree(Protocol):
     def find_file(self, path: str) -> FoundFile | None: ...
 
     def files(self, folder: str, beginning: str = "") -> Iterator[FoundFile]:
-        """Every file below the folder whose path begins like this, without hidden ones."""
+        """Every file below the folder whose path starts with `beginning`, without hidden ones."""
         ...
 
 
 def find_files(spark: "SparkSession", path: str, locations: Mapping[str, str]) -> list[SourceFile]:
-    """The files of a folder, one file, or those that begin with the path; in the order of their names, without hidden ones."""
+    """The files of a folder, one file, or the files whose path starts with this path; sorted by name, without hidden ones."""
     try:
-        asked = LocationPath.parse(path)
+        location_path = LocationPath.parse(path)
     except ValueError as error:
         raise OperatorFailed("location_path_invalid", f"The config's `path` must be a location and a path below it, such as landing/orders: {error}.") from None
-    url = locations.get(asked.location)
+    url = locations.get(location_path.location)
     if url is None:
-        raise OperatorFailed("location_unknown", f"Location `{asked.location}` is not available to this task; ask an admin to add it with `tracelake admin location add`.")
+        raise OperatorFailed("location_unknown", f"Location `{location_path.location}` is not available to this task; ask an admin to add it with `tracelake admin location add`.")
     local = local_folder(url)
-    # An object store is opened as the order names it: the scheme stands for the task's own connection.
-    tree: Tree = LocalTree(asked.location, Path(local)) if local else StoredTree(spark, asked.location, url)
+    # An object store is opened with the URI of the order: its scheme identifies the task's own connection.
+    tree: Tree = LocalTree(location_path.location, Path(local)) if local else StoredTree(spark, location_path.location, url)
     try:
-        folder, found = _found(tree, asked)
+        folder, found = _found(tree, location_path)
     except PermissionError:
-        raise OperatorFailed("path_unreadable", f"The worker is not allowed to read a file or folder of {asked}; change its permissions.", retry=True) from None
+        raise OperatorFailed("path_unreadable", f"The worker is not allowed to read a file or folder of {location_path}; change its permissions.", retry=True) from None
     below = f"{folder}/" if folder else ""
-    files = [SourceFile(each.path, f"{asked.location}/{below}{each.path}", f"{tree.uri}/{below}{each.path}", each.size, each.modified_ns) for each in found]
+    files = [SourceFile(each.path, f"{location_path.location}/{below}{each.path}", f"{tree.uri}/{below}{each.path}", each.size, each.modified_ns) for each in found]
     return sorted(files, key=lambda file: file.name)
 
 
-def _found(tree: Tree, asked: LocationPath) -> tuple[str, list[FoundFile]]:
-    """The folder that is read, and what of it."""
-    if tree.is_folder(asked.below):
-        return asked.below, list(tree.files(asked.below))
-    folder, _, name = asked.below.rpartition("/")
-    if asked.below and not _hidden(name) and (file := tree.find_file(asked.below)):
+def _found(tree: Tree, location_path: LocationPath) -> tuple[str, list[FoundFile]]:
+    """The folder that is read, and the files in it."""
+    if tree.is_folder(location_path.below):
+        return location_path.below, list(tree.files(location_path.below))
+    folder, _, name = location_path.below.rpartition("/")
+    if location_path.below and not _hidden(name) and (file := tree.find_file(location_path.below)):
         return folder, [file]
-    # Never of the location itself: what begins like its root is another folder beside it.
-    beginning = list(tree.files(folder, name)) if asked.below and tree.is_folder(folder) else []
+    # Never for the location itself: a name that starts with its root is another folder beside it.
+    beginning = list(tree.files(folder, name)) if location_path.below and tree.is_folder(folder) else []
     if not beginning:
-        raise OperatorFailed("path_missing", f"Nothing was found at {asked}, and no file name begins with it; names that begin with `_` or `.` are hidden.", retry=True)
+        raise OperatorFailed("path_missing", f"Nothing was found at {location_path}, and no file name begins with it; names that begin with `_` or `.` are hidden.", retry=True)
     return folder, beginning
 
 
@@ -98,7 +98,7 @@ class LocalTree:
 
     @property
     def uri(self) -> str:
-        # As it is: Hadoop reads no `%20`.
+        # Not percent-encoded: Hadoop does not decode `%20`.
         return f"file://{str(self._root).rstrip('/')}"
 
     def is_folder(self, path: str) -> bool:
@@ -136,7 +136,7 @@ class LocalTree:
                         waiting.append((real, f"{path}/", above | {real}))
 
     def _status(self, entry: os.DirEntry[str], shown: str) -> os.stat_result | None:
-        """Of the file behind a link, too; None where it was removed meanwhile."""
+        """Follows a link; None if the file was removed meanwhile."""
         try:
             return entry.stat()
         except FileNotFoundError:
@@ -159,7 +159,7 @@ class LocalTree:
         return OperatorFailed("link_refused", f"{self._location}/{shown} resolves through a symbolic link to {target}; remove the link, or put the file itself there.")
 
     def _check_name(self, folder: str, name: str) -> None:
-        if not name.isprintable():  # neither are the bytes of a name that cannot be decoded
+        if not name.isprintable():  # bytes that cannot be decoded are not printable either
             spelled = name.encode("unicode_escape").decode()
             raise OperatorFailed("file_name", f"In {self._location}/{folder} the file name `{spelled}` has characters that cannot be decoded or printed; rename it.")
 

@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 
 BAD = "__bad_record"    # the text of a row that does not fit, else null
-REASON = "__reason"     # why it does not, if the text alone does not show it
+REASON = "__reason"     # why it does not fit, if the text alone does not show it
 FILE = "__file"
 CONTINUED = "__continued"  # whether a value continues over lines
-REPLACED = "__replaced"    # whether a text has U+FFFD, which is also what a reader makes of bytes that are not UTF-8
-TEXT = "__text"            # a record as it is in its file
-_MALFORMED = "__malformed"  # whether a text has bytes that are not UTF-8; known only of files that are read byte by byte
+REPLACED = "__replaced"    # whether a string contains U+FFFD, with which a reader also replaces bytes that are not UTF-8
+TEXT = "__text"            # a record as in its file
+_MALFORMED = "__malformed"  # whether a string has bytes that are not UTF-8; known only for files that are read byte by byte
 _BEYOND = "__beyond"
 _ROUNDED = "__rounded_"
 
@@ -62,23 +62,23 @@ Header = tuple[str, ...]
 
 @dataclass(frozen=True)
 class SourceRows:
-    """How the files of one run are read: under one schema, whichever files are taken at once."""
+    """How the files of one run are read: with one schema, whichever files are read together."""
 
     spark: "SparkSession"
     config: IngestFilesConfig
-    headers: Mapping[str, Header | None]   # of each CSV file, by what people know it by; None of one without a line
+    headers: Mapping[str, Header | None]   # of each CSV file, by the name shown to people; None for an empty file
     schema: StructType
-    required: Mapping[str, str]            # columns that are never empty, each with why
-    inferred: tuple[StructField, ...] = ()  # those of the schema whose types the values of these files showed
+    required: Mapping[str, str]            # columns that must not be empty, each with the reason
+    inferred: tuple[StructField, ...] = ()  # columns of the schema whose types were inferred from these files
     by_bytes: frozenset[str] = frozenset()  # URIs of CSV files in which each record's encoding is checked
 
     @property
     def rounded(self) -> dict[str, str]:
-        """Columns in which digits may be lost, each with the column of `frame` that says whether a row lost some."""
+        """Columns that may lose digits, each with the column of `frame` that says whether a row lost some."""
         return {field.name: f"{_ROUNDED}{at}" for at, field in enumerate(self.schema.fields) if self._read_as(field.dataType) != field.dataType}
 
     def readable(self, files: Sequence[SourceFile]) -> list[SourceFile]:
-        """The files that have anything in them."""
+        """The files that are not empty."""
         return [file for file in files if file.size and self.headers.get(file.shown, ()) is not None]
 
     def frame(self, files: Sequence[SourceFile]) -> "DataFrame":
@@ -90,7 +90,7 @@ class SourceRows:
         return known.withColumn(BAD, F.coalesce(column(BAD), F.when(column(REASON).isNotNull(), self._shown())))
 
     def texts(self, files: Sequence[SourceFile], shown: Sequence[str]) -> "DataFrame":
-        """`FILE`, `BAD` and `TEXT` of the records that `frame` shows like this in `BAD`, because their text alone does not tell why they are bad."""
+        """`FILE`, `BAD` and `TEXT` of the records whose `BAD` in `frame` is one of `shown`, because their text alone does not show why they are bad."""
         rows = self._typed(self._read(files, with_text=True))
         return rows.select(FILE, column(BAD).alias(TEXT), self._shown().alias(BAD)).where(column(BAD).isin(list(shown)))
 
@@ -126,9 +126,9 @@ class SourceRows:
 
     def _csv(self, header: Header, uris: list[str], corrupt: StructField, *, by_bytes: bool, with_text: bool) -> "DataFrame":
         known = {field.name.casefold(): StructField(field.name, self._read_as(field.dataType)) for field in self.schema.fields}
-        # Columns that are left out are read as text, which always fits.
+        # Columns that the schema omits are read as strings, which always fit.
         fields = [known.get(name.casefold(), StructField(name, StringType())) for name in header]
-        # Where a column is expected that no record has, Spark keeps the text of every record.
+        # If a column is expected that no record has, Spark keeps the text of every record.
         beyond = [StructField(_BEYOND, StringType())] if with_text else []
         reader = _csv_options(_reader(self.spark, uris), self.config).schema(StructType([*fields, *beyond, corrupt]))
         if not by_bytes:
@@ -155,13 +155,13 @@ class SourceRows:
         return rows.select(*columns, column(BAD), F.col("_metadata.file_path").alias(FILE), *[flag.alias(name) for name, flag in flags.items()])
 
     def _read_as(self, kind: DataType) -> DataType:
-        """Of text, a decimal with as many digits as there can be and no more of them before the point: what would be rounded away is seen."""
+        """For text, a decimal with the maximum number of digits, so that rounding can be detected; not more of them before the point."""
         if self.config.format is FileFormat.PARQUET or not isinstance(kind, DecimalType):
             return kind
         return DecimalType(_MOST_DIGITS, _MOST_DIGITS - (kind.precision - kind.scale))
 
     def _typed(self, rows: "DataFrame") -> "DataFrame":
-        """Values under their declared types, and which of them lost digits on the way."""
+        """Values with their declared types, and which of them lost digits."""
         named = self.rounded
         if not named:
             return rows.withColumn(REASON, F.lit(None).cast("string"))
@@ -180,7 +180,7 @@ def _any(conditions: "Sequence[Column]") -> "Column":
 
 
 def _joined(reasons: "Sequence[Column]") -> "Column":
-    """The first of those that are there; null where none is."""
+    """The first reasons, joined; null if there are none."""
     if not reasons:
         return F.lit(None).cast("string")
     found = F.slice(F.array_compact(F.array(*reasons)), 1, _MOST_REASONS)
@@ -188,7 +188,7 @@ def _joined(reasons: "Sequence[Column]") -> "Column":
 
 
 def plain_uri(uri: str) -> str:
-    """Java and Spark do not agree on the number of slashes behind `file:`."""
+    """Java and Spark do not agree on the number of slashes after `file:`."""
     return "file:/" + uri.removeprefix("file:").lstrip("/") if uri.startswith("file:") else uri
 
 
@@ -199,7 +199,7 @@ def _empty(name: str) -> "Column":
 def source_rows(
     spark: "SparkSession", config: IngestFilesConfig, files: Sequence[SourceFile], output: OrderOutput, earlier: dict[str, Any] | None
 ) -> SourceRows:
-    """Settles the schema of a run: the given one, else the table's, then what an earlier part of the work settled, then what the files show."""
+    """Decides the schema of a run: the configured one, else the table's, then that of an earlier part of the run, then the one inferred from the files."""
     files = [file for file in files if file.size]
     if not files:
         return SourceRows(spark, config, {}, StructType([]), {})
@@ -212,7 +212,7 @@ def source_rows(
         if config.format is not FileFormat.CSV or any(_unknown(header, known) for header in headers.values()):
             before = len(known)
             _add(known, _shown(spark, config, files, headers).fields)
-            inferred = tuple(known[before:]) if config.format is not FileFormat.PARQUET else ()  # Parquet files name their types themselves
+            inferred = tuple(known[before:]) if config.format is not FileFormat.PARQUET else ()  # Parquet files contain their types
         schema = StructType(known)
     if config.format is FileFormat.CSV and not config.header:
         headers = {name: tuple(schema.fieldNames()) for name in headers}
@@ -222,7 +222,7 @@ def source_rows(
 
 
 def _required(config: IngestFilesConfig, output: OrderOutput) -> dict[str, str]:
-    """A row without a cursor is neither old nor new, and one without a partition has no place."""
+    """A row without a cursor is neither old nor new, and a row without a partition key belongs to no partition."""
     required = {output.partition_by.column: "the table is partitioned by it"} if output.partition_by else {}
     required |= {config.cursor_column: "it is the cursor"} if config.cursor_column else {}
     return {name: f"column {name} is empty, and {why}" for name, why in required.items()}
@@ -297,12 +297,12 @@ def _reader(spark: "SparkSession", uris: Sequence[str]) -> "DataFrameReader":
 
 
 def _csv_options(reader: "DataFrameReader", config: IngestFilesConfig) -> "DataFrameReader":
-    # A quote inside quotes is written twice, as everywhere but in Spark; unread columns count too when a line is judged.
+    # A quote inside quotes is doubled, as everywhere except in Spark's default; unread columns count when a line is checked.
     return reader.option("sep", config.delimiter).option("header", config.header).option("escape", '"').option("columnPruning", "false").option("multiLine", config.multiline)
 
 
 def _shown(spark: "SparkSession", config: IngestFilesConfig, files: Sequence[SourceFile], headers: Mapping[str, Header | None]) -> StructType:
-    """The columns that the files show, with types wide enough for what may come later."""
+    """The columns of the files, with types wide enough for later values."""
     uris = [file.uri for file in files]
     if config.format is FileFormat.PARQUET:
         return _wide(_of_spark(exact_files(spark, uris).option("mergeSchema", "true").parquet(*uris)))
@@ -319,7 +319,7 @@ def _shown(spark: "SparkSession", config: IngestFilesConfig, files: Sequence[Sou
 
 
 def _of_spark(frame: "DataFrame") -> StructType:
-    """The schema of files that say theirs themselves. A type of a user's own is refused: reading its name, Python would import what it names."""
+    """The schema of files that contain it. A user-defined type is refused: to read it, Python would import the module that it names."""
     text = schema_json(frame)
     if '"type":"udt"' in text:
         raise OperatorFailed("schema_invalid", "A Parquet file has a column of a user-defined type; write it with Spark's own types.")
@@ -327,7 +327,7 @@ def _of_spark(frame: "DataFrame") -> StructType:
 
 
 def _inferred(spark: "SparkSession", config: IngestFilesConfig, header: Header, uris: list[str]) -> StructType:
-    """The types that Spark sees in the values, by their place. It is given records, not files: looking at files by itself it takes a name for a pattern."""
+    """The types that Spark infers from the values, by position. Spark gets records, not files: when it infers from files it reads a name as a pattern."""
     texts = _csv_options(_reader(spark, uris), config).schema(StructType([StructField(name, StringType()) for name in header])).csv(uris)
     records = texts.select(F.to_csv(F.struct(*[column(name) for name in header]), {"sep": config.delimiter, "escape": '"'}))
     reader = spark.read.option("sep", config.delimiter).option("escape", '"').option("inferSchema", "true")
@@ -354,7 +354,7 @@ def _widened(kind: DataType) -> DataType:
             return DecimalType(38, 0)
         case NullType():
             return StringType()
-        case TimestampNTZType():  # a time without a zone is taken as UTC, as in text
+        case TimestampNTZType():  # a timestamp without a zone is read as UTC, as in text
             return TimestampType()
         case StructType():
             return _wide(kind)

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 def run(spark: "SparkSession", order: Order, progress: Progress = QUIET) -> OperatorOutcome:
-    """Views `input_0`, `input_1`, … and the inputs' names stay behind in the session that is given."""
+    """Views `input_0`, `input_1`, … and the inputs' names stay in the session."""
     try:
         return _run(spark, order, progress)
     except OperatorFailed as failed:
         return failed.outcome()
     except ValidationError:
-        return OperatorFailed("config_invalid", "The config of the operator is not that of `sql`.").outcome()
+        return OperatorFailed("config_invalid", "The config of the operator is not a valid config of `sql`.").outcome()
 
 
 def _run(spark: "SparkSession", order: Order, progress: Progress) -> OperatorOutcome:
     query = SqlConfig.model_validate(order.config).query
     if len(order.outputs) != 1:
-        raise OperatorFailed("sql_outputs", "A query has one output.")
+        raise OperatorFailed("sql_outputs", "The operator `sql` needs exactly one output.")
     inputs: set[str] = set()
     for pinned in order.inputs:
         frame = input_frame(spark, pinned)
@@ -43,7 +43,7 @@ def _run(spark: "SparkSession", order: Order, progress: Progress) -> OperatorOut
     try:
         return OperatorOutcome(outputs=[stage(rows, order.outputs[0], progress)])
     except (PySparkException, Py4JJavaError) as error:
-        said = None if ran_out_of_memory(error) else spark_condition(spark, error)
-        if said is None or not said.is_lasting:
+        condition = None if ran_out_of_memory(error) else spark_condition(spark, error)
+        if condition is None or not condition.is_lasting:
             raise
-        raise OperatorFailed("sql_failed", f"{said.name}{said.place(query)}: {said.sentence()}") from error
+        raise OperatorFailed("sql_failed", f"{condition.name}{condition.place(query)}: {condition.sentence()}") from error

@@ -1,7 +1,7 @@
-"""The gate of the operator `sql`: a statement becomes a frame only if every node of its plan is known to read the inputs and nothing else.
+"""The gate of the operator `sql`: a statement becomes a frame only if every node of its plan is known to read only the inputs.
 
 Spark runs commands as soon as they become a frame, and evaluates some expressions while it analyzes. So the statement is parsed and checked, then analyzed
-and checked, and becomes a frame last. What the lists below do not name is refused, also what a later Spark adds.
+and checked, and becomes a frame last. Everything that the lists below do not contain is refused, including additions of later Spark versions.
 """
 
 from collections.abc import Collection, Iterable
@@ -22,7 +22,7 @@ _SETTINGS = {
     "spark.sql.runSQLOnFiles": "false",        # no csv.`/etc/passwd`
     "spark.sql.variable.substitute": "false",  # no ${env:HOME}
 }
-_USER = "tracelake"  # not the machine's, wherever Spark evaluates current_user() before the plan can be checked
+_USER = "tracelake"  # instead of the machine's user, in case Spark evaluates current_user() before the plan is checked
 
 
 def _words(text: str) -> frozenset[str]:
@@ -33,7 +33,7 @@ def _classes(package: str, names: str) -> frozenset[str]:
     return frozenset(f"org.apache.spark.sql.catalyst.{package}.{name}" for name in _words(names))
 
 
-# Plans that a SELECT is made of, as parsed and as analyzed.
+# Plan nodes of a SELECT, as parsed and as analyzed.
 PLANS = (
     _classes("plans.logical", """
         Aggregate CTERelationDef CTERelationRef Distinct Except Expand Filter Generate GlobalLimit Intersect Join LateralJoin LimitAll LocalLimit LocalRelation
@@ -46,14 +46,14 @@ PLANS = (
     """)
     | _classes("expressions", "PipeOperator")
 )  # fmt: skip
-# Expressions come from functions, which have lists of their own, and from syntax. Of Spark's own expressions these are refused.
+# Expressions come from functions, which have their own lists, and from syntax. Of Spark's own expressions these are refused.
 EXPRESSION_PACKAGES = ("org.apache.spark.sql.catalyst.expressions.", "org.apache.spark.sql.catalyst.analysis.")
 REFUSED_EXPRESSIONS = _words("""
     ApplyFunctionExpression CallFunction CallMethodViaReflection CurrentCatalog CurrentDatabase CurrentPath CurrentUser ExpressionWithUnresolvedIdentifier
     InputFileBlockLength InputFileBlockStart InputFileName NamedParameter PosParameter PythonUDAF PythonUDF PythonUDTF SQLFunctionExpression SQLScalarFunction
     ScalaAggregator ScalaUDAF ScalaUDF SparkVersion TryReflect UnresolvedPolymorphicPythonUDTF UserDefinedGenerator V2Aggregator VariableReference
 """)
-# Functions by the group that Spark documents them under. Those of Avro and Protobuf read schemas from paths that the statement names.
+# Functions by the group that Spark documents them under. Functions for Avro and Protobuf read schemas from paths in the statement.
 FUNCTION_GROUPS = frozenset(
     f"{group}_funcs"
     for group in _words("""
@@ -70,7 +70,7 @@ TABLE_FUNCTIONS = _words("""
     explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer range stack variant_explode variant_explode_outer
 """)
 
-# What a statement may ask of a plan with one number. Spark plans a task for each partition, and a job for each level, before anything limits them.
+# Limits for numbers in a statement that make a plan large. Spark plans a task for each partition, and a job for each level, before anything limits them.
 MOST_PARTITIONS, MOST_LEVELS = 10_000, 1_000
 _BOUNDS = dict.fromkeys(_words("Range RebalancePartitions Repartition RepartitionByExpression"), ("partitions", MOST_PARTITIONS)) | dict.fromkeys(
     _words("CTERelationDef UnionLoop"), ("levels of recursion", MOST_LEVELS)
@@ -93,7 +93,7 @@ def select(spark: "SparkSession", statement: str, inputs: Collection[str]) -> "D
         raise gate.invalid(error) from error
 
 
-_OF_TYPES = {"StructField": "a schema whose fields have metadata or default values", "PythonUserDefinedType": "a type of your own"}
+_OF_TYPES = {"StructField": "a schema whose fields have metadata or default values", "PythonUserDefinedType": "a user-defined type"}
 
 
 class _Gate:
@@ -123,8 +123,8 @@ class _Gate:
             if node.kind == "View" and (node.name is None or len(node.name) != 1 or node.name[0].casefold() not in known):
                 raise self._refused(nodes, node, f"`{'.'.join(node.name or ())}` is not an input")
             what, most = _BOUNDS.get(node.kind, ("", 0))
-            if node.asked is not None and not 0 < node.asked <= most:
-                raise self._refused(nodes, node, f"{node.asked} {what} are outside 1 to {most}")
+            if node.requested is not None and not 0 < node.requested <= most:
+                raise self._refused(nodes, node, f"{node.requested} {what} are outside 1 to {most}")
 
     def _check_classes(self, nodes: list[PlanNode]) -> None:
         for node in nodes:
@@ -136,7 +136,7 @@ class _Gate:
                 raise self._refused(nodes, node, f"{_OF_TYPES.get(node.kind, f'`{node.kind}`')} is not allowed")
 
     def _is_allowed(self, name: tuple[str, ...]) -> bool:
-        """Also what Spark does not know: its own error is the better one, and there is nothing to run."""
+        """Also functions that Spark does not know: its own error is better, and nothing runs."""
         function = _builtin(name)
         if function is None:
             return False
@@ -155,18 +155,18 @@ class _Gate:
         )
 
     def invalid(self, error: PySparkException | Py4JJavaError) -> Exception:
-        """What Spark finds wrong with the statement, whole; an error of another kind as it is."""
+        """Spark's complete error about the statement; an error of another kind unchanged."""
         if ran_out_of_memory(error):
             return error
         if any(java.getClass().getName() == "java.lang.StackOverflowError" for java in java_failures(error)):
             return OperatorFailed("sql_invalid", "The statement is nested too deeply; split it with WITH, or into two jobs.")
-        said = spark_condition(self._spark, error)
-        if said is None:
+        found = spark_condition(self._spark, error)
+        if found is None:
             return error
-        return OperatorFailed("sql_invalid", f"{said.name}{said.place()}: {said.whole_sentence()}{self._nearest(said.name, said.parameters)}")
+        return OperatorFailed("sql_invalid", f"{found.name}{found.place()}: {found.whole_sentence()}{self._nearest(found.name, found.parameters)}")
 
     def _nearest(self, condition: str, parameters: dict[str, Any]) -> str:
-        """Spark suggests columns, and no tables."""
+        """Spark suggests columns, but not tables."""
         if condition != "TABLE_OR_VIEW_NOT_FOUND":
             return ""
         near = nearest(parameters.get("relationName", "").strip("`"), self._inputs)
@@ -177,11 +177,11 @@ class _Gate:
 
 
 def _builtin(name: tuple[str, ...]) -> str | None:
-    """The name of a function of Spark itself; None for one of another catalog."""
+    """The name of a built-in function of Spark; None for one of another catalog."""
     *qualifier, function = (part.lower() for part in name)
     return function if qualifier in ([], ["builtin"], ["system", "builtin"]) else None
 
 
 def _first_place(nodes: Iterable[PlanNode]) -> tuple[int, int]:
-    """Commands say nothing of where they are; what they hold does."""
+    """Commands have no position, but their children do."""
     return min(((node.line, node.column or 1) for node in nodes if node.line is not None), default=(1, 1))
