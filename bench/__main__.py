@@ -86,8 +86,8 @@ def _say(line: str) -> None:
 
 def _commit() -> str | None:
     """What was measured, where this is a clone."""
-    asked = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    return asked.stdout.strip() or None
+    revision = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return revision.stdout.strip() or None
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The program `bench.programs.bare_spark`: warm, asked one line at a time; or fresh, for one line."""
+"""The program `bench.programs.bare_spark`: a warm process for many requests, or a new one for one request."""
 
 import json
 import subprocess
@@ -32,10 +32,10 @@ class BareSpark:
             self._process.communicate()
         self._errors.close()
 
-    def do(self, what: str, **asked: Any) -> dict[str, Any]:
+    def do(self, what: str, **request: Any) -> dict[str, Any]:
         if self._process.stdin is None or self._process.stdout is None:
             raise BenchFailed("Spark has no pipes")
-        self._process.stdin.write(json.dumps({"do": what, **asked}) + "\n")
+        self._process.stdin.write(json.dumps({"do": what, **request}) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
@@ -43,9 +43,9 @@ class BareSpark:
         return json.loads(line)
 
 
-def once(log: Path, what: str, **asked: Any) -> None:
+def once(log: Path, what: str, **request: Any) -> None:
     """A process that does one thing and ends."""
     with log.open("ab") as errors:
-        done = subprocess.run([*_COMMAND, json.dumps({"do": what, **asked})], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, check=False)
+        done = subprocess.run([*_COMMAND, json.dumps({"do": what, **request})], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, check=False)
     if done.returncode != 0:
         raise BenchFailed(f"a fresh Spark ended with {done.returncode}; its log is {log}")

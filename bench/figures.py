@@ -50,10 +50,10 @@ class Figure:
         return self.limit_there is not None or self.above_limit is not None
 
     @classmethod
-    def told_beside(cls, name: str, unit: str, key: str, *, goal: float, more: bool = False, limit_there: float | None = None) -> "Figure":
+    def with_contenders(cls, name: str, unit: str, key: str, *, goal: float, more: bool = False, limit_there: float | None = None) -> "Figure":
         return cls(name, unit, lambda run: run.beside[key], more_is_better=more, goal=goal, limit_there=limit_there, beside=key)
 
-    def told_by(self, run: Measured) -> bool:
+    def measured_by(self, run: Measured) -> bool:
         return self.beside is None or self.beside in run.beside
 
     def goal_here(self, limit_here: float) -> float:

@@ -68,7 +68,7 @@ def name_of(rule: dict[str, Any]) -> str:
 
 
 def to_measure(rule: dict[str, Any], number: int, scope: RuleScope = RuleScope.BATCH) -> RuleToMeasure:
-    """The rule as a worker is told it."""
+    """The rule as a worker gets it."""
     given = {"type": rule["rule"]} | ({"columns": [rule["column"]]} if rule["rule"] == "UNIQUE" else {"column": rule["column"]})
     given |= {key: rule[key] for key in ("low", "high", "values", "pattern") if key in rule}
     return RuleToMeasure(id=UUID(int=number + 1), revision=1, scope=scope, tree=_TREE.validate_python(given))

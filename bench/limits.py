@@ -15,16 +15,16 @@ CREATE TABLE event (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, scope bi
 CREATE TABLE task (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, event_id bigint NOT NULL, state text NOT NULL DEFAULT 'queued');
 CREATE INDEX task_queue ON task (id) WHERE state = 'queued';
 """
-_TELL = "WITH told AS (INSERT INTO event (scope) SELECT unnest(%s::bigint[]) RETURNING id) INSERT INTO task (event_id) SELECT id FROM told"
+_EMIT = "WITH emitted AS (INSERT INTO event (scope) SELECT unnest(%s::bigint[]) RETURNING id) INSERT INTO task (event_id) SELECT id FROM emitted"
 _CLAIM = """
 UPDATE task SET state = 'running'
 WHERE id IN (SELECT id FROM task WHERE state = 'queued' ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED) RETURNING id
 """
 _COMPLETE = "UPDATE task SET state = 'completed' WHERE id = ANY(%s)"
-_COMPLETE_AND_TELL = """
+_COMPLETE_AND_EMIT = """
 WITH done AS (UPDATE task SET state = 'completed' WHERE id = ANY(%s)),
-     told AS (INSERT INTO event (scope) SELECT unnest(%s::bigint[]) RETURNING id)
-INSERT INTO task (event_id) SELECT id FROM told
+     emitted AS (INSERT INTO event (scope) SELECT unnest(%s::bigint[]) RETURNING id)
+INSERT INTO task (event_id) SELECT id FROM emitted
 """
 _CHANNEL = "bench_task"
 _LONGEST_WAIT = 10.0
@@ -39,7 +39,7 @@ def batches(stage: Stage, size: int) -> Contender:
         with psycopg.connect(url, autocommit=True) as connection:
             start = time.perf_counter()
             for first in range(0, n, size):
-                connection.execute(_TELL, [list(range(first, min(first + size, n)))])
+                connection.execute(_EMIT, [list(range(first, min(first + size, n)))])
                 _claim_and_complete(connection, size)
             return Measured(n, time.perf_counter() - start)
 
@@ -53,7 +53,7 @@ def fan_out(stage: Stage, size: int = 100) -> Contender:
     def run(n: int) -> Measured:
         with psycopg.connect(url, autocommit=True) as connection:
             start = time.perf_counter()
-            connection.execute(_TELL, [list(range(n))])
+            connection.execute(_EMIT, [list(range(n))])
             for _ in range(0, n, size):
                 _claim_and_complete(connection, size)
             return Measured(n, time.perf_counter() - start)
@@ -68,9 +68,9 @@ def chain(stage: Stage) -> Contender:
     def run(n: int) -> Measured:
         with psycopg.connect(url, autocommit=True) as connection:
             start = time.perf_counter()
-            connection.execute(_TELL, [[0]])
+            connection.execute(_EMIT, [[0]])
             for step in range(1, n):
-                connection.execute(_COMPLETE_AND_TELL, [_claim(connection, 1), [step]])
+                connection.execute(_COMPLETE_AND_EMIT, [_claim(connection, 1), [step]])
             _claim_and_complete(connection, 1)
             return Measured(n, time.perf_counter() - start)
 
@@ -78,7 +78,7 @@ def chain(stage: Stage) -> Contender:
 
 
 def notify(stage: Stage) -> Contender:
-    """A listening claimer, woken by NOTIFY: from the commit that told the event to the claimed task."""
+    """A listening claimer, woken by NOTIFY: from the commit that emitted the event to the claimed task."""
     database, url = _fresh(stage)
 
     def run(n: int) -> Measured:
@@ -90,10 +90,10 @@ def notify(stage: Stage) -> Contender:
             for number in range(n):
                 time.sleep(random.uniform(0.005, 0.015))
                 with connection.transaction():
-                    connection.execute(_TELL, [[number]])
+                    connection.execute(_EMIT, [[number]])
                     connection.execute("SELECT pg_notify(%s, '')", [_CHANNEL])
-                told = time.perf_counter()
-                samples.append((claimer.claimed_at() - told) * 1000)
+                emitted = time.perf_counter()
+                samples.append((claimer.claimed_at() - emitted) * 1000)
         seconds = time.perf_counter() - start
         claimer.stop()
         return Measured(n, seconds, tuple(samples))

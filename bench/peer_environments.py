@@ -1,4 +1,4 @@
-"""The peers: each in a virtual environment of its own, made on first use, and run as a program that answers with one JSON line."""
+"""The peers: each in its own virtual environment, created on first use, and run as a program that answers with one JSON line."""
 
 import json
 import os
@@ -51,13 +51,13 @@ class Peer:
         # Last: an interrupted installation must not look like a finished one.
         (self.environment / "installed.json").write_text(json.dumps(self._wanted()))
 
-    def run(self, row: str, n: int, *, told: Mapping[str, str], log: Path) -> Measured:
-        """One run of the peer's program, in a process group that is gone when this returns; `told` are variables of its environment."""
+    def run(self, row: str, n: int, *, variables: Mapping[str, str], log: Path) -> Measured:
+        """One run of the peer's program, in a process group that has ended when this returns; `variables` are added to its environment."""
         command = [str(self._python), str(HERE / "peer_programs" / self.program), row, str(n)]
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PG", "DBOS", "SPARK", "PYSPARK"))}
         with log.open("ab") as errors:
             process = subprocess.Popen(
-                command, env=kept | dict(told), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+                command, env=kept | dict(variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
                 text=True, start_new_session=True,
             )
             try:

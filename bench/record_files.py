@@ -1,4 +1,4 @@
-"""The file part of row `records`: a folder with n records, opened anew; the newest of a target, start time included; single stores, with and without fsync."""
+"""The file part of row `records`: a folder with n records, opened again; the newest of a target, start time included; single stores, with and without fsync."""
 
 import random
 import shutil
@@ -26,8 +26,8 @@ CONTEXT = MetadataContext(job_id="bench", run_id="bench-1", cluster="bench", wor
 
 
 def record(place: int) -> MetadataRecord:
-    told = {"rows": place, "note": "as it was counted", "window_start": f"{place}"}  # the window tells records of the one run apart
-    return MetadataRecord(target=_target(place), kind=KIND.name, payload=told, produced_at=_BEGUN + timedelta(seconds=place), producer_id="bench.v1")
+    payload = {"rows": place, "note": "as it was counted", "window_start": f"{place}"}  # the window makes records of one run different
+    return MetadataRecord(target=_target(place), kind=KIND.name, payload=payload, produced_at=_BEGUN + timedelta(seconds=place), producer_id="bench.v1")
 
 
 class RecordFiles:
@@ -82,13 +82,13 @@ class RecordFiles:
             raise BenchFailed("the newest record of a target was not found")
 
     def _stores(self, number: int, *, fsync: bool) -> float:
-        """A second, one at a time, into a folder of its own."""
-        told = [record(place) for place in range(number)]
+        """Stores for one second, one record at a time, into a separate folder."""
+        records = [record(place) for place in range(number)]
         name = f"stores-{self._runs}-{fsync}"
         with self._open(name, fsync=fsync) as repository:
             repository.register(KIND)
             begun = time.perf_counter()
-            for each in told:
+            for each in records:
                 if repository.store(each, CONTEXT).result != "stored":
                     raise BenchFailed("a record was not stored")
             seconds = time.perf_counter() - begun

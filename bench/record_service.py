@@ -1,4 +1,4 @@
-"""What the row `records` stands on: a service that holds so many records already, raw connections to it, and streams that are held open."""
+"""The setup of the row `records`: a service with many records, raw connections to it, and open streams."""
 
 import http.client
 import json
@@ -13,7 +13,7 @@ from urllib.parse import urlencode, urlsplit
 import psycopg
 
 from bench.figures import BenchFailed
-from tracelake.control.records.lines import retention_class
+from tracelake.control.records.copy_lines import retention_class
 from tracelake_sdk.records import MetadataContext, MetadataRecord, MetadataTarget
 from tracelake_sdk.records.kinds.builtin import builtin_kinds
 
@@ -23,14 +23,14 @@ EACH = 100         # records of a target that are there before
 _FILLED = 500_000  # rows of one statement
 _LONGEST_WAIT = 60.0
 
-# What bulk_store leaves, made by the database itself: ten million would take the benchmark's day otherwise.
+# The same rows as bulk_store writes, generated in the database: ten million would otherwise take a day.
 _FILL = """
-WITH told AS (
+WITH emitted AS (
     SELECT number, 'filled_' || number / %(each)s AS name, timestamptz '2026-01-01' + number * interval '1 second' AS at,
            (lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint), 12, '0') || '7' || lpad(to_hex(number %% 4096), 3, '0') || '8' || lpad(to_hex(number), 15, '0'))::uuid AS id
     FROM generate_series(%(first)s::bigint, %(last)s::bigint) AS number
 ), keyed AS (
-    SELECT told.*, encode(substr(sha256(convert_to('["bench","public","' || name || '"]', 'UTF8')), 1, 16), 'hex')::uuid AS target_key FROM told
+    SELECT emitted.*, encode(substr(sha256(convert_to('["bench","public","' || name || '"]', 'UTF8')), 1, 16), 'hex')::uuid AS target_key FROM emitted
 ), stored AS (
     INSERT INTO metadata_record (
         retention_class, id, org_id, kind, kind_version, target_key, source_id, schema_name, table_name, producer_id, produced_at,
@@ -52,7 +52,7 @@ FROM keyed ORDER BY target_key, at DESC
 
 
 def fill(url: str, n: int) -> None:
-    """So many records, EACH of a target."""
+    """Stores n records, EACH of them per target."""
     given: dict[str, Any] = {
         "each": EACH, "class": retention_class(KIND), "kind": KIND.name, "payload": json.dumps(KIND.examples[0]), "context": CONTEXT.model_dump_json()
     }  # fmt: skip
@@ -66,10 +66,10 @@ def fill(url: str, n: int) -> None:
 
 
 def record(number: int, run: int, *, targets: int = 1000) -> MetadataRecord:
-    """One that nobody has told before."""
+    """A record that was not emitted before."""
     moment = datetime(2026, 6, 1, tzinfo=UTC) + timedelta(seconds=number)
     payload = KIND.examples[0] | {"rows": number, "window_start": moment.isoformat(), "window_end": (moment + timedelta(days=run + 1)).isoformat()}
-    target = MetadataTarget(source_id="bench", schema="public", table=f"told_{number % targets}")
+    target = MetadataTarget(source_id="bench", schema="public", table=f"emitted_{number % targets}")
     return MetadataRecord(target=target, kind=KIND.name, payload=payload, produced_at=moment, producer_id=f"bench.run{run}.v1")
 
 
@@ -107,7 +107,7 @@ class Line:
 
 @contextmanager
 def open_streams(api_url: str, token: str, number: int) -> Generator[None]:
-    """So many tails, all of them at the end of the log before it goes on."""
+    """Open tails, all of them at the end of the log."""
     address = urlsplit(api_url)
     end = json.loads(_end_of_log(api_url, token))["offset"]
     with ExitStack() as stack:
@@ -116,7 +116,7 @@ def open_streams(api_url: str, token: str, number: int) -> Generator[None]:
             connection.sendall(f"GET /v1/records/tail?follow=true&offset={end} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
             if not connection.recv(64).startswith(b"HTTP/1.1 200"):
                 raise BenchFailed("a stream of records was refused")
-        time.sleep(0.5)  # whoever has just come looks once more
+        time.sleep(0.5)  # a new tail polls once more
         yield
 
 

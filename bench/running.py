@@ -1,4 +1,4 @@
-"""A row from its first contender to its lines: everybody in turn, as many times as asked, each beside the others."""
+"""A row from its first contender to its lines: all contenders in turn, as many times as requested."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ class Outcome:
     others: tuple[Runs, ...]
 
     def with_figure(self, figure: Figure) -> tuple[Runs, ...]:
-        """Ours, and whoever else has this figure."""
-        return (self.ours, *(runs for runs in self.others if figure.told_by(runs.measured[0])))
+        """Ours, and the other contenders with this figure."""
+        return (self.ours, *(runs for runs in self.others if figure.measured_by(runs.measured[0])))
 
     def ratios(self, figure: Figure, other: Runs) -> Spread:
         return ratios(figure, self.ours.measured, other.measured)
@@ -39,7 +39,7 @@ class Outcome:
         return figure.met(self.ours.spread(figure).median, figure.goal)
 
     def goal_here(self, figure: Figure) -> float | None:
-        """The goal in terms of what the limit did in this very run; None where there is no limit to go by."""
+        """The goal in terms of what the limit did in the same run; None without a limit."""
         limit = next((runs for runs in self.others if runs.contender.is_limit), None)
         return figure.goal_here(limit.spread(figure).median) if limit and figure.goes_by_limit else None
 
@@ -82,5 +82,5 @@ def medians(runs: Runs) -> dict[str, float | int | None]:
 
 
 def parts(runs: Runs) -> dict[str, float]:
-    """Where the time of one went, by the names and in the order in which the contender told it."""
+    """Where the time of one went, by the names and in the order in which the contender reported it."""
     return {name: Spread.of([run.parts_ms[name] for run in runs.measured]).median for name in runs.measured[0].parts_ms}

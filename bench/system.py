@@ -1,4 +1,4 @@
-"""What a run stands on: one durable Postgres for everybody, and on it one control and one worker as real processes."""
+"""The system of a run: one durable Postgres for all contenders, and on it one control and one worker as real processes."""
 
 import os
 import sys
@@ -36,7 +36,7 @@ _READY_SECONDS = 60
 
 
 class Postgres:
-    """The server that ours, the limits and the peers share, each in a database of its own; `durable` is fsync."""
+    """The server that ours, the limits and the peers share, each in its own database; `durable` is fsync."""
 
     def __init__(self, folder: Path, *, durable: bool = True) -> None:
         self._server: EmbeddedPostgres = EmbeddedPostgres(folder, find_binaries(), durable=durable, options={"max_connections": "200"})
@@ -74,7 +74,7 @@ class Postgres:
         return self.url(database)
 
     def settle(self, database: str) -> None:
-        """Before every measurement, whoever is measured: nobody pays for the dirty pages and missing statistics of the run before."""
+        """Before every measurement of any contender: it must not pay for dirty pages and missing statistics of the previous run."""
         with psycopg.connect(self.url(database), autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")
             connection.execute("CHECKPOINT")
@@ -111,7 +111,7 @@ class System:
         return self.value("SELECT coalesce(pg_sequence_last_value('run_history_seq_seq'), 0)")
 
     def wait_for_finished(self, number: int, *, since: int, seconds: float = 300) -> None:
-        """Returns when `number` attempts have ended, and committed, since `finished()` said `since`; raises unless all their tasks completed."""
+        """Returns when `number` attempts have ended, and committed, since `finished()` returned `since`; raises unless all their tasks completed."""
         deadline = time.monotonic() + seconds
         while self.finished() < since + number or self.value("SELECT count(*) FROM run_history WHERE seq > %s", since) < number:
             self.check_alive()
@@ -150,10 +150,10 @@ def running_system(postgres: Postgres, folder: Path, database: str, *, commands:
         _wait_until_ready(api_url, control)
         files = HomeFiles(home)
         token = files.worker_token() or ""
-        told = {"TRACELAKE__WORKER__API_URL": api_url, "TRACELAKE__WORKER__TOKEN": token}
+        variables = {"TRACELAKE__WORKER__API_URL": api_url, "TRACELAKE__WORKER__TOKEN": token}
         programs = [control]
         if commands.worker is not None:
-            programs.append(stack.enter_context(Child("worker", commands.worker, log=home / "worker.log", folder=ROOT, environment=environment | told)))
+            programs.append(stack.enter_context(Child("worker", commands.worker, log=home / "worker.log", folder=ROOT, environment=environment | variables)))
         client = stack.enter_context(Client(api_url, files.admin_token()))
         watcher = stack.enter_context(psycopg.connect(superuser_url, autocommit=True))
         as_worker = TaskClient(ControlClient(api_url, token))

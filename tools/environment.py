@@ -155,15 +155,15 @@ def uv_environment(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def run(*command: str, env: Mapping[str, str]) -> None:
-    """Runs a step in silence; a person at a terminal sees its progress, and a failure shows what it said."""
+    """Runs a step in silence; a person at a terminal sees its progress, and a failure shows its output."""
     watched = sys.stderr.isatty()
     done = subprocess.run(
         command, env=env, cwd=ROOT, text=True, check=False, stdin=subprocess.DEVNULL,
         stdout=None if watched else subprocess.PIPE, stderr=None if watched else subprocess.STDOUT,
     )
     if done.returncode != 0:
-        said = "" if watched else f"\n{done.stdout.rstrip()}"
-        raise SetupFailed(f"`{' '.join(command)}` failed with exit code {done.returncode}.{said}")
+        output = "" if watched else f"\n{done.stdout.rstrip()}"
+        raise SetupFailed(f"`{' '.join(command)}` failed with exit code {done.returncode}.{output}")
 
 
 def report(what: str) -> None:

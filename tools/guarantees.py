@@ -114,7 +114,7 @@ def all_proofs(root: Path) -> list[Proof]:
 
 
 def page(promises: dict[str, Promise], proofs: list[Proof]) -> str:
-    """The whole page; raises UnknownPromise when a test names a number that nobody promised."""
+    """The whole page; raises UnknownPromise when a test names an unknown number."""
     for proof in proofs:
         if proof.number not in promises:
             raise UnknownPromise(f"{proof.file}: {proof.name} proves {proof.number}, which {REFERENCE / 'promises.toml'} does not have")

@@ -64,8 +64,8 @@ def _rows(schema: dict[str, Any], path: str) -> Iterator[str]:
 
 
 def _type(schema: dict[str, Any]) -> str:
-    said = schema.get("type", "any")
-    types = said if isinstance(said, str) else " or ".join(said)
+    declared = schema.get("type", "any")
+    types = declared if isinstance(declared, str) else " or ".join(declared)
     values = [json.dumps(value) for value in schema.get("enum", [])]
     limits = [f"{word} {schema[word]}" for word in LIMITS if word in schema]
     return ", ".join([types, *([f"one of `{' '.join(values)}`"] if values else []), *(f"`{limit}`" for limit in limits)])

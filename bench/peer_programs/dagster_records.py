@@ -1,4 +1,4 @@
-"""Dagster's event log on Postgres: a materialization with metadata is told outside of any run, and the newest of an asset is read back.
+"""Dagster's event log on Postgres: a materialization with metadata is emitted outside of any run, and the newest of an asset is read back.
 
 `python dagster_records.py ROW N` prints {n, seconds, samples_ms, beside}.
 """
@@ -15,17 +15,17 @@ import dagster
 
 URL = os.environ["PEER_DATABASE_URL"]
 TARGETS = 50
-TOLD = 300
+EMITTED = 300
 READ = 100
 
 
 def main(n: int) -> None:
-    told, read = min(n, TOLD), min(n, READ)
+    emitted, read = min(n, EMITTED), min(n, READ)
     with tempfile.TemporaryDirectory() as home:
         Path(home, "dagster.yaml").write_text(json.dumps({"storage": {"postgres": {"postgres_url": URL}}, "telemetry": {"enabled": False}}))
         with dagster.DagsterInstance.from_config(home) as instance:
-            keys = [dagster.AssetKey(["bench", f"told_{number}"]) for number in range(TARGETS)]
-            materializations = [dagster.AssetMaterialization(keys[number % TARGETS], metadata={"rows": number, "bytes": 8388608, "mode": "incremental"}) for number in range(told)]
+            keys = [dagster.AssetKey(["bench", f"target_{number}"]) for number in range(TARGETS)]
+            materializations = [dagster.AssetMaterialization(keys[number % TARGETS], metadata={"rows": number, "bytes": 8388608, "mode": "incremental"}) for number in range(emitted)]
             instance.report_runless_asset_event(dagster.AssetMaterialization(keys[0]))  # what is built at the first use
             start = time.perf_counter()
             for each in materializations:
@@ -34,10 +34,10 @@ def main(n: int) -> None:
             samples: list[float] = []
             for number in range(read):
                 begun = time.perf_counter()
-                found = instance.get_latest_materialization_event(keys[number % min(told, TARGETS)])
+                found = instance.get_latest_materialization_event(keys[number % min(emitted, TARGETS)])
                 samples.append((time.perf_counter() - begun) * 1000)
                 assert found is not None
-    print(json.dumps({"n": told, "seconds": seconds, "samples_ms": samples, "beside": {"single": told / seconds, "latest": sorted(samples)[len(samples) // 2]}}))
+    print(json.dumps({"n": emitted, "seconds": seconds, "samples_ms": samples, "beside": {"single": emitted / seconds, "latest": sorted(samples)[len(samples) // 2]}}))
 
 
 if __name__ == "__main__":

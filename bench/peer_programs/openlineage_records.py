@@ -1,4 +1,4 @@
-"""The OpenLineage client with its file transport: one event a line of one file, which is what `emit` into a spool stands beside.
+"""The OpenLineage client with its file transport: one event a line of one file, compared with `emit` into a spool.
 
 `python openlineage_records.py ROW N` prints {n, seconds, samples_ms, beside}.
 """
@@ -17,29 +17,29 @@ from openlineage.client.generated.output_statistics_output_dataset import Output
 from openlineage.client.transport.file import FileConfig, FileTransport
 from openlineage.client.uuid import generate_new_uuid
 
-TOLD = 5_000
+EMITTED = 5_000
 
 
 def event(number: int) -> RunEvent:
-    output = OutputDataset("bench", f"told_{number % 1000}", outputFacets={"outputStatistics": OutputStatisticsOutputDatasetFacet(rowCount=number, size=8388608)})
+    output = OutputDataset("bench", f"target_{number % 1000}", outputFacets={"outputStatistics": OutputStatisticsOutputDatasetFacet(rowCount=number, size=8388608)})
     return RunEvent(
         eventType=RunState.COMPLETE, eventTime=datetime.now(UTC).isoformat(), run=Run(str(generate_new_uuid())), job=Job("bench", "load"), producer="bench", outputs=[output]
     )
 
 
 def main(n: int) -> None:
-    told = min(n, TOLD)
+    emitted = min(n, EMITTED)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "events.jsonl")
         client = OpenLineageClient(transport=FileTransport(FileConfig(log_file_path=str(file), append=True)))
-        events = [event(number) for number in range(told)]
-        client.emit(event(told))
+        events = [event(number) for number in range(emitted)]
+        client.emit(event(emitted))
         start = time.perf_counter()
         for each in events:
             client.emit(each)
         seconds = time.perf_counter() - start
-        assert len(file.read_text().splitlines()) == told + 1
-    print(json.dumps({"n": told, "seconds": seconds, "samples_ms": [], "beside": {"emit": told / seconds}}))
+        assert len(file.read_text().splitlines()) == emitted + 1
+    print(json.dumps({"n": emitted, "seconds": seconds, "samples_ms": [], "beside": {"emit": emitted / seconds}}))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def judge(rows: DataFrame, rules: list[Rule]) -> set[str]:
             broken.add(_name(error, unique))
     named = {name_of(rule) for rule in rules}
     if not broken <= named:
-        raise SystemExit(f"found what nobody asked for: {sorted(broken - named)}")
+        raise SystemExit(f"unexpected findings: {sorted(broken - named)}")
     return broken
 
 

@@ -1,4 +1,4 @@
-"""Spark with nothing around it: one warm session that is asked a line at a time and answers with how long it took.
+"""Spark by itself: one warm session that runs one request per line and returns how long it took.
 
 `python -m bench.programs.bare_spark` reads {"do": …} on stdin and writes {"seconds": …} on stdout; with an argument it does that one
 line and ends, which is what a fresh process for each job costs.
@@ -23,7 +23,7 @@ _WRITE = {"compression": "zstd", "mapreduce.fileoutputcommitter.marksuccessfuljo
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # whatever a library prints is no answer
+    os.dup2(2, 1)  # output of libraries is not part of the answer
     spark = local_session("bench", memory=MEMORY, **{"spark.sql.ansi.enabled": "true", "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem"})
     spark.sparkContext.setLogLevel("ERROR")
     for line in sys.argv[1:] or sys.stdin:
@@ -31,32 +31,32 @@ def main() -> None:
     spark.stop()
 
 
-def _do(spark: "SparkSession", asked: dict[str, Any]) -> dict[str, Any]:
-    match asked["do"]:
+def _do(spark: "SparkSession", request: dict[str, Any]) -> dict[str, Any]:
+    match request["do"]:
         case "write":  # the rows of the gate row
-            shutil.rmtree(asked["folder"], ignore_errors=True)
-            rows = spark.sql(FAULTY).coalesce(1) if asked["rows"] is None else spark.range(asked["rows"], numPartitions=2).selectExpr(*EXPRESSIONS)
+            shutil.rmtree(request["folder"], ignore_errors=True)
+            rows = spark.sql(FAULTY).coalesce(1) if request["rows"] is None else spark.range(request["rows"], numPartitions=2).selectExpr(*EXPRESSIONS)
             start = time.perf_counter()
-            rows.write.options(**_WRITE).parquet(asked["folder"])
+            rows.write.options(**_WRITE).parquet(request["folder"])
             return {"seconds": time.perf_counter() - start}
         case "append":  # the same rows from another number on
-            shutil.rmtree(asked["folder"], ignore_errors=True)
-            first = asked["after"]
-            spark.range(first, first + asked["rows"], numPartitions=1).selectExpr(*EXPRESSIONS).write.options(**_WRITE).parquet(asked["folder"])
+            shutil.rmtree(request["folder"], ignore_errors=True)
+            first = request["after"]
+            spark.range(first, first + request["rows"], numPartitions=1).selectExpr(*EXPRESSIONS).write.options(**_WRITE).parquet(request["folder"])
             return {"seconds": 0.0}
         case "rules":
-            rows = spark.read.parquet(asked["folder"])
+            rows = spark.read.parquet(request["folder"])
             start = time.perf_counter()
-            broken = _broken(rows, asked["rules"])
+            broken = _broken(rows, request["rules"])
             return {"seconds": time.perf_counter() - start, "broken": broken}
         case "sql":  # the job of the Spark task row
-            shutil.rmtree(asked["folder"], ignore_errors=True)
+            shutil.rmtree(request["folder"], ignore_errors=True)
             start = time.perf_counter()
-            spark.read.parquet(*asked["files"]).createOrReplaceTempView("input_0")
-            spark.sql(asked["query"]).coalesce(1).write.options(**_WRITE).parquet(asked["folder"])
+            spark.read.parquet(*request["files"]).createOrReplaceTempView("input_0")
+            spark.sql(request["query"]).coalesce(1).write.options(**_WRITE).parquet(request["folder"])
             return {"seconds": time.perf_counter() - start}
         case unknown:
-            raise ValueError(f"nobody knows how to do {unknown!r}")
+            raise ValueError(f"unknown action {unknown!r}")
 
 
 def _broken(rows: "DataFrame", rules: list[dict[str, Any]]) -> list[str]:

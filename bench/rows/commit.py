@@ -77,8 +77,8 @@ def contenders(stage: Stage, n: int) -> Generator[list[Contender]]:
     database = stage.database("tracelake")
     folder = stage.folder / f"{database}-stamps"
     folder.mkdir()
-    told = {stamps.FOLDER: str(folder), stamps.MOMENTS: ",".join(_STEPS.values()), "TRACELAKE__TASKS__LEASE_SECONDS": "600", "TRACELAKE__LOCATIONS": '{"nowhere": "/nowhere"}'}
-    with running_system(stage.postgres, stage.folder, database, commands=Commands(STAMPED_CONTROL, None), extra=told) as system:
+    environment = {stamps.FOLDER: str(folder), stamps.MOMENTS: ",".join(_STEPS.values()), "TRACELAKE__TASKS__LEASE_SECONDS": "600", "TRACELAKE__LOCATIONS": '{"nowhere": "/nowhere"}'}
+    with running_system(stage.postgres, stage.folder, database, commands=Commands(STAMPED_CONTROL, None), extra=environment) as system:
         ours = _Ours(system, folder, PlayedWorker(system))
         ours.run(min(n, 20))
         others = [_delta_rs(stage.folder), _log_entry(stage.folder)] if stage.limits else []
@@ -112,7 +112,7 @@ class _Ours:
             seen = self._until(tail, recorded=1)
             before = sent
             for name, moment in _STEPS.items():
-                # The first one after the step before: whoever moved the line looks once more when it is done, and that look is noted too.
+                # The first one after the previous step: the process that moved the line checks once more when it is done, and that check is recorded too.
                 at = next(stamp.ns for stamp in seen if stamp.name == moment and stamp.ns > before)
                 parts[name].append((at - before) / 1e6)
                 before = at
@@ -137,7 +137,7 @@ class _Ours:
         return seconds, entries
 
     def _table(self, n: int) -> str:
-        """A DAG whose table is empty, with n tasks that wait; whoever hears of a change gets a task that nobody runs."""
+        """A DAG whose table is empty, with n waiting tasks; each change creates a task for its subscriber, which never runs."""
         self._tables += 1
         dag = f"bench_{self._tables}"
         self._system.client.dags.deploy(_DAG.format(name=dag))
@@ -176,13 +176,13 @@ class _Ours:
         )
 
     def _check(self, dag: str, n: int, *, entries: int) -> None:
-        """What was timed was done: everything is there, in as many versions as there were log entries, and was told."""
+        """Checks the result: all rows exist, in as many versions as log entries, and all events were emitted."""
         found = self._system.client.datasets.get(dag)
-        told = self._system.value(
+        emitted = self._system.value(
             "SELECT count(*) FROM task JOIN dag ON dag.id = task.dag_id WHERE dag.name = %s AND task.waits = 'paused'", dag
         )
-        if (found.row_count, found.version, told) != (n * ROWS, entries, n):
-            raise BenchFailed(f"{n} changes became {found.row_count} rows in {found.version} versions (and {entries} log entries), told {told} times")
+        if (found.row_count, found.version, emitted) != (n * ROWS, entries, n):
+            raise BenchFailed(f"{n} changes became {found.row_count} rows in {found.version} versions (and {entries} log entries), and {emitted} events were emitted")
 
 
 def _log_entry(folder: Path) -> Contender:

@@ -1,4 +1,4 @@
-"""Ours as a contender where a source is asked for a run and everything behind it has to complete."""
+"""Our contender for rows in which a source runs and everything after it must complete."""
 
 import time
 from collections.abc import Generator
@@ -72,13 +72,13 @@ def ours(stage: Stage, *, steps: int = 1) -> Generator[tuple[System, Contender]]
 
 
 def peers(stage: Stage, row: str) -> list[Contender]:
-    """The peers that take part, each with a database of its own that lives as long as the row."""
+    """The peers that take part, each with its own database that lives as long as the row."""
     found: list[Contender] = []
     for peer in stage.peers_of(row):
         database = stage.database(peer.name)
         url = stage.postgres.fresh(database)
         log = stage.folder / f"{database}.log"
 
-        run = partial(peer.run, row, told={"PEER_DATABASE_URL": url}, log=log)
+        run = partial(peer.run, row, variables={"PEER_DATABASE_URL": url}, log=log)
         found.append(Contender(peer.name, peer.version, run, database))
     return found

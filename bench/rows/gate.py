@@ -1,6 +1,6 @@
 """`gate`: what twenty rules about freshly written rows take beside the writing: sealing, schema, statistics and every count.
 
-Ours is the measuring process as the worker runs it, asked as the worker asks it, over files that Spark has just written. The others
+Ours is the measuring process as the worker runs it, called as the worker calls it, over files that Spark has just written. The others
 read the same rows from files that lie there: a scan by DuckDB, plain Spark in a warm session, and the peers, each in a warm session of
 its own. Who is measured has first found every fault in a few rows that have some.
 """
@@ -205,7 +205,7 @@ def _condition(rule: dict[str, object]) -> str:
 
 
 def _peers(stage: Stage, rows: Path, faulty: Path) -> list[tuple[Peer, Callable[[int], Measured]]]:
-    """Each is told where the rows, the faulty ones and the rules are, and which Java to use."""
+    """Each gets the paths of the rows, the faulty rows and the rules, and the Java to use."""
     found = stage.peers_of("gate")
     if not found:
         return []
@@ -213,8 +213,8 @@ def _peers(stage: Stage, rows: Path, faulty: Path) -> list[tuple[Peer, Callable[
     rules.write_text(json.dumps({"rules": RULES, "broken": sorted(BROKEN)}))
     java = find_java()
     home = java.path if java.origin == "wheel" else launcher_home(default_home(), java.path / "bin" / "java")
-    told = MappingProxyType({"PEER_ROWS": str(rows), "PEER_FAULTY": str(faulty), "PEER_RULES": str(rules), "JAVA_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"})
-    return [(peer, partial(peer.run, "gate", told=told, log=stage.folder / f"{peer.name}.log")) for peer in found]
+    variables = MappingProxyType({"PEER_ROWS": str(rows), "PEER_FAULTY": str(faulty), "PEER_RULES": str(rules), "JAVA_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"})
+    return [(peer, partial(peer.run, "gate", variables=variables, log=stage.folder / f"{peer.name}.log")) for peer in found]
 
 
 ROW = Row(
@@ -222,8 +222,8 @@ ROW = Row(
     "seconds that twenty rules (8 not null, 5 range, 3 enum, 2 regex, 2 unique) on rows of 8 columns take beside the writing",
     (
         Figure("20 rules", "s", lambda run: run.seconds, more_is_better=False, goal=2.8, limit_there=5.7),
-        Figure.told_beside("not null and range", "ms", "footers_ms", goal=50),
-        Figure.told_beside("unique after an append", "× the append", "append_ratio", goal=1.5),
+        Figure.with_contenders("not null and range", "ms", "footers_ms", goal=50),
+        Figure.with_contenders("unique after an append", "× the append", "append_ratio", goal=1.5),
     ),
     {"small": 1_000_000, "full": 10_000_000},
     contenders,

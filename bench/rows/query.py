@@ -1,4 +1,4 @@
-"""`query`: an aggregate over a version of 200 Parquet files, asked over HTTP with pins and a receipt, beside DuckDB on the same list of files.
+"""`query`: an aggregate over a version of 200 Parquet files, sent over HTTP with pins and a receipt, beside DuckDB on the same list of files.
 
 Both have a connection that was opened before the question came and was never used; ours is another process, locked to these files.
 """
@@ -32,7 +32,7 @@ from tracelake_sdk.tasks import ClaimRequest, CompleteRequest, Completion, Outco
 
 FILES = 200
 ROWS = 2_000  # of each file
-_PAUSE = 0.06  # between two questions: whoever asked has the answer, and the next connection is opened
+_PAUSE = 0.06  # between two queries: the client has the answer, and the next connection is opened
 _READY_SECONDS = 60
 _SCHEMA = pa.schema([("id", pa.int64()), ("bucket", pa.string()), ("amount", pa.int64())])
 _SELECT = "SELECT bucket, count(*) AS orders, sum(amount) AS amount FROM {} GROUP BY bucket ORDER BY bucket"
@@ -72,9 +72,9 @@ def contenders(stage: Stage, n: int) -> Generator[list[Contender]]:
 @contextmanager
 def _query_process(system: System, port: int, url: str) -> Generator[Child]:
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("TRACELAKE")}
-    told = {"TRACELAKE_HOME": str(system.folder), "TRACELAKE__QUERY__API_URL": system.client.api_url, "TRACELAKE__QUERY__PORT": str(port)}
+    variables = {"TRACELAKE_HOME": str(system.folder), "TRACELAKE__QUERY__API_URL": system.client.api_url, "TRACELAKE__QUERY__PORT": str(port)}
     command = (sys.executable, "-m", "tracelake.main", "query")
-    with Child("query", command, log=system.folder / "query.log", folder=ROOT, environment=kept | told) as process:
+    with Child("query", command, log=system.folder / "query.log", folder=ROOT, environment=kept | variables) as process:
         deadline = time.monotonic() + _READY_SECONDS
         while not is_ready(url):
             if process.exit_code is not None or time.monotonic() > deadline:

@@ -1,9 +1,9 @@
 """`records`: metadata records in a service that holds n of them already: bulks, single ones, the newest, history; and in files.
 
-The service is control as it ships, asked over HTTP; every record is judged by its kind's schema. Its limit is the same bytes by
+The service is control as it ships, called over HTTP; every record is validated by its kind's schema. Its limit is the same bytes by
 COPY, by single inserts and by index on a plain table, with no sameness, no schema and no HTTP around them. Its peers tell one fact
 after the other into a store of their own, in their own process: Dagster's event log and MLflow's runs on Postgres, OpenLineage's client
-into a file, which stands beside `emit`.
+into a file, which is compared with `emit`.
 """
 
 import random
@@ -71,7 +71,7 @@ class _Ours:
         return Measured(n, seconds, tuple(newest), beside=beside | self._files.run(n))
 
     def _bulk(self, lines: list[Line], number: int) -> tuple[int, float]:
-        """From several connections; what is sent lies ready."""
+        """From several connections; what is sent is prepared before."""
         records = [record(place, self._runs) for place in range(number)]
         bodies = [bulk(records[first : first + AT_ONCE]) for first in range(0, number, AT_ONCE)]
         with ThreadPoolExecutor(len(lines)) as pool:
@@ -85,8 +85,8 @@ class _Ours:
 
     def _single(self, lines: list[Line], number: int) -> float:
         """Records a second, one a request, over all connections."""
-        told = CONTEXT.model_dump_json()
-        bodies = [f'{{"record":{record(place, self._runs + 1000).model_dump_json()},"context":{told}}}'.encode() for place in range(number)]
+        context = CONTEXT.model_dump_json()
+        bodies = [f'{{"record":{record(place, self._runs + 1000).model_dump_json()},"context":{context}}}'.encode() for place in range(number)]
         with ThreadPoolExecutor(len(lines)) as pool:
             start = time.perf_counter()
             list(pool.map(lambda each: [each[0].post("/v1/records", body) for body in each[1]], zip(lines, _dealt(bodies, len(lines)), strict=True)))
@@ -131,10 +131,10 @@ class _Files:
     def _emit(self, number: int, *, fsync: bool) -> float:
         """A second, on disk when `emit` returns."""
         self._emitters += 1
-        told = [record(place, self._emitters) for place in range(number)]
+        records = [record(place, self._emitters) for place in range(number)]
         emitter = Emitter(MemoryRepository("main"), self._folder / f"spool-{self._emitters}", fsync=fsync)
         start = time.perf_counter()
-        for each in told:
+        for each in records:
             emitter.emit(each, CONTEXT)
         seconds = time.perf_counter() - start
         emitter.close()
@@ -149,7 +149,7 @@ def _raw_sql(stage: Stage, n: int) -> Contender:
         connection.execute("CREATE INDEX record_of_target ON record (target, at)")
         body = record(0, 0).model_dump_json()
         connection.execute("INSERT INTO record (target, at, body) SELECT 'filled_' || number / %s, number, %s::json FROM generate_series(0, %s) AS number", [EACH, body, n - 1])
-    row = f"told\t1\t{body}\n".replace("\\", "\\\\")
+    row = f"target\t1\t{body}\n".replace("\\", "\\\\")
 
     def run(n: int) -> Measured:
         with psycopg.connect(url, autocommit=True) as connection:
@@ -159,7 +159,7 @@ def _raw_sql(stage: Stage, n: int) -> Contender:
                 with connection.cursor() as cursor, cursor.copy("COPY record (target, at, body) FROM STDIN") as copy:
                     copy.write(row * min(AT_ONCE, number - first))
             seconds = time.perf_counter() - start
-            insert = _timed(_number(n, 400), lambda: connection.execute("INSERT INTO record (target, at, body) VALUES ('told', 1, %s)", [body]))
+            insert = _timed(_number(n, 400), lambda: connection.execute("INSERT INTO record (target, at, body) VALUES ('target', 1, %s)", [body]))
             newest = _timed(_number(n, 500), lambda: connection.execute(_NEWEST, [f"filled_{random.randrange(max(1, n // EACH))}", 1]).fetchall())
             history = _timed(_number(n, 200), lambda: connection.execute(_NEWEST, [f"filled_{random.randrange(max(1, n // EACH))}", 10]).fetchall())
         beside = {"bulk": number / seconds, "single": 1000 / median(insert), "latest": percentile(newest, 0.5), "history": percentile(history, 0.5)}
@@ -196,24 +196,24 @@ def _timed(number: int, step: Callable[[], object]) -> list[float]:
     return samples
 
 
-_told = Figure.told_beside
+_figure = Figure.with_contenders
 
 ROW = Row(
     "records",
     "metadata records over HTTP, judged by their kind, in a service that holds n; the newest of a target, its history; and in files",
     (
-        _told("bulk", "records/s", "bulk", goal=30_000, more=True, limit_there=220_000),
-        _told("single", "records/s", "single", goal=1_140, more=True),
-        _told("latest p50", "ms", "latest", goal=1),
-        _told("history of 10 p50", "ms", "history", goal=2),
-        _told("claim beside 200 streams", "times alone", "streams", goal=1.1),
-        _told("latest in files p50", "ms", "file latest large", goal=1),
-        _told("files opened, and the first latest", "ms", "file start large", goal=50),
-        _told("the same and 100 latest, beside 1,000 files", "times", "file growth", goal=1.5),
-        _told("stored in files", "records/s", "file store", goal=2_000, more=True),
-        _told("stored in files with fsync", "records/s", "file store fsync", goal=100, more=True),
-        _told("emit", "records/s", "emit", goal=5_000, more=True),
-        _told("emit with fsync", "records/s", "emit fsync", goal=500, more=True),
+        _figure("bulk", "records/s", "bulk", goal=30_000, more=True, limit_there=220_000),
+        _figure("single", "records/s", "single", goal=1_140, more=True),
+        _figure("latest p50", "ms", "latest", goal=1),
+        _figure("history of 10 p50", "ms", "history", goal=2),
+        _figure("claim beside 200 streams", "times alone", "streams", goal=1.1),
+        _figure("latest in files p50", "ms", "file latest large", goal=1),
+        _figure("files opened, and the first latest", "ms", "file start large", goal=50),
+        _figure("the same and 100 latest, beside 1,000 files", "times", "file growth", goal=1.5),
+        _figure("stored in files", "records/s", "file store", goal=2_000, more=True),
+        _figure("stored in files with fsync", "records/s", "file store fsync", goal=100, more=True),
+        _figure("emit", "records/s", "emit", goal=5_000, more=True),
+        _figure("emit with fsync", "records/s", "emit fsync", goal=500, more=True),
     ),
     {"small": 100_000, "full": 10_000_000},
     contenders,

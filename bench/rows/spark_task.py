@@ -1,7 +1,7 @@
 """`spark_task`: what the platform adds to a small Spark job.
 
 Ours: an event about a dataset starts a `sql` job on a warm host, and its result is measured, passes the gate and becomes a version;
-from the commit that told the event to the commit that made the version visible. Beside it, the same query over the same files in a
+from the commit that emitted the event to the commit that made the version visible. Beside it, the same query over the same files in a
 warm session with nothing around it, and in a process that is started for it.
 """
 
@@ -70,14 +70,14 @@ def contenders(stage: Stage, n: int) -> Generator[list[Contender]]:
     stamped, landing = stage.folder / f"{database}-stamps", stage.folder / "landing"
     stamped.mkdir()
     landing.mkdir()
-    told = {
+    environment = {
         stamps.FOLDER: str(stamped),
         stamps.MOMENTS: ",".join(sorted({moment for _, _, moment in _WALK})),
         "TRACELAKE__LOCATIONS": f'{{"landing": "{landing}"}}',
         "TRACELAKE__WORKER__RUNTIMES": '["spark"]',
     }
     commands = Commands(STAMPED_CONTROL, STAMPED_SPARK_WORKER)
-    with running_system(stage.postgres, stage.folder, database, commands=commands, extra=told) as system, BareSpark(stage.folder / "spark.log") as spark:
+    with running_system(stage.postgres, stage.folder, database, commands=commands, extra=environment) as system, BareSpark(stage.folder / "spark.log") as spark:
         system.client.dags.deploy(_DAG)
         ours = _Ours(system, stamped, landing)
         ours.run(min(n, 3))  # until host, measuring and plans are warm
@@ -167,7 +167,7 @@ def _bare(spark: BareSpark, ours: _Ours, folder: Path) -> Contender:
 
 def _fresh(ours: _Ours, folder: Path) -> Contender:
     def run(n: int) -> Measured:
-        """Once, however many were asked for: it is ten times as slow."""
+        """Runs once, whatever the number: it is ten times as slow."""
         start = time.perf_counter()
         once(folder / "fresh.log", "sql", files=ours.files(), query=QUERY, folder=str(folder / "fresh"))
         seconds = time.perf_counter() - start

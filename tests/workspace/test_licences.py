@@ -1,4 +1,4 @@
-"""The page of licences follows the lock, and a licence nobody looked at stops the check."""
+"""The page of licences follows the lock, and a licence that was not reviewed fails the check."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_a_licence_that_nobody_looked_at_is_an_error(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(licences.SPELLED, "somebody", "AGPL-3.0-only")
     with pytest.raises(Unclear, match=r"somebody says 'AGPL-3\.0-only'"):
         licence("somebody")
-    with pytest.raises(Unclear, match="look at its licence"):
+    with pytest.raises(Unclear, match="review it"):
         licence("a-package-that-is-not-installed")
 
 
