@@ -7,7 +7,7 @@ from support.controls import failed
 from support.extreme_values import CASES, DEFINITION, Case, ExtremeLake, extreme_lake, in_two_files
 
 from tracelake.control.emission.checking import check
-from tracelake.control.emission.facts import Place
+from tracelake.control.emission.facts import Installation
 from tracelake.control.emission.service import Emission
 from tracelake.control.emission.storing import into_repositories
 from tracelake.embedded.postgres import EmbeddedPostgres
@@ -16,7 +16,7 @@ from tracelake_sdk.tasks import OperatorError
 
 pytestmark = [pytest.mark.xdist_group("readers"), pytest.mark.proves("G3.3", "T2.4")]
 
-PLACE = Place("embedded", "main")
+INSTALLATION = Installation("embedded", "main")
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +47,11 @@ def test_a_rule_that_extreme_rows_break_blocks_and_shows_their_keys(extremes: Ex
 
 
 def test_every_run_and_decision_of_them_is_a_record(extremes: ExtremeLake):
-    keeping = extremes.lake.control.keeping
-    emission = Emission(extremes.lake.control.database, into_repositories(keeping.repository_of), PLACE)
+    repositories = extremes.lake.control.record_repositories
+    emission = Emission(extremes.lake.control.database, into_repositories(repositories.repository_of), INSTALLATION)
     while emission.run_once():
         pass
-    found = check(extremes.lake.control.database, keeping.repository_of, PLACE)
+    found = check(extremes.lake.control.database, repositories.repository_of, INSTALLATION)
     assert found.whole, found
 
 

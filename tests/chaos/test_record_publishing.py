@@ -75,7 +75,7 @@ def test_random_kills_of_control_and_worker_leave_one_record_for_each_fact(proce
     assert account_for_records(processes.database) == ask(processes.database, FACTS)
     settings = settings_for(processes.database, processes.home, tasks={"housekeeping_seconds": 60})
     with running_control(settings, processes.database) as control_plane:  # and the product's own checker agrees
-        checked = check(control_plane.control.database, control_plane.control.keeping.repository_of, control_plane.control.record_loops.place)
+        checked = check(control_plane.control.database, control_plane.control.record_repositories.repository_of, control_plane.control.record_loops.installation)
         assert checked.whole and checked.facts == ask(processes.database, "SELECT count(*) FROM metadata_record")
 
 

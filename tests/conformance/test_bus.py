@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 from support.databases import StateDatabase
 from support.kafka_brokers import KafkaBroker, running_broker
 
-from tracelake.control.bus.examining import forget, judge
+from tracelake.control.bus.health import check, forget
 from tracelake.control.bus.kafka import KafkaBus
 from tracelake.control.bus.opening import bus_name, open_bus
 from tracelake.control.bus.postgres import PostgresBus
@@ -120,7 +120,7 @@ def test_subscribers_have_offsets_of_their_own_and_a_new_one_begins_at_the_begin
 
 
 @pytest.mark.proves("M4.1")
-def test_what_was_not_committed_is_delivered_again_to_whoever_comes_next(bus: Bus, topic: str):
+def test_uncommitted_messages_are_delivered_to_the_next_subscriber(bus: Bus, topic: str):
     bus.publish(topic, numbers(1, 2, 3))
     first = bus.subscribe(topic, f"{topic}.reader")
     first.commit(read_until(first, 3)[:1])
@@ -173,7 +173,7 @@ def test_one_failing_subscriber_never_stops_another(bus: Bus, topic: str):
 
 
 @pytest.mark.proves("M4.1")
-def test_a_poisoned_message_is_set_aside_after_its_tries_and_what_is_behind_it_goes_on(bus: Bus, topic: str):
+def test_a_poisoned_message_is_set_aside_after_its_tries_and_later_ones_are_delivered(bus: Bus, topic: str):
     seen: list[int] = []
     tries = 0
 
@@ -214,7 +214,7 @@ def test_the_repository_and_the_counts_are_two_subscribers_of_the_same_records(b
 
 
 @pytest.mark.proves("M4.1")
-def test_a_repository_that_lets_nobody_in_costs_no_message(bus: Bus, topic: str):
+def test_a_repository_that_refuses_everybody_loses_no_message(bus: Bus, topic: str):
     locked = True
     repository = MemoryRepository()
 
@@ -259,7 +259,7 @@ def test_what_a_repository_accepted_is_published_with_its_offset(bus: Bus):
     subscription.close()
 
 
-def test_a_told_record_is_heard_as_it_was(bus: Bus, topic: str):
+def test_an_emitted_record_is_delivered_unchanged(bus: Bus, topic: str):
     bus.publish(topic, [to_message(record(1), CONTEXT)])
     subscription = bus.subscribe(topic, f"{topic}.reader")
     assert from_message(read_until(subscription, 1)[0]) == (record(1), CONTEXT)
@@ -324,7 +324,7 @@ def test_two_installations_on_one_broker_do_not_read_each_others_messages(broker
         open_one.close()
 
 
-def test_a_new_installation_has_a_name_of_its_own_on_a_shared_broker(database: StateDatabase):
+def test_a_new_installation_has_its_own_name_on_a_shared_broker(database: StateDatabase):
     with Database(database.service_url, size=1) as opened:
         own = bus_name(BusSettings(), opened)
         assert own.startswith("tracelake-") and bus_name(BusSettings(), opened) == own
@@ -342,13 +342,13 @@ def test_postgres_keeps_what_a_subscriber_has_not_read_and_names_it_until_it_is_
         gone.commit(gone.read(1))
         with psycopg.connect(database.superuser_url, autocommit=True) as connection:
             connection.execute("UPDATE bus_message SET at = at - interval '8 days'")
-        assert judge(settings, database.service_url) == (
+        assert check(settings, database.service_url) == (
             False, f"messages are kept for subscribers that do not read: gone of {topic}", f"start them; for one that is no longer used: `tracelaked forget {topic} 'gone'`"
         )
         assert bus.run_once() == 1  # what both have read
         assert bodies(gone.read()) == [2, 3]
         forget(database.service_url, topic, "gone")
-        assert judge(settings, database.service_url)[0]
+        assert check(settings, database.service_url)[0]
         assert bus.run_once() == 2
         with pytest.raises(NotFound, match="quick"):
             forget(database.service_url, topic, "gone")

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pyarrow.parquet as pq
 
 from tracelake.control.commits.checkpoints import CHECKPOINT_EVERY, checkpoint
-from tracelake.control.commits.log_entries import AddedFile, LogChange, LogPart, LogTable, RemovedFile, entry
+from tracelake.control.commits.log_entries import AddAction, LogChange, LogPart, LogTable, RemoveAction, entry
 from tracelake.storage.contract import PutResult
 from tracelake.storage.delta_schemas import carries, delta_schema, not_carried
 from tracelake.storage.local import LocalStorage
@@ -31,7 +31,7 @@ class WrittenTable:
         self.schema: dict[str, Any] | None = None
         self.schemas: list[dict[str, Any]] = []
         self._table = LogTable(UUID(self.location.rpartition("/")[2]), START, "orders", "What people bought: with “quotes” and\nlines")
-        self._live: dict[str, tuple[Scope, AddedFile, list[dict[str, Any]]]] = {}
+        self._live: dict[str, tuple[Scope, AddAction, list[dict[str, Any]]]] = {}
         self._versions: list[list[dict[str, Any]]] = []
 
     @property
@@ -49,7 +49,7 @@ class WrittenTable:
     def decided_at(self, version: int) -> datetime:
         return START + timedelta(minutes=version, microseconds=123)
 
-    def stage(self, rows: Any, scope: Scope | None = None) -> tuple[Scope, AddedFile, list[dict[str, Any]], Any]:
+    def stage(self, rows: Any, scope: Scope | None = None) -> tuple[Scope, AddAction, list[dict[str, Any]], Any]:
         """Parquet by pyarrow, where an attempt would put it."""
         scope = scope or FullScope()
         path = f"{staging_folder(uuid4(), 1)}/{folder_of(scope)}/part-0.parquet"
@@ -60,17 +60,17 @@ class WrittenTable:
     def folder(self, path: str) -> Path:
         return (self.path / path).parent
 
-    def found(self, path: str, scope: Scope, meant: list[dict[str, Any]]) -> tuple[Scope, AddedFile, list[dict[str, Any]], Any]:
+    def found(self, path: str, scope: Scope, meant: list[dict[str, Any]]) -> tuple[Scope, AddAction, list[dict[str, Any]], Any]:
         """A file that somebody staged, as measuring would report it, with the rows that were meant."""
         file = self.path / path
         footer = read_footer(file)
         assert not_carried(footer.schema) == []
         columns = columns_of(delta_schema(footer.schema))
         statistics = statistics_of(columns, facts_of(footer, columns))
-        added = AddedFile(path, file.stat().st_size, footer.rows, statistics, self.decided_at(len(self._versions)))
+        added = AddAction(path, file.stat().st_size, footer.rows, statistics, self.decided_at(len(self._versions)))
         return scope, added, meant, footer.schema
 
-    def commit(self, *staged: tuple[Scope, AddedFile, list[dict[str, Any]], Any], replace: list[Scope] | None = None, schema: Any = None) -> int:
+    def commit(self, *staged: tuple[Scope, AddAction, list[dict[str, Any]], Any], replace: list[Scope] | None = None, schema: Any = None) -> int:
         """The next version: these files, and of the replaced scopes nothing else."""
         version = len(self._versions)
         removed = [path for path, (scope, _, _) in self._live.items() if scope in (replace or [])]
@@ -83,7 +83,7 @@ class WrittenTable:
         assert self.schema is not None
         change = LogChange(
             table=self._table, delta_version=version, table_schema=self.schema, schema_changed=before != self.schema,
-            adds=tuple(added for _, added, _, _ in staged), removes=tuple(RemovedFile(path, self._live[path][1].size) for path in removed),
+            adds=tuple(added for _, added, _, _ in staged), removes=tuple(RemoveAction(path, self._live[path][1].size) for path in removed),
             decided_at=self.decided_at(version), parts=(LogPart(version + 1, "run", "decision"),), operation="REPLACE" if replace else "WRITE",
         )
         put = self.storage.put_new(log_entry_path(self.location, version), entry(change), self.decided_at(version))

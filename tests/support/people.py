@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from support.controls import ControlPlane
-from tracelake.control.access.administration import WantedToken
+from tracelake.control.access.administration import NewTokenRequest
 from tracelake.control.access.callers import Caller
 from tracelake.control.database.transactions import Transaction
 from tracelake_sdk.access import TokenKind
@@ -34,7 +34,7 @@ def user(control_plane: ControlPlane, name: str, *roles: str) -> Caller:
     for role in roles:
         administration.create_role(control_plane.admin, role)
     administration.create_user(control_plane.admin, name, roles=roles)
-    made = administration.create_token(control_plane.admin, WantedToken(TokenKind.USER, name, user=name))
+    made = administration.create_token(control_plane.admin, NewTokenRequest(TokenKind.USER, name, user=name))
     return control_plane.services.access.authenticate(made.token or "")
 
 
@@ -42,7 +42,7 @@ def service(control_plane: ControlPlane, label: str, *, scopes: tuple[str, ...],
     administration = control_plane.services.administration
     for role in roles:
         administration.create_role(control_plane.admin, role)
-    made = administration.create_token(control_plane.admin, WantedToken(TokenKind.SERVICE, label, scopes=scopes, roles=roles))
+    made = administration.create_token(control_plane.admin, NewTokenRequest(TokenKind.SERVICE, label, scopes=scopes, roles=roles))
     return control_plane.services.access.authenticate(made.token or "")
 
 

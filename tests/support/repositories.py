@@ -16,10 +16,10 @@ from tracelake.control.access import store as access
 from tracelake.control.access.administration import ensure_reserved_roles
 from tracelake.control.access.callers import ADMIN
 from tracelake.control.access.tokens import new_token, token_sha256
-from tracelake.control.database.transactions import Database, Role
-from tracelake.control.records.repository import RecordService
+from tracelake.control.database.transactions import Database, DatabaseRole
+from tracelake.control.records.repository import TenantRepository
 from tracelake.control.records.service import Records, Tenant
-from tracelake.control.records_process import RecordsAlone, RecordsServer
+from tracelake.control.records_process import RecordsProcess, RecordsServer
 from tracelake_sdk.access import TokenKind
 from tracelake_sdk.records import MetadataContext, StoredRecord
 from tracelake_sdk.records.repository.contract import MetadataRepository
@@ -105,7 +105,7 @@ def on_postgres(state: StateDatabase) -> Generator[Fresh]:
 
         def fresh() -> Opened:
             tenant, _ = _org(database)
-            return Opened(RecordService(records, tenant), tenant.name, lambda: RecordService(Records(database), tenant))
+            return Opened(TenantRepository(records, tenant), tenant.name, lambda: TenantRepository(Records(database), tenant))
 
         yield fresh
 
@@ -113,7 +113,7 @@ def on_postgres(state: StateDatabase) -> Generator[Fresh]:
 @contextmanager
 def over_http(state: StateDatabase, home: Path) -> Generator[Fresh]:
     """The records service by itself, each with the token of an org's admin."""
-    alone = RecordsAlone(settings_for(state, home))
+    alone = RecordsProcess(settings_for(state, home))
     alone.start()
     server = RecordsServer(alone)
     opened: list[RemoteRepository] = []
@@ -151,7 +151,7 @@ def running(server: RecordsServer) -> Generator[str]:
 def _org(database: Database) -> tuple[Tenant, str]:
     """A new one, and the token of its admin."""
     name, token = f"tenant_{next(_numbers)}", new_token()
-    with database.transaction("new_org", role=Role.DEFINE) as tx:
+    with database.transaction("new_org", role=DatabaseRole.DEFINE) as tx:
         org = access.add_org(tx, name)
         ensure_reserved_roles(tx, org)
         user = access.add_user(tx, org=org, name="admin", issuer="tests", subject=f"{name}/admin")

@@ -86,7 +86,7 @@ def test_an_identity_that_an_org_writes_down_first_is_not_taken_from_another(two
 
 def test_an_issuer_with_one_audience_is_for_one_org():
     known = {"issuer": "login.test", "audience": "tracelake", "public_key": pem(KEY)}
-    with pytest.raises(SettingInvalid, match="an audience of its own"):
+    with pytest.raises(SettingInvalid, match="its own audience"):
         issuers_of(AccessSettings.model_validate({"issuers": [known, known | {"org": "other"}]}))
 
 

@@ -18,7 +18,7 @@ from support.processes import KILLED, LONGEST
 from support.s3_servers import S3Server
 
 from tracelake.control.commits.checkpoints import checkpoint, checkpoint_path
-from tracelake.control.commits.log_entries import AddedFile, LogChange, LogPart, LogTable, RemovedFile, entry
+from tracelake.control.commits.log_entries import AddAction, LogChange, LogPart, LogTable, RemoveAction, entry
 from tracelake.storage.contract import Storage
 from tracelake.storage.delta_schemas import delta_schema
 from tracelake.storage.local import LocalStorage
@@ -53,8 +53,8 @@ def write(storage: Storage, versions: range) -> None:
     """Each version adds a file and removes the one of three versions before."""
     for version in versions:
         at = START + timedelta(minutes=version)
-        added = AddedFile(name(version), 100, 1, FileStatistics(min={"n": version}, max={"n": version}, nulls={"n": 0}), at)
-        removes = (RemovedFile(name(version - 3), 100),) if version >= 3 else ()
+        added = AddAction(name(version), 100, 1, FileStatistics(min={"n": version}, max={"n": version}, nulls={"n": 0}), at)
+        removes = (RemoveAction(name(version - 3), 100),) if version >= 3 else ()
         body = entry(LogChange(LogTable(UUID(int=3), START), version, SCHEMA, False, (added,), removes, at, (LogPart(version + 1, "r", "d"),)))
         storage.put_new(log_entry_path(LOCATION, version), body, at)
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from tracelake.control.commits.log_entries import AddedFile, LogChange, LogPart, LogTable, RemovedFile, entry
+from tracelake.control.commits.log_entries import AddAction, LogChange, LogPart, LogTable, RemoveAction, entry
 from tracelake_sdk.datasets.measurements import FileStatistics
 
 DECIDED = datetime(2024, 1, 10, 5, 0, 0, 123456, tzinfo=UTC)
@@ -20,8 +20,8 @@ SCHEMA: dict[str, Any] = {"type": "struct", "fields": [
     {"name": "raw", "type": "binary", "nullable": True, "metadata": {}},
 ]}
 TABLE = LogTable(UUID(int=7), datetime(2024, 1, 1, tzinfo=UTC), "orders", "Grüße\nund “mehr”")
-ADDED = AddedFile("t-1/full/1.parquet", 500, 3, FileStatistics(min={"n": 1, "raw": "a"}, max={"n": 9, "raw": "b"}, nulls={"n": 0, "who": 1, "tags": 2, "raw": 0}), DECIDED)
-OTHER = AddedFile("t-1/full/0.parquet", 10, 0, FileStatistics(), DECIDED)
+ADDED = AddAction("t-1/full/1.parquet", 500, 3, FileStatistics(min={"n": 1, "raw": "a"}, max={"n": 9, "raw": "b"}, nulls={"n": 0, "who": 1, "tags": 2, "raw": 0}), DECIDED)
+OTHER = AddAction("t-1/full/0.parquet", 10, 0, FileStatistics(), DECIDED)
 
 
 def change(**parts: Any) -> LogChange:
@@ -55,7 +55,7 @@ def test_the_first_entry_word_for_word():
 
 @pytest.mark.proves("G3.2")
 def test_the_same_change_is_the_same_bytes_however_it_was_put_together():
-    removes = tuple(RemovedFile(f"t-0/full/{number}.parquet", number) for number in range(9))
+    removes = tuple(RemoveAction(f"t-0/full/{number}.parquet", number) for number in range(9))
     adds = tuple(dataclasses.replace(ADDED, path=f"t-1/full/{number}.parquet") for number in range(9))
     parts = tuple(LogPart(place, f"run-{place}", f"decision-{place}") for place in range(1, 5))
     meant = entry(change(adds=adds, removes=removes, parts=parts))
@@ -84,17 +84,17 @@ def test_rows_are_always_counted_and_a_struct_has_no_statistics_of_its_own():
 
 
 def test_removing_says_when_and_that_the_rows_changed():
-    removed = dict(actions(entry(change(delta_version=1, adds=(), removes=(RemovedFile("t-0/full/a.parquet", 7),), operation="REPLACE"))))["remove"]
+    removed = dict(actions(entry(change(delta_version=1, adds=(), removes=(RemoveAction("t-0/full/a.parquet", 7),), operation="REPLACE"))))["remove"]
     assert removed == {"dataChange": True, "deletionTimestamp": 1704862800123, "extendedFileMetadata": True, "partitionValues": {}, "path": "t-0/full/a.parquet", "size": 7}
 
 
 def test_other_files_with_the_same_rows_are_no_change_of_data():
-    body = entry(change(delta_version=1, removes=(RemovedFile("t-0/full/a.parquet", 7),), data_change=False))
+    body = entry(change(delta_version=1, removes=(RemoveAction("t-0/full/a.parquet", 7),), data_change=False))
     assert [part["dataChange"] for name, part in actions(body) if name in ("add", "remove")] == [False, False]
 
 
 @pytest.mark.parametrize("parts", [
-    {"adds": (ADDED, ADDED)}, {"removes": (RemovedFile("a", 1), RemovedFile("a", 1))}, {"removes": (RemovedFile(ADDED.path, 1),)},
+    {"adds": (ADDED, ADDED)}, {"removes": (RemoveAction("a", 1), RemoveAction("a", 1))}, {"removes": (RemoveAction(ADDED.path, 1),)},
 ])
 def test_a_file_that_is_named_twice_is_refused(parts: Any):
     with pytest.raises(ValueError, match="each file once"):

@@ -42,7 +42,7 @@ def moved(request: pytest.FixtureRequest) -> Iterator[tuple[Movers, Moved]]:
 def test_no_telling_is_lost_on_one_that_only_looks(moved: tuple[Movers, Moved]):
     movers, done = moved
     for line in [uuid4() for _ in range(10)]:
-        movers.told([line])
+        movers.notify([line])
         assert done.lines.get(timeout=LONGEST) == line
 
 
@@ -50,7 +50,7 @@ def test_a_line_that_was_told_of_while_it_moved_is_moved_again(moved: tuple[Move
     movers, done = moved
     line = uuid4()
     for _ in range(20):
-        movers.told([line])
+        movers.notify([line])
     assert done.lines.get(timeout=LONGEST) == line
-    movers.told([line])
+    movers.notify([line])
     assert done.lines.get(timeout=LONGEST) == line

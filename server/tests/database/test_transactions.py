@@ -67,12 +67,12 @@ def test_an_error_that_was_passed_over_is_no_commit(state: Database):
 
 def test_questions_that_go_together_are_answered_each_for_itself_and_in_order(state: Database):
     with state.transaction("ask", role=DatabaseRole.DEFINE) as tx:
-        before = tx.ask_tuples("SELECT count(*) FROM org WHERE name LIKE 'try%%'")
+        before = tx.send_tuples("SELECT count(*) FROM org WHERE name LIKE 'try%%'")
         tx.run(ADD, id=ONE, name="try_one")
-        after = tx.ask_tuples("SELECT count(*) FROM org WHERE name LIKE 'try%%'").then(lambda rows: rows[0][0])
-        assert after.answer() == 1
-        assert before.answer() == [(0,)]
-        assert after.answer() == 1
+        after = tx.send_tuples("SELECT count(*) FROM org WHERE name LIKE 'try%%'").then(lambda rows: rows[0][0])
+        assert after.result() == 1
+        assert before.result() == [(0,)]
+        assert after.result() == 1
 
 
 def test_a_connection_serves_the_next_one_after_each_kind_of_end(state: Database):

@@ -9,7 +9,7 @@ import pytest
 
 from tracelake.control.deploys.dag_file import parse_dag
 from tracelake.control.deploys.dag_rules import ReadableDataset
-from tracelake.control.deploys.dag_shape import DAG, From, Keys, ListOf, NamedEntries, Output, PartitionBy
+from tracelake.control.deploys.dag_shape import DAG, From, Keys, ListOf, NamedEntries, OutputShape, PartitionBy
 from tracelake.control.deploys.dag_yaml import MAX_BYTES, MAX_DEPTH, MAX_VALUES
 from tracelake.control.versions.scope_mapping import MAX_SPANS, Wanted, wanted
 from tracelake_sdk.dags import DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS, ExecutionStrategy, Layer, PartitionSpec, Runtime
@@ -35,7 +35,7 @@ def _keys(shape: Any) -> Iterator[str]:
             for key, below in {**shape.needed, **shape.optional}.items():
                 yield key
                 yield from _keys(below)
-        case ListOf(item=below) | NamedEntries(entry=below) | Output(keys=below) | PartitionBy(keys=below):
+        case ListOf(item=below) | NamedEntries(entry=below) | OutputShape(keys=below) | PartitionBy(keys=below):
             yield from _keys(below)
         case From():
             yield from _keys(shape.of_job)

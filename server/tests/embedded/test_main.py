@@ -109,7 +109,7 @@ def test_a_wrong_settings_file_is_one_line_that_repeats_nothing_of_it(tmp_path: 
     assert "secret" not in answer.stderr
 
 
-def test_the_environment_stands_above_the_settings_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_overrides_the_settings_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tracelake.yaml").write_text("home: /from/the/file\napi: {host: 127.0.0.2, port: 7}\n")
     monkeypatch.chdir(tmp_path)
     for name in ("TRACELAKE_HOME", "TRACELAKE_CONFIG"):
@@ -153,7 +153,7 @@ def test_the_doctor_sees_a_given_postgres_without_its_schema_and_then_with_it(tm
             assert expected in migrated.stdout
         after = tracelaked("doctor", "-o", "json", home=tmp_path / "home", TRACELAKE_DATABASE_URL=url)
         assert by_name(json.loads(after.stdout))["migrations"]["ok"] is True
-        assert by_name(json.loads(after.stdout))["records"] == {"name": "records", "ok": True, "detail": "no run or decision of the last day to look at", "remedy": ""}
+        assert by_name(json.loads(after.stdout))["records"] == {"name": "records", "ok": True, "detail": "no run or decision in the last day", "remedy": ""}
     gone = by_name(json.loads(tracelaked("doctor", "-o", "json", home=tmp_path / "home", TRACELAKE_DATABASE_URL=url).stdout))
     assert gone["state database"]["ok"] is False
     assert given.passwords.get("tracelake_service") not in json.dumps(gone)

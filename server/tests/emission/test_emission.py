@@ -26,7 +26,7 @@ from tracelake_sdk.records import MetadataContext, MetadataTarget, RecordFilters
 from tracelake_sdk.rules import RuleMeasurement
 from tracelake_sdk.testing import MemoryRepository
 
-PLACE = Installation("embedded", "main")
+INSTALLATION = Installation("embedded", "main")
 CONTEXT = MetadataContext(cluster="embedded", workspace="main", tenant="main")
 
 
@@ -43,7 +43,7 @@ def repository() -> MemoryRepository:
 
 
 def emission(control_plane: ControlPlane, repository: MemoryRepository, **parts) -> Emission:
-    return Emission(control_plane.control.database, into_repositories(lambda tenant: repository), PLACE, **parts)
+    return Emission(control_plane.control.database, into_repositories(lambda tenant: repository), INSTALLATION, **parts)
 
 
 def all_of(repository: MemoryRepository, kind: str) -> list[StoredRecord]:
@@ -73,7 +73,7 @@ def test_each_run_each_decision_and_each_result_is_one_record(lake: Lake, reposi
     assert {stored.record.payload["run_id"] for stored in runs} == {run for (run,) in lake.query("SELECT run_id FROM run_history")}
     assert {stored.record.payload["promotion_id"] for stored in decisions} == {str(id) for (id,) in lake.query("SELECT id FROM promotion_status")}
     assert len(results) == lake.one("SELECT (SELECT count(*) FROM quality_result) + (SELECT count(*) FROM policy_result)")
-    assert check(lake.control.database, lambda tenant: repository, PLACE).whole
+    assert check(lake.control.database, lambda tenant: repository, INSTALLATION).whole
 
 
 @pytest.mark.proves("M3.8")
@@ -100,9 +100,9 @@ def test_a_database_whose_clock_is_ahead_costs_no_record_of_the_platform(lake: L
     deploy_sample(lake)
     fill(lake, 1)
     begin_again(lake)
-    keeping = RecordRepositories(Records(lake.control.database, now=lambda: datetime.now(UTC) - timedelta(hours=1)))
-    emit_all(Emission(lake.control.database, into_repositories(keeping.repository_of), PLACE))
-    assert check(lake.control.database, keeping.repository_of, PLACE).whole
+    repositories = RecordRepositories(Records(lake.control.database, now=lambda: datetime.now(UTC) - timedelta(hours=1)))
+    emit_all(Emission(lake.control.database, into_repositories(repositories.repository_of), INSTALLATION))
+    assert check(lake.control.database, repositories.repository_of, INSTALLATION).whole
 
 
 @pytest.mark.proves("M3.8")
@@ -174,7 +174,7 @@ def test_a_run_that_is_committed_late_is_not_passed_over(control_plane: ControlP
         )
     control_plane.complete(succeeded(late))
     assert emit_all(emitting) == 3
-    assert check(control_plane.control.database, lambda tenant: repository, PLACE).whole
+    assert check(control_plane.control.database, lambda tenant: repository, INSTALLATION).whole
 
 
 @pytest.mark.proves("M3.8")
@@ -190,7 +190,7 @@ def test_a_repository_that_does_not_answer_or_lets_nobody_in_loses_nothing(contr
             raise why
         return into_repositories(lambda tenant: repository)(records)
 
-    emitting = Emission(control_plane.control.database, storing, PLACE)
+    emitting = Emission(control_plane.control.database, storing, INSTALLATION)
     for _ in range(3):
         with pytest.raises(RepositoryUnavailable):
             emitting.run_once()
@@ -208,7 +208,7 @@ def test_one_process_at_a_time_emits_and_one_that_died_is_followed(control_plane
     def dies(records):
         raise RepositoryUnavailable
 
-    dead = Emission(control_plane.control.database, dies, PLACE)
+    dead = Emission(control_plane.control.database, dies, INSTALLATION)
     with pytest.raises(RepositoryUnavailable):
         dead.run_once()
     other = emission(control_plane, repository)
@@ -234,12 +234,12 @@ def test_the_checker_sees_what_is_missing_and_what_is_there_twice(
     for _ in range(3):
         control_plane.run_source()
     control_plane.complete(*[succeeded(task) for task in control_plane.claim()])
-    behind = check(control_plane.control.database, lambda tenant: repository, PLACE)
+    behind = check(control_plane.control.database, lambda tenant: repository, INSTALLATION)
     assert behind.behind == 3 and not behind.whole
     emit_all(emission(control_plane, repository))
-    assert check(control_plane.control.database, lambda tenant: repository, PLACE).whole
+    assert check(control_plane.control.database, lambda tenant: repository, INSTALLATION).whole
     repository._newest_last = damage(repository._newest_last)
-    checked = check(control_plane.control.database, lambda tenant: repository, PLACE)
+    checked = check(control_plane.control.database, lambda tenant: repository, INSTALLATION)
     assert len(getattr(checked, found)) == 1 and not checked.whole
 
 
@@ -252,8 +252,8 @@ def test_what_the_repository_refuses_is_noted_and_stops_nothing(control_plane: C
     def refuses_the_first(records):
         return [StoreResult(result="refused", problem={"code": "record_refused"}), *into_repositories(lambda tenant: repository)(records[1:])]
 
-    emitting = Emission(control_plane.control.database, refuses_the_first, PLACE, lease=timedelta(seconds=5))
+    emitting = Emission(control_plane.control.database, refuses_the_first, INSTALLATION, lease=timedelta(seconds=5))
     assert emit_all(emitting) == 2
     assert Counter(control_plane.query("SELECT kind, code FROM emission_refusal")) == {("task_run", "record_refused"): 1}
-    checked = check(control_plane.control.database, lambda tenant: repository, PLACE)
+    checked = check(control_plane.control.database, lambda tenant: repository, INSTALLATION)
     assert checked.refused == 1 and len(checked.missing) == 1 and not checked.whole

@@ -13,8 +13,8 @@ from support.processes import wait_until
 
 from tracelake.control.bus.opening import open_bus
 from tracelake.control.emission.checking import check
-from tracelake.control.records.repositories import RecordKeeping
-from tracelake.control.records_process import RecordsAlone
+from tracelake.control.records.repositories import RecordRepositories
+from tracelake.control.records_process import RecordsProcess
 from tracelake.settings import BusSettings
 from tracelake_sdk.errors import SettingInvalid
 from tracelake_sdk.errors.records import RepositoryUnavailable
@@ -40,7 +40,7 @@ def run_something(control_plane: ControlPlane, number: int) -> None:
 
 
 def is_told(control_plane: ControlPlane) -> bool:
-    return check(control_plane.control.database, control_plane.control.keeping.repository_of, control_plane.control.record_loops.place).whole
+    return check(control_plane.control.database, control_plane.control.record_repositories.repository_of, control_plane.control.record_loops.installation).whole
 
 
 def metrics_of(control_plane: ControlPlane) -> dict[str, float]:
@@ -54,7 +54,7 @@ def test_runs_become_records_by_themselves(database: StateDatabase, tmp_path: Pa
     with working(database, tmp_path / "home") as control_plane:
         run_something(control_plane, 3)
         wait_until(lambda: is_told(control_plane), "every run is told")
-        found = control_plane.control.keeping.repository_of("main").query(RecordFilters(kinds=["task_run"]), CONTEXT)
+        found = control_plane.control.record_repositories.repository_of("main").query(RecordFilters(kinds=["task_run"]), CONTEXT)
         assert len(found) == 3 and {stored.context.workspace for stored in found} == {"main"}
         measured = metrics_of(control_plane)
         assert measured["tracelake_emission_behind"] == 0 and measured["tracelake_emission_refused"] == 0
@@ -82,14 +82,14 @@ def test_with_a_bus_records_are_emitted_stored_counted_and_published_as_stored(d
 @pytest.mark.proves("M4.1")
 def test_a_repository_that_is_away_stops_neither_the_work_nor_the_counts(database: StateDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     away = True
-    opened = RecordKeeping.repository_of
+    opened = RecordRepositories.repository_of
 
-    def repository_of(keeping: RecordKeeping, tenant: str):
+    def repository_of(repositories: RecordRepositories, tenant: str):
         if away:
             raise RepositoryUnavailable
-        return opened(keeping, tenant)
+        return opened(repositories, tenant)
 
-    monkeypatch.setattr(RecordKeeping, "repository_of", repository_of)
+    monkeypatch.setattr(RecordRepositories, "repository_of", repository_of)
     with working(database, tmp_path / "home", bus={"url": "postgres:"}) as control_plane:
         run_something(control_plane, 2)
         wait_until(lambda: control_plane.control.record_loops.counts.now() == {("task_run", "success"): 2}, "the counts go on without it")
@@ -104,7 +104,7 @@ def is_stored(database: StateDatabase) -> bool:
 
 @pytest.mark.proves("M4.1")
 def test_the_records_service_by_itself_is_a_subscriber_too(database: StateDatabase, tmp_path: Path):
-    alone = RecordsAlone(settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 0.05}, bus={"url": "postgres:"}))
+    alone = RecordsProcess(settings_for(database, tmp_path / "home", tasks={"housekeeping_seconds": 0.05}, bus={"url": "postgres:"}))
     alone.start()
     try:
         bus = open_bus(BusSettings(url="postgres:"), alone.database)

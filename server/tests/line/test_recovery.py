@@ -200,7 +200,7 @@ def test_one_line_that_cannot_be_moved_does_not_keep_the_others_waiting(lake: La
     movers = Movers(replace(lake.control.committer, record=record), threads=1, look_seconds=0.02, after_move=lambda: None)
     movers.start()
     try:
-        movers.told([poisoned])
+        movers.notify([poisoned])
         wait_until(lambda: lake.one("SELECT recorded FROM line WHERE generation_id = %s", generation_of(lake, "load", "other")) == 1, "the other line has moved")
     finally:
         movers.stop()

@@ -10,8 +10,8 @@ from support.people import again, service, user
 
 from tracelake.control.access.callers import Caller
 from tracelake.control.locations import store
+from tracelake.control.locations.permissions import usable_locations
 from tracelake.control.locations.service import Locations
-from tracelake.control.locations.permissions import usable
 from tracelake_sdk.dags.locations import LocationPath, canonical_url
 from tracelake_sdk.errors import Forbidden, LocationConflict, LocationRefused, NotFound, SettingInvalid
 
@@ -194,6 +194,6 @@ def test_a_user_who_leaves_a_role_may_not_use_its_locations(control_plane: Contr
     wanda = user(control_plane, "wanda", "writer")
     with control_plane.services.database.transaction("test") as tx:
         rows = store.locations(tx, control_plane.admin.org_id)
-    assert usable(wanda, rows) == usable(control_plane.admin, rows) == {"landing", "nowhere"}
+    assert usable_locations(wanda, rows) == usable_locations(control_plane.admin, rows) == {"landing", "nowhere"}
     control_plane.services.administration.remove_member(control_plane.admin, "writer", "wanda")
-    assert usable(again(control_plane, wanda), rows) == set()
+    assert usable_locations(again(control_plane, wanda), rows) == set()

@@ -8,9 +8,9 @@ from support.controls import NOOP
 from support.lakes import Lake
 
 from tracelake.control.access.callers import Caller, TokenKind
-from tracelake.control.database.transactions import Role
+from tracelake.control.database.transactions import DatabaseRole
 from tracelake.control.promotion import store
-from tracelake.control.promotion.service import Guard, ensure_default_policies
+from tracelake.control.promotion.service import RulesAndPolicies, ensure_default_policies
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.errors import Forbidden, IdempotencyConflict, NotFound, PolicyInvalid, RuleInvalid
 from tracelake_sdk.rules import RuleScope, Severity
@@ -19,7 +19,7 @@ from tracelake_sdk.rules.promotions import Enforcement, PolicyType
 DATASET = "sample_raw"
 
 
-def guard_of(lake: Lake) -> Guard:
+def guard_of(lake: Lake) -> RulesAndPolicies:
     return lake.services.guard
 
 
@@ -53,7 +53,7 @@ def test_only_the_current_revision_of_what_is_active_counts(lake: Lake):
     guard.deactivate_rule(lake.admin, guard.add_rule(lake.admin, DATASET, "UNIQUE", "id").id)
     with lake.services.database.transaction("test") as tx:
         found = store.rules_of(tx, [kept.dataset_id, uuid4()])
-        policies = store.ask_policies_of(tx, org=lake.admin.org_id, layers=[Layer.BRONZE, Layer.GOLD]).answer()
+        policies = store.send_policies_of(tx, org=lake.admin.org_id, layers=[Layer.BRONZE, Layer.GOLD]).result()
     assert [(row.id, row.revision) for row in found[kept.dataset_id]] == [(kept.id, 1), (revised.id, 2)]
     assert len(found) == 2  # also the one without rules is there
     assert found[kept.dataset_id][1].to_measure().tree.model_dump() == {"type": "ROW_COUNT", "least": 2, "most": None}
@@ -194,7 +194,7 @@ def test_every_layer_has_a_policy_from_the_first_start(lake: Lake):
         (layer, PolicyType.SCHEMA, Enforcement.BLOCK) for layer in Layer
     }
     guard.deactivate_policy(lake.admin, found[0].id)
-    with lake.services.database.transaction("test", role=Role.DEFINE) as tx:
+    with lake.services.database.transaction("test", role=DatabaseRole.DEFINE) as tx:
         ensure_default_policies(tx, org=lake.admin.org_id, actor="again")
     assert [policy.id for policy in guard.list_policies(lake.admin).items] == [policy.id for policy in found[1:]]  # off stays off
 

@@ -7,7 +7,7 @@ import pytest
 from support.lakes import SCHEMA, SILVER, Lake
 from support.lines import tasks_of
 
-from tracelake.control.database.transactions import Role
+from tracelake.control.database.transactions import DatabaseRole
 from tracelake.control.promotion import store
 from tracelake.control.promotion.gate import JudgedDataset, judge_all
 from tracelake.control.promotion.store import Decided
@@ -195,9 +195,9 @@ def test_decisions_on_siblings_are_stored_with_all_their_results_and_read_back_a
     rules = [guard.add_rule(lake.admin, DATASET, "NOT_NULL", "id"), guard.add_rule(lake.admin, DATASET, "ENUM", "value in ('it''s', '{\"odd\"}')")]
     [(dataset, dataset_version)] = lake.query("SELECT dataset_id, id FROM dataset_version")
     org, task = lake.admin.org_id, claim(lake).payload.task_id
-    with lake.services.database.transaction("test", role=Role.DECIDE) as tx:
+    with lake.services.database.transaction("test", role=DatabaseRole.DECIDE) as tx:
         defined = store.rules_of(tx, [dataset])[dataset]
-        policies = tuple(row.judged() for row in store.ask_policies_of(tx, org=org, layers=[Layer.BRONZE]).answer()[Layer.BRONZE])
+        policies = tuple(row.judged() for row in store.send_policies_of(tx, org=org, layers=[Layer.BRONZE]).result()[Layer.BRONZE])
         measured = [found(rules[0], 0), found(rules[1], 2, samples=("a,\\\"{}", "ü"))]
         one = candidate(Layer.BRONZE, dataset=JudgedDataset(dataset, DATASET, Layer.BRONZE), policies=policies, rules=tuple(row.judged([]) for row in defined), rows=0)
         other = candidate(Layer.BRONZE, output_index=1, policies=policies, rules=tuple(row.judged(measured) for row in defined))

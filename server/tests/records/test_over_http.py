@@ -16,7 +16,7 @@ import pytest
 from support.controls import ControlPlane, fresh_claim_id, served
 from support.processes import LONGEST, wait_until
 
-from tracelake.control.access.administration import WantedToken
+from tracelake.control.access.administration import NewTokenRequest
 from tracelake_sdk.access import TokenKind
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import Forbidden, OutcomeUnknown, Unauthenticated
@@ -48,7 +48,7 @@ def remote(control_plane: ControlPlane, api_url: str) -> Iterator[RemoteReposito
 
 
 def service_token(control_plane: ControlPlane, *scopes: str) -> str:
-    return control_plane.services.administration.create_token(control_plane.admin, WantedToken(TokenKind.SERVICE, "-".join(scopes), scopes=scopes)).token or ""
+    return control_plane.services.administration.create_token(control_plane.admin, NewTokenRequest(TokenKind.SERVICE, "-".join(scopes), scopes=scopes)).token or ""
 
 
 @pytest.mark.proves("M2.4")
@@ -84,7 +84,7 @@ def test_nobody_stores_in_the_name_of_the_system(control_plane: ControlPlane, ap
 def test_readers_read_and_writers_store(control_plane: ControlPlane, api_url: str, remote: RemoteRepository):
     for name, role in (("rita", "reader"), ("wim", "writer")):
         control_plane.services.administration.create_user(control_plane.admin, name, roles=[role])
-    tokens = {name: control_plane.services.administration.create_token(control_plane.admin, WantedToken(TokenKind.USER, name, user=name)).token or "" for name in ("rita", "wim")}
+    tokens = {name: control_plane.services.administration.create_token(control_plane.admin, NewTokenRequest(TokenKind.USER, name, user=name)).token or "" for name in ("rita", "wim")}
     with RemoteRepository(api_url, tokens["wim"]) as wim, RemoteRepository(api_url, tokens["rita"]) as rita:
         assert wim.store(note(1), CONTEXT).result == "stored"
         assert rita.latest(TARGET, "note", CONTEXT) is not None

@@ -15,15 +15,15 @@ from support.lakes import Lake
 from support.registries import deploy_sample, fill
 
 from tracelake.control.bus.postgres import PostgresBus
-from tracelake.control.bus.relay import Relaying
+from tracelake.control.bus.relay import Relay
 from tracelake.control.database.migrations import TRACE, shipped
 from tracelake.control.database.transactions import Database
 from tracelake.control.emission.checking import check
-from tracelake.control.emission.facts import Place
+from tracelake.control.emission.facts import Installation
 from tracelake.control.emission.service import Emission
 from tracelake.control.emission.storing import into_repositories
-from tracelake.control.records.repositories import RecordKeeping
-from tracelake.control.records.repository import RecordService
+from tracelake.control.records.repositories import RecordRepositories
+from tracelake.control.records.repository import TenantRepository
 from tracelake.control.records.service import Records, Tenant
 from tracelake.embedded.binaries import find_binaries
 from tracelake.embedded.postgres import DATA_DATABASE, STATE_DATABASE, EmbeddedPostgres, prepare_databases
@@ -34,7 +34,7 @@ from tracelake_sdk.records.kinds import Kind
 
 pytestmark = [pytest.mark.xdist_group("restoring"), pytest.mark.proves("M2.5")]
 ORG = UUID("00000000-0000-7000-8000-0000000000aa")
-PLACE = Place("embedded", "main")
+INSTALLATION = Installation("embedded", "main")
 CONTEXT = MetadataContext(cluster="c", workspace="w", tenant="main")
 NOTE = Kind(name="note", owner="tests", description="Something was noted.", schema={"type": "object"})
 _AHEAD = 20_000  # transactions: more than a fresh cluster needs for its own start
@@ -90,11 +90,11 @@ def note(number: int) -> MetadataRecord:
     return MetadataRecord(target=target, kind="note", payload={"n": number}, produced_at=datetime(2026, 1, 1, tzinfo=UTC), producer_id="tests.v1")
 
 
-def records_of(state: Database) -> RecordService:
-    return RecordService(Records(state), Tenant(ORG, "main"))
+def records_of(state: Database) -> TenantRepository:
+    return TenantRepository(Records(state), Tenant(ORG, "main"))
 
 
-def numbers(service: RecordService, offset: str | None = None) -> tuple[list[int], str]:
+def numbers(service: TenantRepository, offset: str | None = None) -> tuple[list[int], str]:
     page = service.tail(CONTEXT, offset)
     return [stored.record.payload["n"] for stored in page.items], page.offset
 
@@ -168,16 +168,16 @@ def test_runs_and_decisions_are_emitted_after_a_restore(database: StateDatabase,
     restored = elsewhere.restore(database, tmp_path)
     with lake_on(restored, tmp_path / "home") as lake:
         fill(lake, 3)
-        emission, keeping = emission_of(lake)
+        emission, repositories = emission_of(lake)
         while emission.run_once():
             pass
-        checked = check(lake.control.database, keeping.repository_of, PLACE)
+        checked = check(lake.control.database, repositories.repository_of, INSTALLATION)
         assert checked.whole and checked.facts > 0, checked
 
 
-def emission_of(lake: Lake) -> tuple[Emission, RecordKeeping]:
-    keeping = RecordKeeping(Records(lake.control.database))
-    return Emission(lake.control.database, into_repositories(keeping.repository_of), PLACE), keeping
+def emission_of(lake: Lake) -> tuple[Emission, RecordRepositories]:
+    repositories = RecordRepositories(Records(lake.control.database))
+    return Emission(lake.control.database, into_repositories(repositories.repository_of), INSTALLATION), repositories
 
 
 def test_a_relay_whose_repository_was_replaced_begins_again(source: StateDatabase):
@@ -189,7 +189,7 @@ def test_a_relay_whose_repository_was_replaced_begins_again(source: StateDatabas
         bus = PostgresBus(state)
         with psycopg.connect(source.superuser_url, autocommit=True) as connection:
             connection.execute("INSERT INTO relay_offset (name, behind) VALUES (%s, %s)", [f"{STORED} main", f"{1 << 48}.7.{uuid4().hex[:12]}"])
-        relay = Relaying(state, bus, lambda tenant: service, lambda tenant: CONTEXT)
+        relay = Relay(state, bus, lambda tenant: service, lambda tenant: CONTEXT)
         assert relay.run_once() == 1
         assert relay.run_once() == 0
 

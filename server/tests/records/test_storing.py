@@ -15,8 +15,8 @@ from support.databases import StateDatabase
 from support.sizes import seeded, size
 
 from tracelake.control.database.transactions import Database
-from tracelake.control.records.lines import retention_class, subjects_of
-from tracelake.control.records.repository import RecordService
+from tracelake.control.records.copy_lines import retention_class, subjects_of
+from tracelake.control.records.repository import TenantRepository
 from tracelake.control.records.service import Records, Tenant
 from tracelake.control.records.store import sql
 from tracelake_sdk.records import Aggregation, MetadataContext, MetadataRecord, MetadataTarget, PathFilter, Quality, RecordFilters, StoreResult
@@ -46,11 +46,11 @@ def opened(database: StateDatabase) -> Iterator[Database]:
 
 
 @pytest.fixture
-def service(database: StateDatabase, opened: Database) -> RecordService:
+def service(database: StateDatabase, opened: Database) -> TenantRepository:
     org = uuid4()
     with psycopg.connect(database.superuser_url, autocommit=True) as connection:
         connection.execute("INSERT INTO org (id, name) VALUES (%s, 'main')", [org])
-    made = RecordService(Records(opened), Tenant(org, "main"))
+    made = TenantRepository(Records(opened), Tenant(org, "main"))
     made.register(NOTE)
     made.register(DROPPED)
     return made
@@ -66,7 +66,7 @@ def results(stored: list[StoreResult]) -> list[str]:
 
 
 @pytest.mark.proves("M1.4")
-def test_of_many_that_store_the_same_identity_at_once_exactly_one_is_stored(service: RecordService):
+def test_of_many_that_store_the_same_identity_at_once_exactly_one_is_stored(service: TenantRepository):
     """Half of them say the one thing, half of them the other."""
     threads, barrier = 8, threading.Barrier(8)
 
@@ -86,7 +86,7 @@ def test_of_many_that_store_the_same_identity_at_once_exactly_one_is_stored(serv
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_bulks_in_any_order_never_wait_for_each_other_in_a_circle(service: RecordService, same: bool):
+def test_bulks_in_any_order_never_wait_for_each_other_in_a_circle(service: TenantRepository, same: bool):
     """Two that tell at once, the one from the front and the other from the back, would meet in the middle: over the same records, or the same targets."""
     together = threading.Barrier(2)
 
@@ -102,7 +102,7 @@ def test_bulks_in_any_order_never_wait_for_each_other_in_a_circle(service: Recor
         assert sum(results(answer).count("stored") for answer in answers) == len(told) * (1 if same else 2)
 
 
-def test_the_same_record_twice_in_a_bulk_is_stored_once(service: RecordService):
+def test_the_same_record_twice_in_a_bulk_is_stored_once(service: TenantRepository):
     first, other = note(1), note(1, said="otherwise")
     answer = service.bulk_store([first, first, other], context())
     assert results(answer) == ["stored", "same", "conflict"]
@@ -111,7 +111,7 @@ def test_the_same_record_twice_in_a_bulk_is_stored_once(service: RecordService):
 
 
 @pytest.mark.parametrize("alone_first", [True, False])
-def test_a_record_by_itself_lies_there_like_one_among_others(service: RecordService, database: StateDatabase, alone_first: bool):
+def test_a_record_by_itself_lies_there_like_one_among_others(service: TenantRepository, database: StateDatabase, alone_first: bool):
     hostile = "tab\t line\n return\r back\\slash \\N \\t \U0001f600 \"quote\""
     dataset = str(uuid4())
     target = MetadataTarget(source_id="lake", schema=hostile, table=dataset, extras={hostile: [hostile, None, 1.5]})
@@ -139,7 +139,7 @@ def test_a_record_by_itself_lies_there_like_one_among_others(service: RecordServ
     assert [service.store(told(number), told_in).result for number in (1, 2)] == ["same", "same"]
 
 
-def test_one_by_one_and_in_bulks_at_once_each_identity_is_stored_once(service: RecordService):
+def test_one_by_one_and_in_bulks_at_once_each_identity_is_stored_once(service: TenantRepository):
     """Over the same records and so the same targets, from both ends: nobody waits in a circle."""
     days, barrier = list(range(20)), threading.Barrier(4)
 
@@ -162,7 +162,7 @@ def test_one_by_one_and_in_bulks_at_once_each_identity_is_stored_once(service: R
 
 
 @pytest.mark.proves("M2.1")
-def test_the_newest_stays_the_newest_whatever_comes_late_or_at_once(service: RecordService, database: StateDatabase):
+def test_the_newest_stays_the_newest_whatever_comes_late_or_at_once(service: TenantRepository, database: StateDatabase):
     choice = seeded()
     moments = [NOON + timedelta(minutes=choice.randrange(30)) for _ in range(200)]
     records = [note(number, at=at) for number, at in enumerate(moments)]
@@ -178,7 +178,7 @@ def test_the_newest_stays_the_newest_whatever_comes_late_or_at_once(service: Rec
     assert kept == newest.id
 
 
-def test_each_retention_class_has_partitions_of_its_own(service: RecordService, database: StateDatabase):
+def test_each_retention_class_has_partitions_of_its_own(service: TenantRepository, database: StateDatabase):
     service.bulk_store([note(1), note(2, kind="dropped")], context())
     found = dict(rows(database, "SELECT kind, tableoid::regclass::text FROM metadata_record"))
     assert found["note"].startswith("metadata_record_full_20")
@@ -186,9 +186,9 @@ def test_each_retention_class_has_partitions_of_its_own(service: RecordService, 
     assert [retention_class(kind) for kind in (NOTE, DROPPED)] == ["full", "drop_7"]
 
 
-def test_two_processes_that_need_the_same_new_partition_both_store(service: RecordService, database: StateDatabase):
+def test_two_processes_that_need_the_same_new_partition_both_store(service: TenantRepository, database: StateDatabase):
     with Database(database.service_url, size=4) as one, Database(database.service_url, size=4) as two, ThreadPoolExecutor(2) as pool:
-        services = [RecordService(Records(state), service.tenant) for state in (one, two)]
+        services = [TenantRepository(Records(state), service.tenant) for state in (one, two)]
         answers = list(pool.map(lambda numbered: numbered[1].store(note(numbered[0], kind="dropped"), context()), enumerate(services)))
     assert results(answers) == ["stored", "stored"]
 
@@ -196,7 +196,7 @@ def test_two_processes_that_need_the_same_new_partition_both_store(service: Reco
 @pytest.mark.proves("G1.3")
 @pytest.mark.parametrize("change", ["UPDATE {table} SET kind = kind", "DELETE FROM {table}", "TRUNCATE {table}"])
 @pytest.mark.parametrize("as_replica", [False, True])
-def test_a_record_is_not_changed_in_its_partition_either(service: RecordService, database: StateDatabase, change: str, as_replica: bool):
+def test_a_record_is_not_changed_in_its_partition_either(service: TenantRepository, database: StateDatabase, change: str, as_replica: bool):
     service.store(note(1), context())
     [[partition]] = rows(database, "SELECT tableoid::regclass::text FROM metadata_record")
     with psycopg.connect(database.superuser_url if as_replica else database.owner_url) as connection:
@@ -207,7 +207,7 @@ def test_a_record_is_not_changed_in_its_partition_either(service: RecordService,
                 connection.execute(change.format(table=table))  # pyright: ignore[reportArgumentType]
 
 
-def test_the_service_makes_partitions_and_nothing_else(service: RecordService, opened: Database):
+def test_the_service_makes_partitions_and_nothing_else(service: TenantRepository, opened: Database):
     with pytest.raises(psycopg.errors.InvalidParameterValue), opened.transaction("test") as tx:
         tx.value("SELECT ensure_record_partition('full; DROP TABLE org', now())")
     for statement in ("CALL attach_record_partition('metadata_record', 'org', 'DEFAULT')", "CREATE TABLE public.mine (id integer)"):
@@ -216,7 +216,7 @@ def test_the_service_makes_partitions_and_nothing_else(service: RecordService, o
 
 
 @pytest.mark.proves("M2.5")
-def test_a_writer_that_commits_late_is_not_skipped(service: RecordService, database: StateDatabase):
+def test_a_writer_that_commits_late_is_not_skipped(service: TenantRepository, database: StateDatabase):
     service.store(note(1), context())
     with psycopg.connect(database.owner_url) as late:
         late.execute("CREATE TABLE wrote (id integer)")  # a transaction with a number of its own, still open
@@ -230,9 +230,9 @@ def test_a_writer_that_commits_late_is_not_skipped(service: RecordService, datab
     assert service.tail(context(), rest.offset).offset == rest.offset
 
 
-def test_a_kind_that_another_process_registers_is_known_at_once(service: RecordService, database: StateDatabase):
+def test_a_kind_that_another_process_registers_is_known_at_once(service: TenantRepository, database: StateDatabase):
     with Database(database.service_url, size=2) as state:
-        elsewhere = RecordService(Records(state), service.tenant)
+        elsewhere = TenantRepository(Records(state), service.tenant)
         assert elsewhere.kind("note").version == 1
         service.register(NOTE.model_copy(update={"version": 2, "description": "Something was noted again."}))
         assert elsewhere.kind("note").version == 2
@@ -242,7 +242,7 @@ def test_a_kind_that_another_process_registers_is_known_at_once(service: RecordS
     assert stored.kind_version == 2
 
 
-def test_two_that_register_the_next_version_at_once_agree_or_one_is_refused(service: RecordService):
+def test_two_that_register_the_next_version_at_once_agree_or_one_is_refused(service: TenantRepository):
     def register(description: str) -> str:
         try:
             return service.register(NOTE.model_copy(update={"version": 2, "description": description})).description
@@ -258,7 +258,7 @@ VALUES = [0, 1, 1.0, -1, 2**53, 2**53 + 1, 0.1, 1e16, 10**400, -(10**400), True,
 
 
 @pytest.mark.proves("M2.1")
-def test_filters_mean_in_the_database_what_they_mean_in_memory(service: RecordService):
+def test_filters_mean_in_the_database_what_they_mean_in_memory(service: TenantRepository):
     """Every comparison with every value; the database may pass over nothing that the meaning chooses."""
     memory = MemoryRepository("main")
     memory.register(NOTE)
@@ -279,7 +279,7 @@ def test_filters_mean_in_the_database_what_they_mean_in_memory(service: RecordSe
     assert asked > 500
 
 
-def test_pages_of_a_query_hold_each_record_once(service: RecordService):
+def test_pages_of_a_query_hold_each_record_once(service: TenantRepository):
     service.bulk_store([note(n, at=NOON + timedelta(minutes=n // 3)) for n in range(50)], context())
     filters, found = RecordFilters(limit=7, where=[PathFilter.model_validate({"path": "payload.n", "op": "ge", "value": 5})]), list[int]()
     while True:
@@ -292,7 +292,7 @@ def test_pages_of_a_query_hold_each_record_once(service: RecordService):
     assert service.aggregate(filters, Aggregation(), context())[0].value == 45
 
 
-def test_names_as_long_as_they_may_be_are_found_again(service: RecordService):
+def test_names_as_long_as_they_may_be_are_found_again(service: TenantRepository):
     target = MetadataTarget(source_id="\U0001f600" * 500, schema="\t\n\\N" * 125, table="%_'\"" * 125)
     service.store(note(1, target=target, text="\t\r\n\\N\\."), context("\U0001f600" * 500))
     stored = service.latest(target, "note", context())
@@ -321,15 +321,15 @@ def test_what_a_record_is_about_is_found_in_every_spelling():
     assert about("erp", "orders", {"dataset": "orders"}) == []
 
 
-def test_a_process_that_starts_again_stores_into_what_is_there(service: RecordService, database: StateDatabase, tmp_path: Path):
+def test_a_process_that_starts_again_stores_into_what_is_there(service: TenantRepository, database: StateDatabase, tmp_path: Path):
     service.store(note(1), context())
     with Database(database.service_url, size=2) as state:
-        again = RecordService(Records(state), service.tenant)
+        again = TenantRepository(Records(state), service.tenant)
         assert again.store(note(1), context()).result == "same"
         assert again.store(note(2), context()).result == "stored"
 
 
-def test_records_are_found_by_their_target_whatever_was_there_when_the_question_was_planned(service: RecordService, database: StateDatabase):
+def test_records_are_found_by_their_target_whatever_was_there_when_the_question_was_planned(service: TenantRepository, database: StateDatabase):
     """A plan is made once for a connection, and a partition that is empty then fills."""
     service.bulk_store([note(1), note(2, kind="dropped")], context())
     values = {

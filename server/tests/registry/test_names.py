@@ -10,7 +10,7 @@ from support.people import begun_and_waiting, user
 from support.registries import deploy_reports, deploy_sample, fill
 
 from tracelake.control.access.callers import Caller
-from tracelake.control.database.transactions import Role
+from tracelake.control.database.transactions import DatabaseRole
 from tracelake.control.registry import store
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.errors import Forbidden, Invalid, NameTaken, NotFound, TracelakeError
@@ -124,7 +124,7 @@ def test_a_name_that_is_pinned_and_published_at_once_is_given_once(lake: Lake, f
     raw = lake.one("SELECT dataset_id FROM dataset_name WHERE name = 'sample_raw'")
     org, late = lake.admin.org_id, {"pinned": lambda: deploy_reports(lake), "published": lambda: lake.services.snapshots.pin(lake.admin, "sample_raw", "sales")}
     with ThreadPoolExecutor(1) as pool:
-        with lake.control.database.transaction("test", role=Role.DEFINE) as tx:
+        with lake.control.database.transaction("test", role=DatabaseRole.DEFINE) as tx:
             store.lock_org(tx, org)
             if first == "pinned":
                 store.add_snapshot(tx, org=org, name="sales", dataset=raw, version=1, actor="test", user=None, token=None)

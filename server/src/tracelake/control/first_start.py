@@ -1,4 +1,4 @@
-"""First start: what a database holds before a control process serves. Each start looks, and makes what is missing."""
+"""First start: what a database must contain before a control process serves. Each start creates what is missing."""
 
 from uuid import UUID
 
@@ -6,7 +6,7 @@ import structlog
 
 from tracelake.control.access.administration import ensure_reserved_roles
 from tracelake.control.access.service import ensure_query_token, first_start
-from tracelake.control.database.transactions import Database, Role, Transaction
+from tracelake.control.database.transactions import Database, DatabaseRole, Transaction
 from tracelake.control.locations.first_definitions import define_missing
 from tracelake.control.pools import store as pools
 from tracelake.control.promotion.service import ensure_default_policies
@@ -19,9 +19,9 @@ _log = structlog.get_logger()
 
 
 def make_missing(database: Database, settings: Settings, private: PrivatePlaces) -> None:
-    """On the very first start the org, its admin and its worker; on each one what a newer release added to every org."""
+    """On the very first start the org, its admin and its worker; on each start what a newer release added to every org."""
     access = settings.access
-    with database.transaction("first_start", role=Role.DEFINE) as tx:
+    with database.transaction("first_start", role=DatabaseRole.DEFINE) as tx:
         made = first_start(tx, settings.home, org=access.org, admin_issuer=access.admin_issuer, admin_subject=access.admin_subject)
         orgs = pools.orgs(tx)
         ensure_query_token(tx, settings.home, org=orgs[0])
@@ -30,11 +30,11 @@ def make_missing(database: Database, settings: Settings, private: PrivatePlaces)
             furnish(tx, org)
         define_missing(tx, orgs[0], settings.locations, private)
     if made:
-        _log.info("first start: an org, its admin and its worker were made", org=access.org)
+        _log.info("first start: an org, its admin and its worker were created", org=access.org)
 
 
 def furnish(tx: Transaction, org: UUID) -> None:
-    """What every org has from its start, beside its roles."""
+    """What every new org gets, in addition to its roles."""
     ensure_default_policies(tx, org=org, actor="first start")
     for runtime in sorted({runtime for runtime, _ in OPERATORS}):
         pools.ensure(tx, org=org, runtime=runtime, name=DEFAULT_POOL)

@@ -1,11 +1,11 @@
-"""One control process: the HTTP interface and its housekeeping. Any number of them run side by side; none leads."""
+"""One control process: the HTTP interface and its housekeeping. Any number of them run side by side, without a leader."""
 
 from collections.abc import Iterable
 from datetime import timedelta
 from uuid import UUID
 
 from tracelake.chaos import watch_for
-from tracelake.control.access.administration import Administration
+from tracelake.control.access.administration import AccessAdministration
 from tracelake.control.access.orgs import Orgs
 from tracelake.control.access.service import Access
 from tracelake.control.access.signed_tokens import issuers_of
@@ -18,10 +18,10 @@ from tracelake.control.commits.service import Committer
 from tracelake.control.compaction.building import LOOK_SECONDS, build_compactor
 from tracelake.control.compaction.service import Compactor
 from tracelake.control.dags.granting import Granting
-from tracelake.control.dags.record_sight import RegisteredSight
+from tracelake.control.dags.record_visibility import RegistryVisibility
 from tracelake.control.database import migrations
 from tracelake.control.database.readiness import Readiness
-from tracelake.control.database.transactions import Database, Watch, nobody_watches
+from tracelake.control.database.transactions import Database, Watch, no_watch
 from tracelake.control.database.wakeups import WakeUps
 from tracelake.control.deploys.service import Deploys
 from tracelake.control.emission.loops import RecordLoops
@@ -31,17 +31,17 @@ from tracelake.control.first_start import furnish, make_missing
 from tracelake.control.locations.service import Locations
 from tracelake.control.outbox.building import build_drainer
 from tracelake.control.outbox.service import Drainer
-from tracelake.control.promotion.service import Guard
+from tracelake.control.promotion.service import RulesAndPolicies
 from tracelake.control.queries.forwarding import Forwarding
 from tracelake.control.queries.pins import Pins
 from tracelake.control.queries.receipts import Receipts
-from tracelake.control.queries.saving import SavedQueries
-from tracelake.control.records.desk import RecordDesk
-from tracelake.control.records.keeping import RecordKeeping
+from tracelake.control.queries.saving import SavedQueryService
+from tracelake.control.records.authorization import AuthorizedRecords
+from tracelake.control.records.repositories import RecordRepositories
 from tracelake.control.records.service import Records
 from tracelake.control.records.tails import RECORDS_STORED, Tails
-from tracelake.control.registry.read_roles import Reading
-from tracelake.control.registry.snapshots import Snapshots
+from tracelake.control.registry.read_roles import ReadRoleService
+from tracelake.control.registry.snapshots import SnapshotService
 from tracelake.control.serving import HttpServer, settle
 from tracelake.control.tasks.building import TaskBuilder, TaskServices
 from tracelake.control.tasks.claims.long_polls import WaitingRoom
@@ -62,7 +62,7 @@ _SWEEP_SECONDS = 60.0
 class Control:
     """The services of one process over one database; `start` begins its background loops, `stop` ends them."""
 
-    def __init__(self, settings: Settings, *, watch: Watch = nobody_watches) -> None:
+    def __init__(self, settings: Settings, *, watch: Watch = no_watch) -> None:
         url = settings.database.url
         if url is None:
             raise SettingInvalid("TRACELAKE_DATABASE_URL: set it to the service's role on the state database, or start everything with `tracelaked up`.")
@@ -71,22 +71,22 @@ class Control:
         self.storage: Storage = open_storage(settings, watch)
         self._private: PrivatePlaces = private_places(settings)
         self.waiting: WaitingRoom = WaitingRoom()
-        self.wakeups: WakeUps = WakeUps(url.get_secret_value(), self._heard)
+        self.wakeups: WakeUps = WakeUps(url.get_secret_value(), self._on_wake_up)
         self.loops: Loops = Loops()
         self.tails: Tails = Tails(self.database, most=settings.records.max_tails)
         self.records: Records = Records(self.database, self._stored, cold=ColdRecords(self.storage))
         self.compactor: Compactor = build_compactor(settings, self.database, self.storage, watch)
-        self.keeping: RecordKeeping = RecordKeeping(self.records, settings.records.url, settings.records.token)
-        self.record_loops: RecordLoops = RecordLoops(settings, self.database, self.keeping.repository_of, watch)
+        self.record_repositories: RecordRepositories = RecordRepositories(self.records, settings.records.url, settings.records.token)
+        self.record_loops: RecordLoops = RecordLoops(settings, self.database, self.record_repositories.repository_of, watch)
         tasks = TaskBuilder(settings, self.database, self._wake, self.waiting)
         self.committer: Committer = build_committer(self.database, self.storage, tasks.recording().record, watch)
         self.movers: Movers = Movers(self.committer, threads=_MOVERS, look_seconds=settings.tasks.housekeeping_seconds, after_move=self._place_waiting)
-        self.services: Services = self._services(tasks.services(self.movers.told))
+        self.services: Services = self._services(tasks.services(self.movers.notify))
         self.sweeper: Sweeper = tasks.sweeper(self.storage, watch)
         self.drainer: Drainer | None = build_drainer(self.database, settings.webhook, TASK_FINAL, watch)
 
     def start(self) -> None:
-        """Refuses a database that lacks a migration; on the very first start makes the org, its admin and its worker."""
+        """Refuses a database that lacks a migration; on the very first start creates the org, its admin and its worker."""
         settings = self.settings
         migrations.check(self.database.url)
         self.database.__enter__()
@@ -112,7 +112,7 @@ class Control:
         self.tails.stop()
         self.loops.stop()
         self.record_loops.stop()
-        self.keeping.close()
+        self.record_repositories.close()
         self.services.forwarding.close()
         self.database.__exit__()
 
@@ -121,21 +121,21 @@ class Control:
         return Services(
             database=database,
             access=Access(database, issuers_of(settings.access)),
-            administration=Administration(database),
+            administration=AccessAdministration(database),
             orgs=Orgs(database, furnish),
             granting=Granting(database),
-            reading=Reading(database),
+            reading=ReadRoleService(database),
             locations=Locations(database, self._private),
-            snapshots=Snapshots(database),
+            snapshots=SnapshotService(database),
             deploys=Deploys(database, self._wake),
             tasks=tasks,
             explaining=Explaining(database, self.storage.uri),
-            guard=Guard(database),
+            guard=RulesAndPolicies(database),
             pins=Pins(database, timedelta(seconds=settings.query.lease_seconds)),
             receipts=Receipts(database),
-            saved_queries=SavedQueries(database),
+            saved_queries=SavedQueryService(database),
             forwarding=Forwarding(settings.query.url, longest=settings.query.max_seconds + settings.query.patience_seconds),
-            desk=RecordDesk(self.records, RegisteredSight(), elsewhere=self.keeping.elsewhere),
+            records=AuthorizedRecords(self.records, RegistryVisibility(), elsewhere=self.record_repositories.elsewhere),
             tails=self.tails,
             record_loops=self.record_loops,
             readiness=Readiness(database, self.loops),
@@ -147,7 +147,7 @@ class Control:
     def _stored(self, org: UUID) -> None:
         self.wakeups.send([RECORDS_STORED])
 
-    def _heard(self, topic: str) -> None:
+    def _on_wake_up(self, topic: str) -> None:
         if topic == RECORDS_STORED:
             self.tails.ring()
         else:
@@ -179,7 +179,7 @@ class ControlServer(HttpServer):
 
 
 def run(settings: Settings) -> None:
-    """Serves until it is asked to stop."""
+    """Serves until a signal stops it."""
     configure_logging()
     control = Control(settings, watch=watch_for(settings.chaos.kill_at))
     control.start()

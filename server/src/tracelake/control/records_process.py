@@ -1,10 +1,10 @@
-"""The records service by itself: metadata records and kinds, with its own database and tokens, and no table of anything else."""
+"""The standalone records service: metadata records and kinds, with its own database and tokens, and no other tables."""
 
 
 import structlog
 
 from tracelake.chaos import watch_for
-from tracelake.control.access.administration import Administration
+from tracelake.control.access.administration import AccessAdministration
 from tracelake.control.access.orgs import Orgs
 from tracelake.control.access.service import Access, first_start
 from tracelake.control.access.signed_tokens import issuers_of
@@ -16,10 +16,10 @@ from tracelake.control.compaction.building import LOOK_SECONDS, build_compactor
 from tracelake.control.compaction.service import Compactor
 from tracelake.control.database import migrations
 from tracelake.control.database.readiness import Readiness
-from tracelake.control.database.transactions import Database, Role, Watch, nobody_watches
+from tracelake.control.database.transactions import Database, DatabaseRole, Watch, no_watch
 from tracelake.control.database.wakeups import WakeUps
-from tracelake.control.records.desk import RecordDesk
-from tracelake.control.records.keeping import RecordKeeping
+from tracelake.control.records.authorization import AuthorizedRecords
+from tracelake.control.records.repositories import RecordRepositories
 from tracelake.control.records.service import Records
 from tracelake.control.records.tails import RECORDS_STORED, Tails
 from tracelake.control.serving import HttpServer, settle
@@ -33,13 +33,13 @@ SETS = (migrations.CORE, migrations.RECORDS)
 _log = structlog.get_logger()
 
 
-class RecordsAlone:
+class RecordsProcess:
     """The services of one such process; `start` begins its background loops, `stop` ends them."""
 
-    def __init__(self, settings: Settings, *, watch: Watch = nobody_watches) -> None:
+    def __init__(self, settings: Settings, *, watch: Watch = no_watch) -> None:
         url = settings.database.url
         if url is None:
-            raise SettingInvalid("TRACELAKE_DATABASE_URL: set it to the service's role on a database of its own; `tracelaked migrate --for records` prepares it.")
+            raise SettingInvalid("TRACELAKE_DATABASE_URL: set it to the service's role on its own database; `tracelaked migrate --for records` prepares it.")
         if settings.records.url is not None:
             raise SettingInvalid("TRACELAKE__RECORDS__URL: the records service stores its records in its own database; unset it")
         self.settings: Settings = settings
@@ -50,19 +50,19 @@ class RecordsAlone:
         storage = open_storage(settings, watch)
         self.compactor: Compactor = build_compactor(settings, self.database, storage, watch)
         records = Records(self.database, lambda org: self.wakeups.send([RECORDS_STORED]), cold=ColdRecords(storage))
-        self._bus_loops: BusLoops = BusLoops(settings, self.database, RecordKeeping(records).repository_of)
+        self._bus_loops: BusLoops = BusLoops(settings, self.database, RecordRepositories(records).repository_of)
         self.loops: Loops = Loops()
         self.services: RecordServices = RecordServices(
-            self.database, Access(self.database, issuers), Administration(self.database), Orgs(self.database, lambda tx, org: None), RecordDesk(records), self.tails,
+            self.database, Access(self.database, issuers), AccessAdministration(self.database), Orgs(self.database, lambda tx, org: None), AuthorizedRecords(records), self.tails,
             Readiness(self.database, self.loops, SETS),
         )  # fmt: skip
 
     def start(self) -> None:
-        """Refuses a database that lacks a migration; on the very first start makes the org and its admin."""
+        """Refuses a database that lacks a migration; on the very first start creates the org and its admin."""
         migrations.check(self.database.url, sets=SETS)
         self.database.__enter__()
         access = self.settings.access
-        with self.database.transaction("first_start", role=Role.DEFINE) as tx:
+        with self.database.transaction("first_start", role=DatabaseRole.DEFINE) as tx:
             made = first_start(tx, self.settings.home, org=access.org, admin_issuer=access.admin_issuer, admin_subject=access.admin_subject)
         if made:
             _log.info("first start: an org and its admin were created", org=access.org)
@@ -76,7 +76,7 @@ class RecordsAlone:
     def stop(self) -> None:
         self.tails.stop()
         self.wakeups.stop()
-        self.loops.stop()  # what Spark compacts ends with this process, and is started again by the next
+        self.loops.stop()  # a running compaction ends with this process; the next process starts it again
         self._bus_loops.stop()
         self.database.__exit__()
 
@@ -84,23 +84,23 @@ class RecordsAlone:
 class RecordsServer(HttpServer):
     """The service behind a socket; when it stops, it closes the streams first."""
 
-    def __init__(self, alone: RecordsAlone) -> None:
-        super().__init__(create_records_app(alone.services, alone.settings.api), alone.settings.api)
-        self._alone: RecordsAlone = alone
+    def __init__(self, process: RecordsProcess) -> None:
+        super().__init__(create_records_app(process.services, process.settings.api), process.settings.api)
+        self._process: RecordsProcess = process
 
     def stop(self) -> None:
-        self._alone.tails.close()
+        self._process.tails.close()
         super().stop()
 
 
 def run(settings: Settings) -> None:
-    """Serves until it is asked to stop."""
+    """Serves until a signal stops it."""
     configure_logging()
-    alone = RecordsAlone(settings, watch=watch_for(settings.chaos.kill_at))
-    alone.start()
-    server = RecordsServer(alone)
+    process = RecordsProcess(settings, watch=watch_for(settings.chaos.kill_at))
+    process.start()
+    server = RecordsServer(process)
     settle()
     try:
         server.run()
     finally:
-        alone.stop()
+        process.stop()

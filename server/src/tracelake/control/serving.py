@@ -1,4 +1,4 @@
-"""An app behind a socket, with the same limits and manners in every process."""
+"""An app behind a socket, with the same limits and shutdown in every process."""
 
 import gc
 from types import FrameType
@@ -9,11 +9,11 @@ from fastapi import FastAPI
 from tracelake.bounded_head import bounded_head
 from tracelake.settings import ApiSettings
 
-_BORN = 20_000  # objects before the young are looked through; the usual 700 is a tenth of the time that bulks take
+_BORN = 20_000  # allocations before a young collection; with the default of 700, collections take a tenth of the time of bulk requests
 
 
 def settle() -> None:
-    """What was built at the start lives as long as the process: looking through it would delay a claim by milliseconds."""
+    """Objects built at the start live as long as the process: collecting them again would delay a claim by milliseconds."""
     gc.freeze()
     gc.set_threshold(_BORN, 20, 20)
 
@@ -36,7 +36,7 @@ class HttpServer(uvicorn.Server):
         )
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal is a wish to stop, and the process ends with 0; uvicorn's own way would end it by the signal."""
+        """A signal stops the process with exit code 0; uvicorn alone would raise the signal again."""
         self.stop()
 
     def stop(self) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from support.controls import ControlPlane, failed, succeeded
 
-from tracelake.control.tasks.judgement import Backoff
+from tracelake.control.tasks.judgement import RetryDelay
 from tracelake_sdk.tasks import HeartbeatRequest
 
 LONG = timedelta(days=1)
@@ -78,7 +78,7 @@ def test_a_retry_waits_for_its_time_and_is_claimed_then(control_plane: ControlPl
 
 @pytest.mark.proves("T3.5")
 def test_backoff_doubles_with_jitter_up_to_its_longest():
-    backoff = Backoff(first=timedelta(seconds=2), longest=timedelta(seconds=60))
+    backoff = RetryDelay(first=timedelta(seconds=2), longest=timedelta(seconds=60))
     for failures, whole in ((1, 2), (2, 4), (3, 8), (5, 32), (6, 60), (50, 60)):
         pauses = {backoff.after(failures).total_seconds() for _ in range(200)}
         assert whole / 2 <= min(pauses)

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 from support.controls import RANGES, ControlPlane
 
-from tracelake.control.database.transactions import Role
+from tracelake.control.database.transactions import DatabaseRole
 from tracelake.control.tasks.completions.operator_states import OperatorStates
 from tracelake_sdk.errors import Invalid
 
@@ -41,9 +41,9 @@ def test_a_state_of_an_operator_that_keeps_none_is_refused():
 def test_nothing_is_stored_before_it_is_written(control_plane: ControlPlane):
     control_plane.deploy(RANGES)
     generation = control_plane.one("SELECT id FROM generation LIMIT 1")
-    with control_plane.control.database.transaction("complete", role=Role.DECIDE) as tx:
-        states = OperatorStates.ask(tx, {generation}).answer()
+    with control_plane.control.database.transaction("complete", role=DatabaseRole.DECIDE) as tx:
+        states = OperatorStates.load(tx, {generation}).result()
         assert states.swap(generation, 0, {"at": 1}) and states.swap(generation, 1, {"at": 2})
-        assert OperatorStates.ask(tx, {generation}).answer().swap(generation, 0, {"at": 1})
+        assert OperatorStates.load(tx, {generation}).result().swap(generation, 0, {"at": 1})
         states.write(tx)
     assert control_plane.query("SELECT revision, value FROM operator_state") == [(2, {"at": 2})]

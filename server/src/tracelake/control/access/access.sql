@@ -70,7 +70,7 @@ INSERT INTO audit (id, org_id, actor, action, object, detail)
 VALUES (%(id)s, %(org)s, %(actor)s, %(action)s, %(object)s, %(detail)s::jsonb)
 
 -- name: lock_access
--- A statement of its own: one change of who may do what at a time in an org, so that its last admin is seen to be the last.
+-- A separate statement: one change of permissions at a time in an org, so that its last admin cannot be removed.
 SELECT pg_advisory_xact_lock(hashtextextended('access ' || %(org)s::uuid, 0))
 
 -- name: users
@@ -99,7 +99,7 @@ FROM role WHERE role.org_id = %(org)s ORDER BY role.name
 SELECT name, id FROM role WHERE org_id = %(org)s AND name = ANY(%(names)s::text[])
 
 -- name: other_admins
--- Who would still be there: admins that are not disabled, but for this one.
+-- The other admins that are not disabled.
 SELECT count(*) FROM role_member JOIN role ON role.id = role_member.role_id JOIN app_user ON app_user.id = role_member.user_id
 WHERE role.org_id = %(org)s AND role.name = 'admin' AND app_user.disabled_at IS NULL AND app_user.id <> %(user)s
 

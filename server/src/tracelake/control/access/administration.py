@@ -1,6 +1,6 @@
-"""Administration: users, roles, memberships and tokens of an org. An admin's acts, each of them audited.
+"""Administration: users, roles, memberships and tokens of an org. Only admins may do this; every change is audited.
 
-Making what is there already, with the same facts, changes nothing and answers with what is there.
+Creating something that already exists with the same facts changes nothing and returns it.
 """
 
 import hashlib
@@ -11,26 +11,27 @@ from uuid import UUID
 
 from tracelake import wire_json
 from tracelake.control.access import store
-from tracelake.control.access.callers import ADMIN, OF_THE_INSTALLATION, RESERVED_ROLES, SCOPES, Caller, Right
+from tracelake.control.access.callers import ADMIN, OF_THE_INSTALLATION, RESERVED_ROLES, SCOPES, Caller, Permission
 from tracelake.control.access.store import TokenRow, UserRow
 from tracelake.control.access.tokens import new_token, token_sha256
 from tracelake.control.database import idempotency
 from tracelake.control.database.ids import new_id
-from tracelake.control.database.transactions import Database, Role, Transaction
+from tracelake.control.database.pages import next_token
+from tracelake.control.database.transactions import Database, DatabaseRole, Transaction
 from tracelake_sdk import access as words
 from tracelake_sdk.access import AuditEntry, NewToken, Token, TokenKind, User
 from tracelake_sdk.errors import AccessConflict, Forbidden, IdempotencyConflict, Invalid, LastAdmin, NotFound, TokenShownOnce
 from tracelake_sdk.pages import Page
 from tracelake_sdk.suggestions import did_you_mean
 
-LOCAL_ISSUER = "tracelake"  # of users who come with tokens of this org, and with no JWT
-_COMPARED = 1000           # users whose names a mistyped one is compared with
-_MADE = "token"             # the kind under which sameness is remembered
+LOCAL_ISSUER = "tracelake"  # of users who have tokens of this org and no JWT
+_COMPARED = 1000           # how many user names a mistyped one is compared with
+_MADE = "token"             # the idempotency kind
 
 
 @dataclass(frozen=True)
-class WantedToken:
-    """A token as it is asked for; what does not belong to its kind is refused."""
+class NewTokenRequest:
+    """The request for a new token; fields that its kind does not have are refused."""
 
     kind: TokenKind
     label: str
@@ -62,19 +63,19 @@ class WantedToken:
 
 
 @dataclass(frozen=True)
-class Administration:
+class AccessAdministration:
     database: Database
 
     # Users
     def create_user(
         self, caller: Caller, name: str, *, issuer: str | None = None, subject: str | None = None, roles: Collection[str] = (), dry_run: bool = False
     ) -> User:
-        """`issuer` and `subject` say who it is in a JWT; without them the user comes with tokens of this org alone."""
-        caller.require(Right.ADMINISTER)
+        """`issuer` and `subject` identify the user in a JWT; without them the user has only tokens of this org."""
+        caller.require(Permission.ADMINISTER)
         if (issuer is None) != (subject is None):
             raise Invalid("Issuer and subject identify a user in a JWT together; give both or neither.")
         issuer, subject = issuer or LOCAL_ISSUER, subject or f"{caller.org}/{name}"
-        with self.database.transaction("create_user", role=Role.DEFINE) as tx:
+        with self.database.transaction("create_user", role=DatabaseRole.DEFINE) as tx:
             store.lock_access(tx, caller.org_id)
             role_ids(tx, caller, roles)
             new = UserRow(new_id(), name, issuer, subject, datetime.now(UTC), None, sorted(set(roles)))
@@ -93,15 +94,15 @@ class Administration:
             return _user(_get_user(tx, caller, name))
 
     def list_users(self, caller: Caller, *, after: UUID | None = None, limit: int = 50) -> Page[User]:
-        caller.require(Right.ADMINISTER)
+        caller.require(Permission.ADMINISTER)
         with self.database.transaction("list_users") as tx:
             rows = store.users(tx, org=caller.org_id, after=after, limit=limit + 1)
-        return Page(items=[_user(row) for row in rows[:limit]], next=str(rows[limit - 1].id) if len(rows) > limit else None)
+        return Page(items=[_user(row) for row in rows[:limit]], next=next_token(rows, limit, lambda row: row.id))
 
     def disable_user(self, caller: Caller, name: str, *, dry_run: bool = False) -> User:
-        """From now on the user's tokens and JWTs are refused, and what its DAGs read of others with its roles is not readable to them."""
-        caller.require(Right.ADMINISTER)
-        with self.database.transaction("disable_user", role=Role.DEFINE) as tx:
+        """The user's tokens and JWTs are refused from now on, and DAGs that the user activated can no longer read other DAGs' datasets with the user's roles."""
+        caller.require(Permission.ADMINISTER)
+        with self.database.transaction("disable_user", role=DatabaseRole.DEFINE) as tx:
             store.lock_access(tx, caller.org_id)
             user = _get_user(tx, caller, name)
             if user.disabled_at is not None:
@@ -114,8 +115,8 @@ class Administration:
             return _user(_get_user(tx, caller, name))
 
     def enable_user(self, caller: Caller, name: str, *, dry_run: bool = False) -> User:
-        caller.require(Right.ADMINISTER)
-        with self.database.transaction("enable_user", role=Role.DEFINE) as tx:
+        caller.require(Permission.ADMINISTER)
+        with self.database.transaction("enable_user", role=DatabaseRole.DEFINE) as tx:
             store.lock_access(tx, caller.org_id)
             user = _get_user(tx, caller, name)
             if user.disabled_at is None or dry_run:
@@ -126,8 +127,8 @@ class Administration:
 
     # Roles
     def create_role(self, caller: Caller, name: str, *, dry_run: bool = False) -> words.Role:
-        caller.require(Right.ADMINISTER)
-        with self.database.transaction("create_role", role=Role.DEFINE) as tx:
+        caller.require(Permission.ADMINISTER)
+        with self.database.transaction("create_role", role=DatabaseRole.DEFINE) as tx:
             store.lock_access(tx, caller.org_id)
             there = next((role for role in _roles(tx, caller) if role.name == name), None)
             if there is not None or dry_run:
@@ -137,13 +138,13 @@ class Administration:
             return words.Role(name=name, reserved=False, members=[])
 
     def list_roles(self, caller: Caller) -> list[words.Role]:
-        caller.require(Right.ADMINISTER)
+        caller.require(Permission.ADMINISTER)
         with self.database.transaction("list_roles") as tx:
             return _roles(tx, caller)
 
     def add_member(self, caller: Caller, role: str, user: str, *, dry_run: bool = False) -> User:
-        caller.require(Right.ADMINISTER)
-        with self.database.transaction("add_member", role=Role.DEFINE) as tx:
+        caller.require(Permission.ADMINISTER)
+        with self.database.transaction("add_member", role=DatabaseRole.DEFINE) as tx:
             store.lock_access(tx, caller.org_id)
             role_ids(tx, caller, [role])
             found = _get_user(tx, caller, user)
@@ -154,8 +155,8 @@ class Administration:
             return _user(_get_user(tx, caller, user))
 
     def remove_member(self, caller: Caller, role: str, user: str, *, dry_run: bool = False) -> User:
-        caller.require(Right.ADMINISTER)
-        with self.database.transaction("remove_member", role=Role.DEFINE) as tx:
+        caller.require(Permission.ADMINISTER)
+        with self.database.transaction("remove_member", role=DatabaseRole.DEFINE) as tx:
             store.lock_access(tx, caller.org_id)
             role_ids(tx, caller, [role])
             found = _get_user(tx, caller, user)
@@ -168,13 +169,13 @@ class Administration:
             return _user(_get_user(tx, caller, user))
 
     # Tokens
-    def create_token(self, caller: Caller, wanted: WantedToken, *, dry_run: bool = False, idempotency_key: str | None = None) -> NewToken:
-        """The token is in this answer and nowhere else: the database keeps its hash."""
-        caller.require(Right.ADMINISTER)
+    def create_token(self, caller: Caller, wanted: NewTokenRequest, *, dry_run: bool = False, idempotency_key: str | None = None) -> NewToken:
+        """Only this answer contains the token: the database stores its hash."""
+        caller.require(Permission.ADMINISTER)
         wanted.check()
         if not caller.operates and (beyond := OF_THE_INSTALLATION & set(wanted.scopes)):
             raise Forbidden(f"The scope `{min(beyond)}` reaches beyond one org; only the org that operates the installation has tokens with it.")
-        with self.database.transaction("create_token", role=Role.DEFINE) as tx:
+        with self.database.transaction("create_token", role=DatabaseRole.DEFINE) as tx:
             store.lock_access(tx, caller.org_id)
             role_ids(tx, caller, wanted.roles)
             user = _get_user(tx, caller, wanted.user) if wanted.user is not None else None
@@ -201,15 +202,15 @@ class Administration:
             return NewToken.model_validate(asdict(_get_token(tx, caller, row.id)) | {"token": token})
 
     def list_tokens(self, caller: Caller, *, revoked: bool = False, after: UUID | None = None, limit: int = 50) -> Page[Token]:
-        caller.require(Right.ADMINISTER)
+        caller.require(Permission.ADMINISTER)
         with self.database.transaction("list_tokens") as tx:
             rows = store.tokens(tx, org=caller.org_id, revoked=revoked, after=after, limit=limit + 1)
-        return Page(items=[_token(row) for row in rows[:limit]], next=str(rows[limit - 1].id) if len(rows) > limit else None)
+        return Page(items=[_token(row) for row in rows[:limit]], next=next_token(rows, limit, lambda row: row.id))
 
     def revoke_token(self, caller: Caller, id: UUID, *, dry_run: bool = False) -> Token:
-        """A process that saw the token a moment ago may take it for one second more."""
-        caller.require(Right.ADMINISTER)
-        with self.database.transaction("revoke_token", role=Role.DEFINE) as tx:
+        """A process that has the token in its cache accepts it for up to one more second."""
+        caller.require(Permission.ADMINISTER)
+        with self.database.transaction("revoke_token", role=DatabaseRole.DEFINE) as tx:
             store.lock_access(tx, caller.org_id)
             row = _get_token(tx, caller, id)
             if row.revoked_at is not None or dry_run:
@@ -218,18 +219,18 @@ class Administration:
             _audit(tx, caller, "revoke_token", str(id), {"kind": row.kind, "label": row.label})
             return _token(_get_token(tx, caller, id))
 
-    # What was done
+    # Audit
     def audit(self, caller: Caller, *, before: UUID | None = None, limit: int = 50) -> Page[AuditEntry]:
         """The newest first."""
-        caller.require(Right.AUDIT)
+        caller.require(Permission.AUDIT)
         with self.database.transaction("audit") as tx:
             rows = store.audit(tx, org=caller.org_id, before=before, limit=limit + 1)
         items = [AuditEntry.model_validate(asdict(row)) for row in rows[:limit]]
-        return Page(items=items, next=str(rows[limit - 1].id) if len(rows) > limit else None)
+        return Page(items=items, next=next_token(rows, limit, lambda row: row.id))
 
 
 def role_ids(tx: Transaction, caller: Caller, names: Collection[str]) -> dict[str, UUID]:
-    """By name; raises NotFound where one is not there."""
+    """By name; raises NotFound for a missing role."""
     found = store.role_ids(tx, org=caller.org_id, names=sorted(set(names)))
     for name in names:
         if name not in found:
@@ -262,8 +263,8 @@ def _not_the_last_admin(tx: Transaction, caller: Caller, user: UserRow) -> None:
         raise LastAdmin(f"{user.name} is the only admin of org {caller.org}; give another user the role `{ADMIN}` first.")
 
 
-def _first_with_key(tx: Transaction, caller: Caller, key: str | None, wanted: WantedToken, id: UUID) -> None:
-    """A token cannot be shown twice, so the same request again gets the id of the token that it made."""
+def _first_with_key(tx: Transaction, caller: Caller, key: str | None, wanted: NewTokenRequest, id: UUID) -> None:
+    """A token is shown once, so a repeated request gets the id of the token that the first one created."""
     if key is None:
         return
     name = hashlib.sha256(key.encode()).digest()

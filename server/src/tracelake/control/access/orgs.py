@@ -1,6 +1,6 @@
-"""Orgs: made, listed and disabled by the installation's operators, who are the admins of its first org. They see of the others what this file shows.
+"""Orgs: created, listed and disabled by the installation's operators, the admins of its first org. Operators see nothing else of other orgs.
 
-Nobody of one org acts in another: an operator gives a new org its first admin, and is none of it.
+Nobody acts in another org: an operator creates the first admin of a new org, but is not a member of it.
 """
 
 from collections.abc import Callable
@@ -10,16 +10,17 @@ from uuid import UUID
 
 from tracelake.control.access import store
 from tracelake.control.access.administration import LOCAL_ISSUER, ensure_reserved_roles
-from tracelake.control.access.callers import ADMIN, Caller, Right
+from tracelake.control.access.callers import ADMIN, Caller, Permission
 from tracelake.control.access.store import OrgRow
 from tracelake.control.access.tokens import new_token, token_sha256
 from tracelake.control.database.ids import new_id
-from tracelake.control.database.transactions import Database, Role, Transaction
+from tracelake.control.database.pages import next_token
+from tracelake.control.database.transactions import Database, DatabaseRole, Transaction
 from tracelake_sdk.access import NewOrg, Org, TokenKind
 from tracelake_sdk.errors import AccessConflict, Forbidden, Invalid, NotFound
 from tracelake_sdk.pages import Page
 
-Furnish = Callable[[Transaction, UUID], None]  # what else every org of this service has from its start
+Furnish = Callable[[Transaction, UUID], None]  # creates what else every new org needs
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,12 @@ class Orgs:
     furnish: Furnish
 
     def create(self, caller: Caller, name: str, *, admin: str, issuer: str | None = None, subject: str | None = None, dry_run: bool = False) -> NewOrg:
-        """With its first admin and, where that comes with no JWT, a token that is in this answer and nowhere else."""
+        """With its first admin and, if the admin has no JWT, a token that only this answer contains."""
         if (issuer is None) != (subject is None):
             raise Invalid("Issuer and subject identify a user in a JWT together; give both or neither.")
         signed = issuer is not None
         issuer, subject = issuer or LOCAL_ISSUER, subject or f"{name}/{admin}"
-        with self.database.transaction("create_org", role=Role.DEFINE) as tx:
+        with self.database.transaction("create_org", role=DatabaseRole.DEFINE) as tx:
             _require_operator(caller)
             store.lock_first_start(tx)
             if (there := store.find_org(tx, name)) is not None:
@@ -51,11 +52,11 @@ class Orgs:
         with self.database.transaction("list_orgs") as tx:
             _require_operator(caller)
             rows = store.orgs(tx, after=after, limit=limit + 1)
-        return Page(items=[_org(row) for row in rows[:limit]], next=str(rows[limit - 1].id) if len(rows) > limit else None)
+        return Page(items=[_org(row) for row in rows[:limit]], next=next_token(rows, limit, lambda row: row.id))
 
     def disable(self, caller: Caller, name: str, *, dry_run: bool = False) -> Org:
-        """From now on nobody of it is let in: its users, services and workers. What it has stays as it is."""
-        with self.database.transaction("disable_org", role=Role.DEFINE) as tx:
+        """Its users, services and workers are refused from now on. Its data does not change."""
+        with self.database.transaction("disable_org", role=DatabaseRole.DEFINE) as tx:
             _require_operator(caller)
             store.lock_first_start(tx)
             org = _get(tx, name)
@@ -68,7 +69,7 @@ class Orgs:
             return _org(_get(tx, name))
 
     def enable(self, caller: Caller, name: str, *, dry_run: bool = False) -> Org:
-        with self.database.transaction("enable_org", role=Role.DEFINE) as tx:
+        with self.database.transaction("enable_org", role=DatabaseRole.DEFINE) as tx:
             _require_operator(caller)
             store.lock_first_start(tx)
             org = _get(tx, name)
@@ -90,7 +91,7 @@ class Orgs:
 
 
 def _require_operator(caller: Caller) -> None:
-    caller.require(Right.ADMINISTER)
+    caller.require(Permission.ADMINISTER)
     if not caller.operates:
         raise Forbidden("Orgs are created, listed and disabled by the operators of the installation, the admins of its first org.")
 
@@ -103,7 +104,7 @@ def _get(tx: Transaction, name: str) -> OrgRow:
 
 
 def _audit_both(tx: Transaction, caller: Caller, org: OrgRow, action: str) -> None:
-    """The org's own admins see it too."""
+    """So that the org's own admins see it too."""
     store.append_audit(tx, org=caller.org_id, actor=caller.name, action=action, object=org.name)
     store.append_audit(tx, org=org.id, actor=f"{caller.org}/{caller.name}", action=action, object=org.name)
 

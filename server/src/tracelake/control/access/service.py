@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tracelake.control.access import store
 from tracelake.control.access.administration import ensure_reserved_roles
-from tracelake.control.access.callers import ADMIN, Caller, Right
+from tracelake.control.access.callers import ADMIN, Caller, Permission
 from tracelake.control.access.signed_tokens import Issuer, looks_signed, subject_of
 from tracelake.control.access.tokens import new_token, token_sha256
 from tracelake.control.database.transactions import Database, Transaction
@@ -18,35 +18,35 @@ from tracelake_sdk.bounded_cache import BoundedCache
 from tracelake_sdk.errors import Unauthenticated, Unavailable
 from tracelake_sdk.home import HomeFiles
 
-_REMEMBERED_SECONDS = 1.0  # a revoked token lives at most this much longer in a process
+_REMEMBERED_SECONDS = 1.0  # how long a process may still accept a revoked token
 _MOST_REMEMBERED = 10_000
 _MOST_SCRAPERS = 100
-SCRAPE_PATIENCE = 3.0  # seconds that a scrape waits for the database; scrapers give up after ten
+SCRAPE_PATIENCE = 3.0  # how long a scrape waits for the database; scrapers time out after ten seconds
 
 
 @dataclass
 class Access:
-    """Says who calls."""
+    """Authenticates callers."""
 
     database: Database
     issuers: Sequence[Issuer]
     _remembered: BoundedCache[bytes, Caller] = field(default_factory=lambda: BoundedCache(_MOST_REMEMBERED, seconds=_REMEMBERED_SECONDS))
-    # Whoever had the right to metrics when its token was last looked up.
+    # Callers that had the permission `metrics` when their token was last looked up.
     _scrapers: BoundedCache[bytes, Caller] = field(default_factory=lambda: BoundedCache(_MOST_SCRAPERS))
 
     def remembered(self, token: str) -> Caller | None:
-        """The caller behind a token that was seen a moment ago."""
+        """The cached caller of a token."""
         return self._remembered.find(token_sha256(token))
 
     def authenticate(self, token: str) -> Caller:
-        """The caller behind a bearer token, or Unauthenticated."""
+        """The caller of a bearer token; raises Unauthenticated."""
         if (known := self.remembered(token)) is not None:
             return known
         with self.database.transaction("authenticate") as tx:
             return self._look_up(tx, token)
 
     def recognize_scraper(self, token: str) -> Caller:
-        """The same, for metrics alone: while the database does not answer, whoever the token belonged to when it last did."""
+        """The same, only for metrics: while the database does not answer, the last known caller of the token."""
         if (known := self.remembered(token)) is not None:
             return known
         key = token_sha256(token)
@@ -60,7 +60,7 @@ class Access:
         except Unauthenticated:
             self._scrapers.forget(key)
             raise
-        if found.has(Right.METRICS) and not looks_signed(token):  # a signed one carries its own end
+        if found.has(Permission.METRICS) and not looks_signed(token):  # a signed token has its own expiry
             self._scrapers.put(key, found)
         return found
 
@@ -74,13 +74,13 @@ class Access:
         if row is None:
             raise Unauthenticated("This token is unknown, expired, revoked, or its user is disabled; ask an admin for another.")
         caller = row.caller()
-        if not looks_signed(token):  # a signed one carries its own end, which must be looked at each time
+        if not looks_signed(token):  # a signed token has its own expiry, which must be checked each time
             self._remembered.put(key, caller)
         return caller
 
 
 def first_start(tx: Transaction, home: Path, *, org: str, admin_issuer: str, admin_subject: str) -> bool:
-    """Makes the first org with its admin, its worker and their tokens, unless an org exists; says whether it did.
+    """Creates the first org with its admin, its worker and their tokens, unless an org exists; returns whether it did.
 
     The tokens are in the home's credentials file before the transaction that makes them valid commits, so that a
     crash in between leaves tokens that the next start makes valid, and never an org without an admin.
@@ -104,14 +104,14 @@ def first_start(tx: Transaction, home: Path, *, org: str, admin_issuer: str, adm
 
 
 def ensure_query_token(tx: Transaction, home: Path, *, org: UUID) -> None:
-    """Makes a token for this home's query process where it has none that is valid: a home of an earlier release has none, a revoked one never comes back."""
+    """Creates a token for this home's query process if it has no valid one: homes of earlier releases lack it, and a revoked token is never restored."""
     files = HomeFiles(home)
     token = files.query_token()
     if token is None or store.caller_of_token(tx, token_sha256(token)) is None:
         token = new_token()
         there = json.loads(files.credentials.read_text()) if files.credentials.exists() else {}
         _keep(files.credentials, there | {"query_token": token})
-        store.add_token(tx, org=org, kind=TokenKind.SERVICE, label="query process", sha256=token_sha256(token), scopes=[Right.PIN.value])
+        store.add_token(tx, org=org, kind=TokenKind.SERVICE, label="query process", sha256=token_sha256(token), scopes=[Permission.PIN.value])
 
 
 def _keep(path: Path, content: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""JWTs: believed about who a user is when a configured issuer signed them, and about nothing else."""
+"""JWTs: signed by a configured issuer, they prove who a user is and nothing else."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _LEEWAY_SECONDS = 30
 
 @dataclass(frozen=True)
 class Issuer:
-    """Whose signature counts, for which audience, with which key and the one algorithm that fits it, and whose users it speaks of."""
+    """A trusted issuer: its audience, key, the one algorithm of that key, and the org of its users."""
 
     name: str
     audience: str
@@ -28,10 +28,10 @@ class Issuer:
 
 
 def issuers_of(settings: AccessSettings) -> tuple[Issuer, ...]:
-    """Raises SettingInvalid for a key that is too short or not supported, and where one issuer and audience would speak of two orgs."""
+    """Raises SettingInvalid for a key that is too short or not supported, and for one issuer and audience with two orgs."""
     named = [(given.issuer, given.audience) for given in settings.issuers]
     if len(named) != len(set(named)):
-        raise SettingInvalid("TRACELAKE__ACCESS__ISSUERS: an issuer with one audience is for one org; give each org an audience of its own.")
+        raise SettingInvalid("TRACELAKE__ACCESS__ISSUERS: an issuer with one audience is for one org; give each org its own audience.")
     return tuple(issuer(given.issuer, given.audience, given.public_key, org=given.org) for given in settings.issuers)
 
 
@@ -57,7 +57,7 @@ def looks_signed(token: str) -> bool:
 
 
 def subject_of(token: str, issuers: Sequence[Issuer]) -> tuple[Issuer, str]:
-    """Who vouches for a valid token, and for whom; raises Unauthenticated with a reason that repeats nothing of it."""
+    """Issuer and subject of a valid token; raises Unauthenticated with a reason that quotes nothing of the token."""
     try:
         said = jwt.decode(token, options={"verify_signature": False})
         trusted = _meant(issuers, said.get("iss"), said.get("aud"))
@@ -78,7 +78,7 @@ def subject_of(token: str, issuers: Sequence[Issuer]) -> tuple[Issuer, str]:
 
 
 def _meant(issuers: Sequence[Issuer], name: object, audience: object) -> Issuer:
-    """The one that a token not verified yet says it is from; it is verified against that one alone."""
+    """The issuer that the unverified token names; the token is verified against this issuer only."""
     of_name = [one for one in issuers if one.name == name]
     if not of_name:
         raise Unauthenticated("The token's issuer is not configured here.")

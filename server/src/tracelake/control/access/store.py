@@ -1,4 +1,4 @@
-"""The access tables, one function a query."""
+"""The access tables, one function per query."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -86,7 +86,7 @@ class AuditRow:
     detail: dict[str, Any]
 
 
-# Callers: None where the token is revoked or expired, or the user or the org disabled
+# Callers: None if the token is revoked or expired, or the user or org is disabled
 def caller_of_token(tx: Transaction, sha256: bytes) -> CallerRow | None:
     return tx.find(CallerRow, sql["caller_of_token"], sha256=sha256, id=None)
 
@@ -141,7 +141,7 @@ def add_user(tx: Transaction, *, org: UUID, name: str, issuer: str, subject: str
 
 
 def add_role(tx: Transaction, *, org: UUID, name: str) -> bool:
-    """Whether it was not there yet."""
+    """Whether the role is new."""
     return tx.touched(sql["add_role"], id=new_id(), org=org, name=name) == 1
 
 
@@ -211,7 +211,7 @@ def roles(tx: Transaction, *, org: UUID) -> list[RoleRow]:
 
 
 def role_ids(tx: Transaction, *, org: UUID, names: list[str]) -> dict[str, UUID]:
-    """By name; what is not there is missing."""
+    """By name; unknown names are omitted."""
     return dict(tx.tuples(sql["role_ids"], org=org, names=names))
 
 

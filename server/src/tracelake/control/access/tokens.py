@@ -1,4 +1,4 @@
-"""Tokens: 256 random bits, known to the database by their SHA-256 alone."""
+"""Tokens: 256 random bits, of which the database stores only the SHA-256."""
 
 import hashlib
 import secrets

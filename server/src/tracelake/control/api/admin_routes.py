@@ -1,4 +1,4 @@
-"""Administration over HTTP: orgs, users, roles, tokens, grants, read roles, locations, and what was done. Thin: each route is its use case."""
+"""Administration over HTTP: orgs, users, roles, tokens, grants, read roles, locations, and the audit log. Thin: each route is its use case."""
 
 from typing import Annotated
 from uuid import UUID
@@ -6,7 +6,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from tracelake.control.access.administration import WantedToken
+from tracelake.control.access.administration import NewTokenRequest
 from tracelake.control.api.context import Serving, User
 from tracelake.control.api.guarded_routes import UserRoute
 from tracelake.control.api.names import USER_NAME
@@ -106,7 +106,7 @@ def orgs(services: Serving, user: User, limit: Limit = 50, token: Token = None) 
 
 @router.post("/orgs")
 def create_org(services: Serving, user: User, body: OrgRequest) -> access.NewOrg:
-    """With its first admin; the admin's token is in this answer and nowhere else."""
+    """With its first admin; only this answer contains the admin's token."""
     return services.orgs.create(user, body.name, admin=body.admin, issuer=body.issuer, subject=body.subject, dry_run=body.dry_run)
 
 
@@ -169,8 +169,8 @@ def tokens(
 
 @router.post("/tokens")
 def create_token(services: Serving, user: User, body: TokenRequest, key: Key = None) -> access.NewToken:
-    """The token is in this answer and nowhere else."""
-    wanted = WantedToken(body.kind, body.label, body.user, tuple(body.roles), tuple(body.scopes), tuple(body.pools), body.expires_in_days)
+    """Only this answer contains the token."""
+    wanted = NewTokenRequest(body.kind, body.label, body.user, tuple(body.roles), tuple(body.scopes), tuple(body.pools), body.expires_in_days)
     return services.administration.create_token(user, wanted, dry_run=body.dry_run, idempotency_key=key)
 
 
@@ -186,13 +186,13 @@ def grants(services: Serving, user: User, dag: Annotated[str | None, Query(max_l
 
 @grants_router.post("/grants")
 def grant(services: Serving, user: User, body: GrantRequest) -> list[access.Grant]:
-    """The DAG's grants after it."""
+    """The DAG's grants after the change."""
     return services.granting.grant(user, body.dag, body.right, body.role, dry_run=body.dry_run)
 
 
 @grants_router.post("/grants/revoke")
 def revoke_grant(services: Serving, user: User, body: RevokeRequest) -> list[access.Grant]:
-    """The DAG's grants after it."""
+    """The DAG's grants after the change."""
     return services.granting.revoke(user, body.dag, body.right, Holder(body.role, body.user, body.service), dry_run=body.dry_run)
 
 
@@ -225,7 +225,7 @@ def set_location(services: Serving, user: User, name: str, body: LocationMove) -
 
 @grants_router.post("/locations/{name}/remove")
 def remove_location(services: Serving, user: User, name: str, body: Change) -> Location:
-    """The location as it was."""
+    """The removed location."""
     return services.locations.remove(user, name, dry_run=body.dry_run)
 
 
@@ -241,5 +241,5 @@ def revoke_location(services: Serving, user: User, name: str, body: LocationGran
 
 @router.get("/audit")
 def audit(services: Serving, user: User, limit: Limit = 50, token: Token = None) -> Page[access.AuditEntry]:
-    """Who did what, the newest first; for admins and auditors."""
+    """The audit log, newest first; for admins and auditors."""
     return services.administration.audit(user, before=id_of(token), limit=limit)

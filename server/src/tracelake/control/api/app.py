@@ -30,8 +30,8 @@ def create_app(services: Services, api: ApiSettings) -> FastAPI:
     app.state.services = services
     # Their own threads: idle polls in the framework's shared ones would starve heartbeats and completions.
     app.state.polls = anyio.CapacityLimiter(api.max_waiting_polls)
-    app.state.queries = anyio.CapacityLimiter(_MOST_QUERIES)  # likewise: each waits for its answer
-    # Routes are tried one after the other: those that are called most come first.
+    app.state.queries = anyio.CapacityLimiter(_MOST_QUERIES)  # the same: each waits for its answer
+    # Routes are matched in order: the most frequent ones come first.
     for router in (
         internal_routes.router, pin_routes.router, record_routes.router, user_routes.router, dataset_routes.router, guard_routes.router,
         admin_routes.router, admin_routes.grants_router, query_routes.router, system_routes.router, system_routes.me_router,
@@ -54,7 +54,7 @@ def _app(description: str, api: ApiSettings) -> FastAPI:
     app = FastAPI(title="Tracelake", version="0.1.0", description=description, docs_url=None, redoc_url=None)
     app.state.body_seconds = api.body_seconds
     app.state.body_memory = BodyMemory(api.bodies_mib * _MIB)
-    app.state.tails = anyio.CapacityLimiter(_TAIL_THREADS)  # few: however many streams wake up at once, others find connections
+    app.state.tails = anyio.CapacityLimiter(_TAIL_THREADS)  # few: however many streams wake up at once, other requests still get connections
     problems.install(app)
     docs_page.install(app)
     return app

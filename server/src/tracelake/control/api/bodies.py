@@ -1,11 +1,11 @@
-"""Request bodies: how large one may be on each route, what its sender must be allowed to do, and who parses it."""
+"""Request bodies: the size limit of each route, the permission its sender needs, and parsing."""
 
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from pydantic import BaseModel
 
-from tracelake.control.access.callers import Right
+from tracelake.control.access.callers import Permission
 
 _KIB, _MIB = 2**10, 2**20
 
@@ -29,29 +29,29 @@ LIMITS = {
     "/v1/kinds": _MIB,                       # a schema of 64 KiB
 }
 
-# What whoever sends a large body must be allowed to do: known from the token, so it is checked before the body is read. The service checks again,
-# with everything that the body says.
+# The permission that the sender of a large body needs: the token shows it, so it is checked before the body is read. The service checks again,
+# with the content of the body.
 RIGHTS = {
-    "/v1/dags": Right.DEPLOY,
-    "/v1/runs": Right.OPERATE,
-    "/v1/query": Right.READ,
-    "/v1/queries/{id}/replay": Right.READ,
-    "/v1/saved-queries/{name}": Right.READ,
-    "/v1/records": Right.WRITE_RECORDS,
-    "/v1/records/bulk": Right.WRITE_RECORDS,
-    "/v1/records/query": Right.READ_RECORDS,
-    "/v1/records/aggregate": Right.READ_RECORDS,
-    "/v1/kinds": Right.WRITE_RECORDS,
+    "/v1/dags": Permission.DEPLOY,
+    "/v1/runs": Permission.OPERATE,
+    "/v1/query": Permission.READ,
+    "/v1/queries/{id}/replay": Permission.READ,
+    "/v1/saved-queries/{name}": Permission.READ,
+    "/v1/records": Permission.WRITE_RECORDS,
+    "/v1/records/bulk": Permission.WRITE_RECORDS,
+    "/v1/records/query": Permission.READ_RECORDS,
+    "/v1/records/aggregate": Permission.READ_RECORDS,
+    "/v1/kinds": Permission.WRITE_RECORDS,
 }
 
 
 def takes(model: type[BaseModel]) -> dict[str, object]:
-    """What the page of the API says of a body that a route parses itself."""
+    """The OpenAPI entry of a body that a route parses itself."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}
 
 
 def parsed(model: type[BaseModel]) -> Any:
-    """A dependency: the body as this model, parsed in a thread. For what may be larger than small."""
+    """A dependency: the body as this model, parsed in a thread. For bodies that may be large."""
 
     def parse(body: Annotated[bytes, Depends(_body_of)]) -> BaseModel:
         return model.model_validate_json(body)

@@ -1,12 +1,12 @@
-"""What the routes are given: the services, and who calls."""
+"""What the routes receive: the services and the caller."""
 
 from dataclasses import dataclass
 from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
-from tracelake.control.access.administration import Administration
-from tracelake.control.access.callers import Caller, Right
+from tracelake.control.access.administration import AccessAdministration
+from tracelake.control.access.callers import Caller, Permission
 from tracelake.control.access.orgs import Orgs
 from tracelake.control.access.service import Access
 from tracelake.control.dags.granting import Granting
@@ -16,15 +16,15 @@ from tracelake.control.deploys.service import Deploys
 from tracelake.control.emission.loops import RecordLoops
 from tracelake.control.explain.service import Explaining
 from tracelake.control.locations.service import Locations
-from tracelake.control.promotion.service import Guard
+from tracelake.control.promotion.service import RulesAndPolicies
 from tracelake.control.queries.forwarding import Forwarding
 from tracelake.control.queries.pins import Pins
 from tracelake.control.queries.receipts import Receipts
-from tracelake.control.queries.saving import SavedQueries
-from tracelake.control.records.desk import RecordDesk
+from tracelake.control.queries.saving import SavedQueryService
+from tracelake.control.records.authorization import AuthorizedRecords
 from tracelake.control.records.tails import Tails
-from tracelake.control.registry.read_roles import Reading
-from tracelake.control.registry.snapshots import Snapshots
+from tracelake.control.registry.read_roles import ReadRoleService
+from tracelake.control.registry.snapshots import SnapshotService
 from tracelake.control.tasks.building import TaskServices
 from tracelake_sdk.access import TokenKind
 from tracelake_sdk.errors import Forbidden, Unauthenticated
@@ -36,21 +36,21 @@ class Services:
 
     database: Database
     access: Access
-    administration: Administration
+    administration: AccessAdministration
     orgs: Orgs
     granting: Granting
-    reading: Reading
+    reading: ReadRoleService
     locations: Locations
-    snapshots: Snapshots
+    snapshots: SnapshotService
     deploys: Deploys
     tasks: TaskServices
     explaining: Explaining
-    guard: Guard
+    guard: RulesAndPolicies
     pins: Pins
     receipts: Receipts
-    saved_queries: SavedQueries
+    saved_queries: SavedQueryService
     forwarding: Forwarding
-    desk: RecordDesk
+    records: AuthorizedRecords
     tails: Tails
     record_loops: RecordLoops
     readiness: Readiness
@@ -58,13 +58,13 @@ class Services:
 
 @dataclass(frozen=True)
 class RecordServices:
-    """What the records service by itself offers; each of it by the name that it has in `Services`."""
+    """The services of the standalone records process, under the same names as in `Services`."""
 
     database: Database
     access: Access
-    administration: Administration
+    administration: AccessAdministration
     orgs: Orgs
-    desk: RecordDesk
+    records: AuthorizedRecords
     tails: Tails
     readiness: Readiness
 
@@ -78,17 +78,17 @@ def record_services_of(request: Request) -> Services | RecordServices:
 
 
 def caller_of(request: Request) -> Caller:
-    """Whoever the bearer token belongs to; raises Unauthenticated."""
+    """The owner of the bearer token; raises Unauthenticated."""
     return record_services_of(request).access.authenticate(_token_of(request))
 
 
 def remembered_caller_of(request: Request) -> Caller | None:
-    """The same without a look into the database, where one was taken a moment ago; raises Unauthenticated where there is no token at all."""
+    """The same from the cache, without a query, or None; raises Unauthenticated if the request has no token."""
     return record_services_of(request).access.remembered(_token_of(request))
 
 
 def scraper_of(request: Request) -> Caller:
-    """As `caller_of`, and also while the database is away, where the token was seen before."""
+    """As `caller_of`, and for a known token also while the database is unavailable."""
     return record_services_of(request).access.recognize_scraper(_token_of(request))
 
 
@@ -112,14 +112,14 @@ def as_worker(caller: Caller) -> Caller:
 
 
 def as_query_process(caller: Caller) -> Caller:
-    if caller.kind is not TokenKind.SERVICE or Right.PIN not in caller.scopes:
+    if caller.kind is not TokenKind.SERVICE or Permission.PIN not in caller.scopes:
         raise Forbidden("Only a query process's token, a service's with the scope `pin`, may call this.")
-    caller.require(Right.PIN)
+    caller.require(Permission.PIN)
     return caller
 
 
 def as_scraper(caller: Caller) -> Caller:
-    as_user(caller).require(Right.METRICS)
+    as_user(caller).require(Permission.METRICS)
     return caller
 
 

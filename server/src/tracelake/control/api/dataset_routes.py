@@ -1,4 +1,4 @@
-"""Datasets over HTTP: what there is, its versions, why it is as it is, and names pinned to versions. Thin: each route is its use case."""
+"""Datasets over HTTP: the registry, versions, explanations, and names pinned to versions. Thin: each route is its use case."""
 
 from typing import Annotated
 

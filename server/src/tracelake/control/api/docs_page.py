@@ -1,4 +1,4 @@
-"""The page of the API: Swagger UI from a wheel, so that it works without the internet and contacts no other server."""
+"""The API page: Swagger UI from a wheel, so that it works offline and contacts no other server."""
 
 from importlib.resources import files
 
@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 
 _ASSETS = "/docs-assets"
-# The browser refuses whatever the page might load from another host.
+# The browser refuses to load anything from another host.
 _ONLY_THIS_HOST = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 
 
@@ -19,7 +19,7 @@ def install(app: FastAPI) -> None:
         swagger_js_url=f"{_ASSETS}/swagger-ui-bundle.js",
         swagger_css_url=f"{_ASSETS}/swagger-ui.css",
         swagger_favicon_url=f"{_ASSETS}/favicon.png",
-        swagger_ui_parameters={"validatorUrl": None},  # its own way is to send the address of the document to a service
+        swagger_ui_parameters={"validatorUrl": None},  # the default sends the document's address to an external service
     )
     page.headers["Content-Security-Policy"] = _ONLY_THIS_HOST
 

@@ -1,4 +1,4 @@
-"""LakeGuard over HTTP: rules, policies, and what was decided. Thin: each route is its use case."""
+"""LakeGuard over HTTP: rules, policies, and decisions. Thin: each route is its use case."""
 
 from typing import Annotated
 from uuid import UUID
@@ -17,7 +17,7 @@ from tracelake_sdk.rules.promotions import Enforcement, Policy, Promotion, Rule
 router = APIRouter(prefix="/v1", tags=["guard"], route_class=UserRoute)
 
 Dataset = Annotated[str | None, Query(max_length=128, description="A dataset's name or uuid.")]
-Inactive = Annotated[bool, Query(description="Include those that are switched off.")]
+Inactive = Annotated[bool, Query(description="Include inactive ones.")]
 
 
 class _Request(BaseModel):

@@ -1,4 +1,4 @@
-"""Routes that know their caller first: the token is judged from the headers, and only then the body is read, within the limit of its route."""
+"""Routes that authenticate first: the token is checked from the headers before the body is read, within the size limit of the route."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar
@@ -16,12 +16,12 @@ from tracelake.request_bodies import BodyMemory, read_body, unread, with_body
 from tracelake_sdk.errors import BodyTooSlow, Busy, TracelakeError
 
 _WITH_BODY = {"POST", "PUT", "PATCH"}
-_USERS_SHARE = 0.75  # the rest is for workers and query processes alone: what users send never keeps a heartbeat out
+_USERS_SHARE = 0.75  # the rest is reserved for workers and query processes: bodies of users never block a heartbeat
 _DISCARDED = 2**20  # bytes of a refused request's body that the server skips; beyond it, it closes the connection
 
 
 class GuardedRoute(APIRoute):
-    """Answers a caller that may not call, or not this, before a byte of its body is read."""
+    """Refuses a caller that may not use the route before any byte of the body is read."""
 
     identify: ClassVar[Callable[[Request], Caller]] = staticmethod(caller_of)  # raises Unauthenticated
     admit: ClassVar[Callable[[Caller], Caller]]  # raises Forbidden
@@ -37,7 +37,7 @@ class GuardedRoute(APIRoute):
             memory: BodyMemory = request.app.state.body_memory
             with memory.holding(share) as held:
                 try:
-                    # What was remembered a moment ago costs no thread.
+                    # A cached caller needs no thread.
                     caller = admit(remembered_caller_of(request) or await anyio.to_thread.run_sync(identify, request))
                     if right is not None:
                         caller.require(right)
@@ -45,7 +45,7 @@ class GuardedRoute(APIRoute):
                 except TracelakeError as error:
                     return _refusal(error, close=isinstance(error, BodyTooSlow | Busy) or unread(request) > _DISCARDED)
                 except ClientDisconnect:
-                    return Response(status_code=400)  # nobody hears it
+                    return Response(status_code=400)  # the client is gone
                 return await handle(with_body(request, body))
 
         return guarded

@@ -1,4 +1,4 @@
-"""The worker contract over HTTP: platform components only, one list a call, each item with its own result.
+"""The worker contract over HTTP: platform components only, one list per call, each item with its own result.
 
 These routes read and write bytes themselves: a batch is parsed once, in the model that names it.
 """
@@ -36,7 +36,7 @@ router = APIRouter(prefix="/internal", tags=["internal"], route_class=WorkerRout
 
 
 async def _in_thread(request: Request, step: Callable[[Services, Caller], object]) -> Response:
-    """Runs one step beside the event loop, in the framework's threads."""
+    """Runs one step outside the event loop, in the framework's threads."""
     return await anyio.to_thread.run_sync(_answer, request, step)
 
 
@@ -51,10 +51,10 @@ def _answer(request: Request, step: Callable[[Services, Caller], object]) -> Res
 
 
 def _as_json(part: object) -> orjson.Fragment:
-    """Models write themselves."""
+    """Models serialize themselves."""
     if isinstance(part, BaseModel):
         return orjson.Fragment(part.model_dump_json())
-    raise TypeError(f"{type(part).__name__} has no place on the wire")
+    raise TypeError(f"{type(part).__name__} cannot be sent over the wire")
 
 
 def _may_wait(request: Request) -> bool:
@@ -64,7 +64,7 @@ def _may_wait(request: Request) -> bool:
 
 @router.post("/task-claim", response_model=ClaimAnswer, openapi_extra=takes(ClaimRequest))
 async def task_claim(request: Request) -> Response:
-    wanted = ClaimRequest.model_validate_json(await request.body())  # small, and it says in which thread the rest is done
+    wanted = ClaimRequest.model_validate_json(await request.body())  # small, and it decides which thread does the rest
     if wanted.wait_s > 0 and _may_wait(request):
         poll = Poll()
         return await _in_polls_thread(request, poll, lambda services, worker: {"claimed": services.tasks.claims.claim(worker, wanted, poll=poll)})
@@ -74,7 +74,7 @@ async def task_claim(request: Request) -> Response:
 
 @router.post("/task-complete", response_model=CompleteAnswer, openapi_extra=takes(CompleteRequest))
 async def task_complete(request: Request) -> Response:
-    """A claim in it never waits: the results are not kept from the worker."""
+    """A claim in it never waits, so that the worker gets the results at once."""
     body = await request.body()
 
     def step(services: Services, worker: Caller) -> object:
@@ -88,7 +88,7 @@ async def task_complete(request: Request) -> Response:
 
 @router.post("/events", response_model=PostAnswer, openapi_extra=takes(PostRequest))
 async def events(request: Request) -> Response:
-    """Finished batches of running tasks: each becomes a task of its own that adopts it."""
+    """Finished batches of running tasks: each becomes a task that adopts it."""
     body = await request.body()
     return await _in_thread(request, lambda services, worker: {"results": services.tasks.posting.post(worker, PostRequest.model_validate_json(body).batches)})
 

@@ -1,4 +1,4 @@
-"""Names that callers give: what they may be, and the sentence for whoever gave another."""
+"""Names that callers choose: their patterns, and the error sentence for an invalid one."""
 
 import re
 
@@ -8,7 +8,7 @@ _SMALL = re.compile(r"\^\[a-z\]\[a-z0-9_\]\{0,([0-9]+)\}\$")  # of datasets, DAG
 
 
 def remedy_of(pattern: str) -> str | None:
-    """How a name of this pattern is written; None for patterns of something else."""
+    """How to write a name of this pattern; None for other patterns."""
     if pattern == USER_NAME:
         return "use a letter or digit, then at most 127 letters, digits and . _ @ + -"
     if small := _SMALL.fullmatch(pattern):

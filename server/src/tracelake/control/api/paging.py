@@ -1,4 +1,4 @@
-"""What routes of lists and of changes take alike: how many, where the page before ended, and the key of a change."""
+"""Parameters that routes share: page size, page token, and idempotency key."""
 
 from typing import Annotated
 from uuid import UUID

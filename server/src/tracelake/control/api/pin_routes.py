@@ -1,4 +1,4 @@
-"""What query processes call: pins, and the line of a query that has ended. They read and write bytes themselves, in one step, as the worker's routes do."""
+"""Routes of query processes: pins, and the log entry of a finished query. They parse and write bytes themselves, in one step, like the worker's routes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from tracelake import wire_json
-from tracelake.control.access.callers import Caller, Right
+from tracelake.control.access.callers import Caller, Permission
 from tracelake.control.api.bodies import takes
 from tracelake.control.api.context import Services, as_user, query_process_of, services_of
 from tracelake.control.api.guarded_routes import QueryProcessRoute
@@ -30,10 +30,10 @@ async def _answer(request: Request, step: Callable[[Services, bytes], Any]) -> R
 
 @router.post("/admit", response_model=Admitted, openapi_extra=takes(AdmitRequest))
 async def admit(request: Request) -> Response:
-    """Whether whoever asks may ask at all: a query process reads no question of anybody else."""
+    """Whether the caller may run queries at all: a query process refuses anyone else before it reads the query."""
 
     def step(services: Services, body: bytes) -> Admitted:
-        _asking(services, AdmitRequest.model_validate_json(body).caller).require(Right.READ)
+        _asking(services, AdmitRequest.model_validate_json(body).caller).require(Permission.READ)
         return Admitted()
 
     return await _answer(request, step)
@@ -41,7 +41,7 @@ async def admit(request: Request) -> Response:
 
 @router.post("", response_model=Pinned, openapi_extra=takes(PinRequest))
 async def take(request: Request) -> Response:
-    """With the token of whoever asks: what that may not read is not pinned."""
+    """With the caller's token: datasets that the caller may not read are not pinned."""
 
     def step(services: Services, body: bytes) -> dict[str, Any]:
         wanted = PinRequest.model_validate_json(body)
@@ -57,7 +57,7 @@ async def renew(request: Request) -> Response:
 
 @router.post("/release", response_model=Released, openapi_extra=takes(ReleaseRequest))
 async def release(request: Request) -> Response:
-    """The query has ended: its line is written, and its pin is given back."""
+    """The query has ended: writes its log entry and releases its pin."""
 
     def step(services: Services, body: bytes) -> Released:
         ended = ReleaseRequest.model_validate_json(body)

@@ -1,4 +1,4 @@
-"""Errors as problem+json: one handler for every deliberate error, one for bad input, one for what nobody expected."""
+"""Errors as problem+json: one handler for every deliberate error, one for bad input, one for unexpected errors."""
 
 import uuid
 
@@ -35,14 +35,14 @@ def _deliberate(request: Request, error: Exception) -> JSONResponse:
 
 
 def _malformed(request: Request, error: Exception) -> JSONResponse:
-    """Says where and why, and never repeats what was sent."""
+    """Says where and why, and never quotes the input."""
     if not isinstance(error, (RequestValidationError, ValidationError)):
         raise error
     return answer(Malformed(f"The request is wrong at {first_fault(error)}."))
 
 
 def first_fault(error: RequestValidationError | ValidationError) -> str:
-    """Where and why, without what was sent."""
+    """Where and why, without the input."""
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"] if part != "body")
     said = remedy_of(first.get("ctx", {}).get("pattern", "")) or str(first["msg"]).removeprefix("Value error, ")

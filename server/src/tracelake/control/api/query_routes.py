@@ -1,4 +1,4 @@
-"""Queries over HTTP: asked here, answered by a query process; receipts, replay, and statements that people keep."""
+"""Queries over HTTP: forwarded to a query process; receipts, replay, and saved queries."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -24,44 +24,44 @@ _KEPT = ("content-type", RECEIPT_HEADER.lower(), MORE_HEADER.lower(), "retry-aft
 Name = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_]{0,127}$")]
 
 
-async def _forward(request: Request, asked: Callable[[Services, Caller], dict[str, Any]]) -> Response:
-    """In the queries' own bounded threads; beyond the bound the answer comes at once. Who hangs up ends the query."""
+async def _forward(request: Request, body_of: Callable[[Services, Caller], dict[str, Any]]) -> Response:
+    """Uses a bounded set of threads; beyond the bound it refuses at once. A client that disconnects ends the query."""
     limiter: anyio.CapacityLimiter = request.app.state.queries
     if limiter.borrowed_tokens >= limiter.total_tokens:
         raise TooManyQueries(retry_after=1)
 
     call = Call()
 
-    def ask() -> Response:
+    def forward() -> Response:
         services = services_of(request)
-        answered = services.forwarding.ask(request.headers["authorization"], asked(services, user_of(request)), call)
+        answered = services.forwarding.forward(request.headers["authorization"], body_of(services, user_of(request)), call)
         return Response(answered.body, status_code=answered.status, headers={name: answered.headers[name] for name in _KEPT if name in answered.headers})
 
-    return await answer_while_listening(request, ask, hung_up=call.break_off, limiter=limiter)
+    return await answer_while_listening(request, forward, hung_up=call.break_off, limiter=limiter)
 
 
 @router.post("/query", response_model=QueryAnswer, openapi_extra=takes(QueryRequest))
 async def query(request: Request) -> Response:
-    """One SELECT over published datasets that the caller may read; what it read and what came out is in the receipt."""
+    """One SELECT over published datasets that the caller may read; the receipt contains the versions it read and the hash of the rows."""
     body = await request.body()
     return await _forward(request, lambda services, user: QueryRequest.model_validate_json(body).model_dump(mode="json"))
 
 
 @router.post("/queries/{id}/replay", response_model=QueryAnswer, openapi_extra=takes(ReplayRequest))
 async def replay(request: Request, id: UUID) -> Response:
-    """The same statement on the same versions; whether the same rows came out is in the answer."""
+    """The same statement on the same versions; the answer says whether the rows are the same."""
     body = await request.body()
 
-    def asked(services: Services, user: Caller) -> dict[str, Any]:
+    def body_of(services: Services, user: Caller) -> dict[str, Any]:
         wanted = ReplayRequest.model_validate_json(body or b"{}")
         return {"sql": services.receipts.to_replay(user, id, wanted.sql), "format": wanted.format, "replay_of": str(id)}
 
-    return await _forward(request, asked)
+    return await _forward(request, body_of)
 
 
 @router.get("/queries")
 def queries(services: Serving, user: User, limit: Limit = 50, token: Token = None) -> Page[QueryRun]:
-    """The caller's own, the newest first; admins and auditors see everybody's, without the statements."""
+    """The caller's own queries, newest first; admins and auditors see all queries, without the statements."""
     return services.receipts.list_runs(user, before=id_of(token), limit=limit)
 
 

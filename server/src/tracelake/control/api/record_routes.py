@@ -21,7 +21,7 @@ from tracelake.control.api.bodies import takes
 from tracelake.control.api.context import record_services_of, user_of
 from tracelake.control.api.guarded_routes import UserRoute
 from tracelake.control.api.problems import first_fault
-from tracelake.control.records.desk import RecordDesk
+from tracelake.control.records.authorization import AuthorizedRecords
 from tracelake_sdk.errors.records import RecordRefused
 from tracelake_sdk.records import (
     Aggregate,
@@ -45,7 +45,7 @@ router = APIRouter(prefix="/v1", tags=["records"], route_class=UserRoute)
 
 MOST_AT_ONCE = 10_000
 NDJSON = "application/x-ndjson"
-_BEAT_SECONDS = 15.0  # an empty line now and then, so that who hung up is noticed
+_BEAT_SECONDS = 15.0  # seconds between empty lines, so that a closed connection is noticed
 _STREAMED = 200       # records of a line, at most
 
 Tenant = Annotated[str | None, Query(max_length=500, description="The tenant of the token; another one is refused.")]
@@ -71,7 +71,7 @@ class BulkAnswer(_Request):
     results: list[StoreResult]
 
 
-class QueryRequest(_Request):
+class RecordQueryRequest(_Request):
     filters: RecordFilters = RecordFilters()
     tenant: str | None = None
 
@@ -87,11 +87,11 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-async def _answer(request: Request, kind: Any, step: Callable[[RecordDesk, Caller], object]) -> Response:
-    """One hop into the framework's threads for all of it: who calls, the step, and its JSON."""
+async def _answer(request: Request, kind: Any, step: Callable[[AuthorizedRecords, Caller], object]) -> Response:
+    """One hop into the framework's threads for everything: authentication, the step, and its JSON."""
 
     def whole() -> bytes:
-        return _adapter(kind).dump_json(step(record_services_of(request).desk, user_of(request)))
+        return _adapter(kind).dump_json(step(record_services_of(request).records, user_of(request)))
 
     return Response(await anyio.to_thread.run_sync(whole), media_type="application/json")
 
@@ -99,33 +99,33 @@ async def _answer(request: Request, kind: Any, step: Callable[[RecordDesk, Calle
 # Storing
 @router.post("/records", response_model=StoreResult, openapi_extra=takes(StoreRequest))
 async def store(request: Request) -> Response:
-    """Stored, or the same as before."""
+    """Stores a record; an equal one is stored once."""
     body = await request.body()
 
-    def step(desk: RecordDesk, caller: Caller) -> StoreResult:
+    def step(records: AuthorizedRecords, caller: Caller) -> StoreResult:
         sent = StoreRequest.model_validate_json(body)
-        return desk.store(caller, sent.record, sent.context)
+        return records.store(caller, sent.record, sent.context)
 
     return await _answer(request, StoreResult, step)
 
 
 @router.post("/records/bulk", response_model=BulkAnswer, openapi_extra=takes(BulkRequest))
 async def bulk_store(request: Request) -> Response:
-    """One result a record, in their order; a bad one harms no other."""
+    """One result per record, in order; an invalid record does not affect the others."""
     body = await request.body()
 
-    def step(desk: RecordDesk, caller: Caller) -> BulkAnswer:
+    def step(records: AuthorizedRecords, caller: Caller) -> BulkAnswer:
         try:
             sent = BulkRequest.model_validate_json(body)
         except ValidationError as error:
-            return BulkAnswer(results=_one_by_one(desk, caller, body, error))
-        return BulkAnswer.model_construct(results=desk.bulk_store(caller, sent.records, sent.context))
+            return BulkAnswer(results=_one_by_one(records, caller, body, error))
+        return BulkAnswer.model_construct(results=records.bulk_store(caller, sent.records, sent.context))
 
     return await _answer(request, BulkAnswer, step)
 
 
-def _one_by_one(desk: RecordDesk, caller: Caller, body: bytes, error: ValidationError) -> list[StoreResult]:
-    """Where only records are wrong, the others are stored; raises the error where more is."""
+def _one_by_one(records: AuthorizedRecords, caller: Caller, body: bytes, error: ValidationError) -> list[StoreResult]:
+    """If only some records are invalid, stores the others; raises the error if the request itself is invalid."""
     if any(found["loc"][:1] != ("records",) or len(found["loc"]) < 2 for found in error.errors(include_url=False, include_input=False)):
         raise error
     whole: dict[str, Any] = json.loads(body)
@@ -137,7 +137,7 @@ def _one_by_one(desk: RecordDesk, caller: Caller, body: bytes, error: Validation
             results.append(None)
         except ValidationError as wrong:
             results.append(StoreResult(result="refused", problem=RecordRefused(f"The record is wrong at {first_fault(wrong)}.").problem()))
-    stored = iter(desk.bulk_store(caller, good, MetadataContext.model_validate(whole["context"])))
+    stored = iter(records.bulk_store(caller, good, MetadataContext.model_validate(whole["context"])))
     return [next(stored) if result is None else result for result in results]
 
 
@@ -146,9 +146,9 @@ def _one_by_one(desk: RecordDesk, caller: Caller, body: bytes, error: Validation
 async def latest(
     request: Request, kind: str, source_id: str, schema: Annotated[str, Query()], table: str, tenant: Tenant = None
 ) -> Response:
-    """The newest record of a kind about a target, or null. A dataset may be called by its name: source `lake`, schema its layer."""
+    """The newest record of a kind about a target, or null. A dataset may be named: source `lake`, its layer as schema."""
     target = MetadataTarget(source_id=source_id, schema=schema, table=table)
-    return await _answer(request, StoredRecord | None, lambda desk, caller: desk.latest(caller, target, kind, tenant=tenant))
+    return await _answer(request, StoredRecord | None, lambda records, caller: records.latest(caller, target, kind, tenant=tenant))
 
 
 @router.get("/records/history", response_model=RecordPage)
@@ -158,7 +158,7 @@ async def history(
 ) -> Response:  # fmt: skip
     target = MetadataTarget(source_id=source_id, schema=schema, table=table)
     window = _window(start, end)
-    return await _answer(request, RecordPage, lambda desk, caller: desk.history(caller, target, kind, limit, window, tenant=tenant))
+    return await _answer(request, RecordPage, lambda records, caller: records.history(caller, target, kind, limit, window, tenant=tenant))
 
 
 async def _filters(
@@ -183,17 +183,17 @@ Filters = Annotated[RecordFilters, Depends(_filters)]
 @router.get("/records/query", response_model=RecordPage)
 async def query(request: Request, filters: Filters, tenant: Tenant = None) -> Response:
     """Newest first."""
-    return await _answer(request, RecordPage, lambda desk, caller: desk.query(caller, filters, tenant=tenant))
+    return await _answer(request, RecordPage, lambda records, caller: records.query(caller, filters, tenant=tenant))
 
 
-@router.post("/records/query", response_model=RecordPage, openapi_extra=takes(QueryRequest))
+@router.post("/records/query", response_model=RecordPage, openapi_extra=takes(RecordQueryRequest))
 async def query_by_body(request: Request) -> Response:
-    """The same, for filters that are too long for an address."""
+    """The same, for filters that are too long for a URL."""
     body = await request.body()
 
-    def step(desk: RecordDesk, caller: Caller) -> RecordPage:
-        asked = QueryRequest.model_validate_json(body)
-        return desk.query(caller, asked.filters, tenant=asked.tenant)
+    def step(records: AuthorizedRecords, caller: Caller) -> RecordPage:
+        sent = RecordQueryRequest.model_validate_json(body)
+        return records.query(caller, sent.filters, tenant=sent.tenant)
 
     return await _answer(request, RecordPage, step)
 
@@ -203,59 +203,59 @@ async def aggregate(
     request: Request, filters: Filters, metric: Metric = Metric.COUNT, path: Annotated[str | None, Query(max_length=1000)] = None,
     group_by: Annotated[list[str], Query(max_length=5)] = [], tenant: Tenant = None,  # noqa: B006
 ) -> Response:  # fmt: skip
-    asked = Aggregation(metric=metric, path=path, group_by=group_by)
-    return await _answer(request, list[Aggregate], lambda desk, caller: desk.aggregate(caller, filters, asked, tenant=tenant))
+    aggregation = Aggregation(metric=metric, path=path, group_by=group_by)
+    return await _answer(request, list[Aggregate], lambda records, caller: records.aggregate(caller, filters, aggregation, tenant=tenant))
 
 
 @router.post("/records/aggregate", response_model=list[Aggregate], openapi_extra=takes(AggregateRequest))
 async def aggregate_by_body(request: Request) -> Response:
     body = await request.body()
 
-    def step(desk: RecordDesk, caller: Caller) -> list[Aggregate]:
-        asked = AggregateRequest.model_validate_json(body)
-        return desk.aggregate(caller, asked.filters, asked.aggregation, tenant=asked.tenant)
+    def step(records: AuthorizedRecords, caller: Caller) -> list[Aggregate]:
+        sent = AggregateRequest.model_validate_json(body)
+        return records.aggregate(caller, sent.filters, sent.aggregation, tenant=sent.tenant)
 
     return await _answer(request, list[Aggregate], step)
 
 
 @router.get("/records/targets", response_model=list[MetadataTarget])
 async def targets(request: Request, kind: Annotated[str | None, Query(max_length=64)] = None, tenant: Tenant = None) -> Response:
-    return await _answer(request, list[MetadataTarget], lambda desk, caller: desk.targets(caller, kind, tenant=tenant))
+    return await _answer(request, list[MetadataTarget], lambda records, caller: records.targets(caller, kind, tenant=tenant))
 
 
 @router.get("/records/tail", response_model=TailPage)
 async def tail(
     request: Request, offset: Annotated[str | None, Query(max_length=200)] = None, kinds: Annotated[list[str], Query(max_length=100)] = [],  # noqa: B006
     limit: Annotated[int, Query(ge=1, le=MOST_AT_ONCE)] = 1000, tenant: Tenant = None,
-    follow: Annotated[bool, Query(description="Stay connected: a page a line (NDJSON), and an empty line now and then.")] = False,
+    follow: Annotated[bool, Query(description="Stay connected: one page per line (NDJSON), with empty lines as keep-alive.")] = False,
 ) -> Response:  # fmt: skip
-    """What was accepted behind an offset, in the order in which it was accepted."""
+    """Records accepted after an offset, in the order of acceptance."""
 
-    def look(desk: RecordDesk, caller: Caller, behind: str | None = offset, most: int = limit) -> TailPage:
-        return desk.tail(caller, behind, kinds=kinds, limit=most, tenant=tenant)
+    def look(records: AuthorizedRecords, caller: Caller, behind: str | None = offset, most: int = limit) -> TailPage:
+        return records.tail(caller, behind, kinds=kinds, limit=most, tenant=tenant)
 
     if not follow:
         return await _answer(request, TailPage, look)
     most = min(limit, _STREAMED)
-    org, first = await _in_tails_thread(request, lambda desk, caller: (caller.org_id, look(desk, caller, offset, most)))
-    pages = _pages(request, org, first, lambda behind: lambda desk, caller: look(desk, caller, behind, most))
+    org, first = await _in_tails_thread(request, lambda records, caller: (caller.org_id, look(records, caller, offset, most)))
+    pages = _pages(request, org, first, lambda behind: lambda records, caller: look(records, caller, behind, most))
     return StreamingResponse(_begun(pages, await anext(pages)), media_type=NDJSON)
 
 
-Step = Callable[[RecordDesk, Caller], Any]
+Step = Callable[[AuthorizedRecords, Caller], Any]
 
 
 async def _in_tails_thread(request: Request, step: Step) -> Any:
-    """In the streams' own few threads: however many are woken at once, others find threads and connections."""
+    """Uses the few threads of the streams: however many wake up at once, other requests still get threads and connections."""
 
     def whole() -> Any:
-        return step(record_services_of(request).desk, user_of(request))
+        return step(record_services_of(request).records, user_of(request))
 
     return await anyio.to_thread.run_sync(whole, limiter=request.app.state.tails)
 
 
 async def _pages(request: Request, org: UUID, page: TailPage, look: Callable[[str], Step]) -> AsyncGenerator[bytes]:
-    """A line a page. Who calls, and what it may see, is asked again at each look."""
+    """One line per page. Caller and permissions are checked again for each page."""
     tails, grown, loop = record_services_of(request).tails, asyncio.Event(), asyncio.get_running_loop()
 
     def wake() -> None:
@@ -277,7 +277,7 @@ async def _pages(request: Request, org: UUID, page: TailPage, look: Callable[[st
 
 
 async def _begun(pages: AsyncGenerator[bytes], first: bytes) -> AsyncGenerator[bytes]:
-    """The first page is there before the answer begins, so that what is wrong is an answer of its own."""
+    """The first page is read before the response starts, so that an error gets its own status."""
     try:
         yield first
         async for page in pages:
@@ -290,12 +290,12 @@ async def _begun(pages: AsyncGenerator[bytes], first: bytes) -> AsyncGenerator[b
 @router.get("/kinds", response_model=list[Kind])
 async def kinds(request: Request, tenant: Tenant = None) -> Response:
     """The newest version of each."""
-    return await _answer(request, list[Kind], lambda desk, caller: desk.kinds(caller, tenant=tenant))
+    return await _answer(request, list[Kind], lambda records, caller: records.kinds(caller, tenant=tenant))
 
 
 @router.get("/kinds/{name}", response_model=Kind)
 async def kind(request: Request, name: str, version: Annotated[int | None, Query(ge=1)] = None, tenant: Tenant = None) -> Response:
-    return await _answer(request, Kind, lambda desk, caller: desk.kind(caller, name, version, tenant=tenant))
+    return await _answer(request, Kind, lambda records, caller: records.kind(caller, name, version, tenant=tenant))
 
 
 @router.post("/kinds", response_model=Kind, openapi_extra=takes(Kind))
@@ -304,8 +304,8 @@ async def register_kind(
 ) -> Response:
     body = await request.body()
 
-    def step(desk: RecordDesk, caller: Caller) -> Kind:
-        return desk.register(caller, Kind.model_validate_json(body), check_only=check_only, tenant=tenant)
+    def step(records: AuthorizedRecords, caller: Caller) -> Kind:
+        return records.register(caller, Kind.model_validate_json(body), check_only=check_only, tenant=tenant)
 
     return await _answer(request, Kind, step)
 

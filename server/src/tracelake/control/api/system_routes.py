@@ -1,4 +1,4 @@
-"""How the process itself is: alive, ready, what it measures, and whom it takes the caller for."""
+"""State of the process: alive, ready, metrics, and the authenticated caller."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -25,12 +25,12 @@ from tracelake_sdk.dags.status import WhoAmI
 from tracelake_sdk.errors import Unavailable
 from tracelake_sdk.tasks import TaskState, Waits
 
-router = APIRouter(tags=["system"])  # of every service; answered to everybody
+router = APIRouter(tags=["system"])  # of every service; no token needed
 me_router = APIRouter(tags=["user"], route_class=UserRoute)
 metrics_router = APIRouter(tags=["system"], route_class=ScraperRoute)
-_LOOKED_BACK = timedelta(hours=1)  # at events that are not verified yet
+_LOOKED_BACK = timedelta(hours=1)  # of events that are not verified yet
 _MOST_COUNTED = 10_000
-_MOST_SERIES = 1_000  # of single jobs
+_MOST_SERIES = 1_000  # metrics of single jobs
 
 
 @router.get("/healthz")
@@ -52,7 +52,7 @@ def me(user: User) -> WhoAmI:
 
 @metrics_router.get("/metrics")
 def metrics(request: Request, services: Serving) -> Response:
-    """The numbers of the whole installation, for a scraper with a service token of the scope `metrics`. While the database is away, those of this process."""
+    """Metrics of the whole installation, for a scraper with a service token of the scope `metrics`. While the database is unavailable, only those of this process."""
     local, stored = CollectorRegistry(), CollectorRegistry()
     _measure_process(request, services, local)
     up = Gauge("tracelake_database_up", "1 while the state database answers; while it is 0, the metrics that are counted there are omitted.", registry=local)
@@ -103,7 +103,7 @@ def _measure_database(tx: Transaction, registry: CollectorRegistry) -> None:
 
 
 def _count_tasks(counts: list[UnfinishedCount], registry: CollectorRegistry) -> None:
-    """Of all jobs together every state is there, also at 0; of single jobs those with most tasks, so that a scrape stays small."""
+    """Every state is listed for all jobs together, also at 0; single jobs are listed only for the largest counts, so that a scrape stays small."""
     depth = Gauge("tracelake_tasks", "Unfinished tasks by state.", ["state"], registry=registry)
     of_job = Gauge("tracelake_job_tasks", "Unfinished tasks by job, pool and state.", ["org", "dag", "job", "runtime", "pool", "state"], registry=registry)
     for state in (TaskState.QUEUED, TaskState.RUNNING, TaskState.COMMITTING):
@@ -117,7 +117,7 @@ def _count_tasks(counts: list[UnfinishedCount], registry: CollectorRegistry) -> 
 
 
 def _count_emitted(loops: RecordLoops, registry: CollectorRegistry) -> None:
-    """What this process read from the bus, if there is one."""
+    """Counts of what this process read from the bus, if there is one."""
     emitted = Counter("tracelake_records_emitted", "Records that were emitted on the bus, by kind and outcome.", ["kind", "outcome"], registry=registry)
     aside = Counter("tracelake_bus_set_aside", "Messages that a subscriber of the bus set aside.", ["subscriber"], registry=registry)
     for (kind, outcome), number in loops.counts.now().items():

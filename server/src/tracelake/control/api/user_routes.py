@@ -1,4 +1,4 @@
-"""What users and services call: deploy, run, watch, pause, cancel. Thin: each route is its use case."""
+"""Routes of users and services: deploy, run, watch, pause, cancel. Thin: each route is its use case."""
 
 from typing import Annotated
 from uuid import UUID
@@ -91,7 +91,7 @@ def runs(
 
 @router.get("/runs/{run_id}")
 def run_detail(services: Serving, user: User, run_id: str) -> RunDetail:
-    """One run with everything behind it: pins, results, decision."""
+    """One run in full: pins, results, decision."""
     return services.explaining.run(user, run_id)
 
 

@@ -7,7 +7,7 @@ FROM unnest(%(keys)s::text[], %(bodies)s::text[]) WITH ORDINALITY AS new (key, b
 INSERT INTO bus_offset (topic, subscriber) VALUES (%(topic)s, %(subscriber)s) ON CONFLICT DO NOTHING
 
 -- name: waits
--- Whether there is anything to read: looking writes nothing.
+-- Whether there is anything to read, without a write.
 SELECT EXISTS (
     SELECT 1 FROM bus_message AS message
     WHERE message.topic = place.topic AND (message.xid, message.seq) > (place.xid, place.seq) AND message.xid < in_epoch(pg_snapshot_xmin(pg_current_snapshot()))
@@ -24,7 +24,7 @@ WHERE topic = %(topic)s AND (xid, seq) > (%(xid)s::text::xid8, %(seq)s::bigint) 
 ORDER BY xid, seq LIMIT %(limit)s
 
 -- name: commit
--- Never back: whoever was followed by somebody else in the meantime changes nothing.
+-- Never backwards: a holder that lost its lease in the meantime changes nothing.
 UPDATE bus_offset SET xid = %(xid)s::text::xid8, seq = %(seq)s, held_until = NULL
 WHERE topic = %(topic)s AND subscriber = %(subscriber)s AND holder = %(holder)s AND (xid, seq) < (%(xid)s::text::xid8, %(seq)s::bigint)
 
@@ -32,7 +32,7 @@ WHERE topic = %(topic)s AND subscriber = %(subscriber)s AND holder = %(holder)s 
 UPDATE bus_offset SET held_until = NULL WHERE topic = %(topic)s AND subscriber = %(subscriber)s AND holder = %(holder)s
 
 -- name: drop_old
--- What is older than the bus keeps and no subscriber of its topic still has to read.
+-- Messages that are older than the bus keeps them and that every subscriber of their topic has read.
 DELETE FROM bus_message WHERE ctid = ANY(ARRAY(
     SELECT message.ctid FROM bus_message AS message
     LEFT JOIN (SELECT DISTINCT ON (topic) topic, xid, seq FROM bus_offset ORDER BY topic, xid, seq) AS slowest ON slowest.topic = message.topic
@@ -60,7 +60,7 @@ SELECT name FROM bus_name
 SELECT behind FROM relay_offset WHERE name = %(name)s
 
 -- name: hold_relay
--- One process at a time relays; one that died is followed when its time is over.
+-- One process at a time relays; after a crash another one takes over when the lease expires.
 INSERT INTO relay_offset AS relay (name, holder, held_until) VALUES (%(name)s, %(holder)s, now() + %(lease)s::interval)
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
 WHERE relay.held_until IS NULL OR relay.held_until < now() OR relay.holder = excluded.holder

@@ -1,6 +1,6 @@
 """The bus on Kafka: a subscriber is a consumer group, and offsets are the broker's.
 
-The driver is the extra `tracelake[kafka]`; this module is imported when a bus on Kafka is opened, and not before.
+The driver is the extra `tracelake[kafka]`; this module is imported only when a bus on Kafka is opened.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from tracelake_sdk.errors.records import BusUnavailable
 from tracelake_sdk.records.bus import Message, Received, Subscription
 
 _LONGEST_UNREADABLE = 1000
-# A topic that is not there yet is an empty one.
+# A missing topic counts as empty.
 _NOTHING_THERE = {driver.KafkaError.UNKNOWN_TOPIC_OR_PART, driver.KafkaError._PARTITION_EOF, driver.KafkaError._UNKNOWN_TOPIC}  # pyright: ignore[reportPrivateUsage]
 
 
@@ -26,7 +26,7 @@ class KafkaBus:
     def __init__(self, servers: str, *, name: str = "", options: dict[str, str] | None = None, patience: float = 1.0, timeout: float = 10.0) -> None:
         self._prefix: str = f"{name}." if name else ""
         self._common: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0, "reconnect.backoff.max.ms": 1000, **(options or {})}
-        self._patience: float = patience  # of a read that finds nothing
+        self._patience: float = patience  # how long a read waits for a message
         self._timeout: float = timeout
         self._producer: Any = driver.Producer(
             self._common | {"acks": "all", "enable.idempotence": True, "message.timeout.ms": int(timeout * 1000), "linger.ms": 5}
@@ -43,7 +43,7 @@ class KafkaBus:
             self._produce(topic, message, delivered)
         left = self._producer.flush(self._timeout + 5)
         if left:
-            self._producer.purge()  # published again as a whole; what stays in the queue would arrive twice
+            self._producer.purge()  # the batch is published again; messages left in the queue would arrive twice
             self._producer.flush(0)
         if left or failures:
             raise BusUnavailable(f"Kafka did not accept {left + len(failures)} of {len(messages)} messages ({failures[0] if failures else 'no answer'}).")
@@ -59,7 +59,7 @@ class KafkaBus:
             try:
                 self._producer.produce(self._prefix + topic, wire_json.encode(message.body), key=message.key, on_delivery=delivered)
             except BufferError:
-                self._producer.poll(0.1)  # its queue is full: some of it leaves
+                self._producer.poll(0.1)  # its queue is full: wait until it drains
             else:
                 return
 
@@ -68,7 +68,7 @@ class _KafkaSubscription:
     def __init__(self, topic: str, name: str, prefix: str, common: dict[str, Any], patience: float) -> None:
         self.topic: str = topic
         self.name: str = name
-        self._topic: str = prefix + topic  # as the broker knows it
+        self._topic: str = prefix + topic  # the topic's name on the broker
         self._patience: float = patience
         self._unfinished: list[tuple[Received, int, int]] = []  # with partition and offset: read again until they are committed
         self._consumer: Any = driver.Consumer(
@@ -88,7 +88,7 @@ class _KafkaSubscription:
         if len(self._unfinished) < limit:
             patience = 0.0 if self._unfinished else self._patience
             errors: list[str] = []
-            # All of a batch is kept, whatever is wrong in the middle of it: the driver does not return these messages again.
+            # The whole batch is kept, even if one message is invalid: the driver does not return these messages again.
             for message in self._consumer.consume(limit - len(self._unfinished), timeout=patience):
                 error = message.error()
                 if error is None:
@@ -122,13 +122,13 @@ class _KafkaSubscription:
         self._consumer.close()
 
     def _revoked(self, consumer: Any, partitions: Any) -> None:
-        """Another process of this subscriber reads them now, from the last commit on."""
+        """Another process of this subscriber now reads these partitions, from the last commit."""
         gone = {partition.partition for partition in partitions}
         self._unfinished = [one for one in self._unfinished if one[1] not in gone]
 
 
 def _body(value: bytes | None) -> dict[str, Any]:
-    """What somebody else wrote into the topic may be anything; it comes through, so that its reader can set it aside."""
+    """Another program may write anything into the topic; it is passed on, so that the reader can set it aside."""
     try:
         found = wire_json.decode(value or b"")
     except wire_json.JSONDecodeError:

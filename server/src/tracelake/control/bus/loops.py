@@ -1,8 +1,8 @@
-"""What a process that keeps records runs behind the bus: the repository and the counts as subscribers, and the relay that publishes what was stored."""
+"""The bus loops of a process that stores records: the repository and the counts as subscribers, and the relay that publishes stored records."""
 
 from tracelake.control.bus.opening import open_bus
 from tracelake.control.bus.postgres import PostgresBus
-from tracelake.control.bus.relaying import Relaying
+from tracelake.control.bus.relay import Relay
 from tracelake.control.database.transactions import Database
 from tracelake.loops import Loop
 from tracelake.settings import Settings
@@ -14,7 +14,7 @@ _TIDY_SECONDS = 60.0
 
 
 class BusLoops:
-    """Nothing, where the settings ask for no bus; the database must be open when they are started."""
+    """Does nothing if the settings configure no bus; the database must be open before `start`."""
 
     def __init__(self, settings: Settings, database: Database, repository_of: RepositoryOf) -> None:
         self.counts: RecordCounts = RecordCounts()
@@ -29,10 +29,10 @@ class BusLoops:
         bus = self.bus = open_bus(self._settings.bus, self._database)
         if bus is None:
             return []
-        # Their own offsets and their own threads: whichever fails stops none of the others.
+        # Each has its own offset and thread: a failure of one does not stop the others.
         self._subscribers = [Subscriber(bus, EVENTS, "repository", storing(self._repository_of)), Subscriber(bus, EVENTS, "metrics", self.counts.handle)]
         loops = [Loop(f"bus {subscriber.name}", subscriber.run_once, pause=pause) for subscriber in self._subscribers]
-        loops.append(Loop("bus relay", Relaying(self._database, bus, self._repository_of, self._context_of).run_once, pause=pause))
+        loops.append(Loop("bus relay", Relay(self._database, bus, self._repository_of, self._context_of).run_once, pause=pause))
         if isinstance(bus, PostgresBus):
             loops.append(Loop("bus tidying", bus.run_once, pause=_TIDY_SECONDS))
         return loops

@@ -1,4 +1,4 @@
-"""The bus that the settings ask for."""
+"""Opens the bus that the settings configure."""
 
 import importlib
 from urllib.parse import urlsplit
@@ -12,7 +12,7 @@ from tracelake_sdk.records.bus import Bus
 
 
 def bus_name(settings: BusSettings, database: Database) -> str:
-    """What the installation's topics and groups on a shared broker begin with."""
+    """The prefix of the installation's topics and groups on a shared broker."""
     if settings.name is not None:
         return settings.name
     with database.transaction("bus_name") as tx:
@@ -20,7 +20,7 @@ def bus_name(settings: BusSettings, database: Database) -> str:
 
 
 def open_bus(settings: BusSettings, database: Database) -> Bus | None:
-    """None where no bus is asked for."""
+    """None if no bus is configured."""
     if settings.url is None:
         return None
     parts = urlsplit(settings.url)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tracelake import wire_json
 from tracelake.control.bus import store
-from tracelake.control.bus.store import Place
+from tracelake.control.bus.store import TopicOffset
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.transactions import Database
 from tracelake_sdk.errors import Unavailable
@@ -19,7 +19,7 @@ _MOST_DROPPED = 5000
 
 @dataclass(frozen=True)
 class PostgresBus:
-    """Messages stay for `keep`, and until every subscriber of their topic has read them."""
+    """Messages are kept for at least `keep`, and until every subscriber of their topic has read them."""
 
     database: Database
     keep: timedelta = timedelta(days=7)
@@ -40,10 +40,10 @@ class PostgresBus:
         return _PostgresSubscription(self.database, topic, name, self.lease)
 
     def close(self) -> None:
-        """The database is its owner's to close."""
+        """Does not close the database: its owner does."""
 
     def run_once(self) -> int:
-        """Removes what everybody has read and is older than the bus keeps; returns how many messages."""
+        """Removes messages that are older than `keep` and read by every subscriber; returns how many."""
         with self.database.transaction("bus_drop_old") as tx:
             return store.drop_old(tx, keep=self.keep, most=_MOST_DROPPED)
 
@@ -69,17 +69,17 @@ class _PostgresSubscription:
         if done:
             xid, _, seq = done[-1].offset.partition(".")
             with self.database.transaction("bus_commit") as tx:
-                store.commit(tx, self.topic, self.name, holder=self.holder, to=Place(xid, int(seq)))
+                store.commit(tx, self.topic, self.name, holder=self.holder, to=TopicOffset(xid, int(seq)))
 
     def close(self) -> None:
-        """Another process may go on at once."""
+        """Another process may continue at once."""
         with self.database.transaction("bus_release") as tx:
             store.release(tx, self.topic, self.name, holder=self.holder)
 
 
 @dataclass(frozen=True)
 class PostgresOffsets:
-    """Where relays left off."""
+    """The stored offsets of relays."""
 
     database: Database
 

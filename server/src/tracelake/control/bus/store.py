@@ -1,4 +1,4 @@
-"""The tables of the bus, one function a query."""
+"""The tables of the bus, one function per query."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,8 +11,8 @@ sql = load(__name__, "bus.sql")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Up to and with this message everything is done with."""
+class TopicOffset:
+    """Everything up to and including this message is processed."""
 
     xid: str
     seq: int
@@ -29,7 +29,7 @@ class MessageRow:
 class SubscriberRow:
     topic: str
     subscriber: str
-    unread_since: datetime | None  # None: everything is read
+    unread_since: datetime | None  # None: no unread message
 
 
 def publish(tx: Transaction, topic: str, *, keys: list[str | None], bodies: list[str]) -> None:
@@ -44,16 +44,16 @@ def waits(tx: Transaction, topic: str, subscriber: str) -> bool:
     return bool(tx.value(sql["waits"], topic=topic, subscriber=subscriber))
 
 
-def hold(tx: Transaction, topic: str, subscriber: str, *, holder: UUID, lease: timedelta) -> Place | None:
-    """Where to go on; None while another process reads for this subscriber."""
-    return tx.find(Place, sql["hold"], topic=topic, subscriber=subscriber, holder=holder, lease=lease)
+def hold(tx: Transaction, topic: str, subscriber: str, *, holder: UUID, lease: timedelta) -> TopicOffset | None:
+    """The offset to continue from; None while another process reads for this subscriber."""
+    return tx.find(TopicOffset, sql["hold"], topic=topic, subscriber=subscriber, holder=holder, lease=lease)
 
 
-def read(tx: Transaction, topic: str, *, behind: Place, limit: int) -> list[MessageRow]:
+def read(tx: Transaction, topic: str, *, behind: TopicOffset, limit: int) -> list[MessageRow]:
     return tx.all(MessageRow, sql["read"], topic=topic, xid=behind.xid, seq=behind.seq, limit=limit)
 
 
-def commit(tx: Transaction, topic: str, subscriber: str, *, holder: UUID, to: Place) -> None:
+def commit(tx: Transaction, topic: str, subscriber: str, *, holder: UUID, to: TopicOffset) -> None:
     tx.run(sql["commit"], topic=topic, subscriber=subscriber, holder=holder, xid=to.xid, seq=to.seq)
 
 
@@ -70,7 +70,7 @@ def subscribers(tx: Transaction) -> list[SubscriberRow]:
 
 
 def forget(tx: Transaction, topic: str, subscriber: str) -> bool:
-    """Whether there was such a subscriber."""
+    """Whether the subscriber existed."""
     return tx.touched(sql["forget"], topic=topic, subscriber=subscriber) == 1
 
 
@@ -79,7 +79,7 @@ def bus_name(tx: Transaction) -> str:
 
 
 def hold_relay(tx: Transaction, name: str, *, holder: UUID, lease: timedelta) -> bool:
-    """Whether it is this holder's turn."""
+    """Whether this holder has the lease."""
     return tx.touched(sql["hold_relay"], name=name, holder=holder, lease=lease) == 1
 
 

@@ -1,5 +1,5 @@
 -- name: begin_run
--- By the stored end of the last one. Who holds it saves others the same work; nothing else hangs on it.
+-- By the stored end of the last run. The lease only saves other processes the same work.
 UPDATE compaction SET held_until = now() + %(hold)s::interval
 WHERE (ended_at IS NULL OR ended_at <= now() - %(every)s::interval) AND (held_until IS NULL OR held_until <= now())
 RETURNING one
@@ -21,7 +21,7 @@ ORDER BY leaf.relname
 SELECT seal_record_partition(%(name)s)
 
 -- name: leaving
--- Without a pause between two looks: a sealed partition does not change.
+-- No common snapshot needed: a sealed partition does not change.
 SELECT id, org_id, kind, kind_version, target_key, source_id, schema_name, table_name, producer_id, produced_at, quality, job_id, run_id, namespace,
        cluster, workspace, window_start, window_end, dataset_ids, record::text AS record, context::text AS context, stored_at, xid::text AS xid, seq,
        retention_class
@@ -47,7 +47,7 @@ ON CONFLICT (name) DO NOTHING
 SELECT name, delta_version, body, rows, hash, files::text AS files, at FROM cold_partition WHERE name = %(name)s
 
 -- name: unput
--- Entries that nobody may have put: those of partitions that are still there, in the order of the log.
+-- Entries that may not have been put: those of partitions that still exist, in the order of the log.
 SELECT name, delta_version, body, rows, hash, files::text AS files, at FROM cold_partition
 WHERE to_regclass('public.' || name) IS NOT NULL
 ORDER BY delta_version

@@ -1,4 +1,4 @@
-"""Cold files as they are opened and looked through. What cannot be read is an error, never a shorter answer."""
+"""Opening and scanning cold files. A file that cannot be read is an error, never a shorter result."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -17,15 +17,15 @@ from tracelake_sdk.errors import StorageUnavailable
 from tracelake_sdk.errors.records import ColdUnreadable
 from tracelake_sdk.records.compaction_program import RowSum
 
-_AT_ONCE = 2000               # rows that are spelt out together
-_MOST_KEPT = 256 * 1024 * 1024  # bytes of files of an object store
+_AT_ONCE = 2000               # rows decoded together
+_MOST_KEPT = 256 * 1024 * 1024  # bytes of the cache for files of an object store
 
 Table = Any  # of Arrow, whose package has no types
 pc: Any = pyarrow.compute
 
 
 class ColdStorage:
-    """Opens cold files. They never change, so what was fetched from an object store is kept for a while."""
+    """Opens cold files. They never change, so files from an object store are cached."""
 
     def __init__(self, storage: Storage | None, *, most_bytes: int = _MOST_KEPT) -> None:
         self._storage: Storage | None = storage
@@ -53,7 +53,7 @@ def _fetch(storage: Storage, path: str) -> bytes:
 
 
 def chosen(file: pq.ParquetFile, columns: Sequence[str], equal: dict[str, str], kinds: Sequence[str], bounds: dict[str, tuple[Any, Any]]) -> Table:
-    """Rows whose columns have these values and lie within these bounds, both inclusive; row groups that cannot hold one are not read. Raises ColdUnreadable."""
+    """Rows with these values within these bounds, both inclusive; row groups that cannot contain one are skipped. Raises ColdUnreadable."""
     needed = [*dict.fromkeys([*columns, *equal, *bounds, "kind"])]
     said = file.metadata
     places = {said.schema.column(place).path: place for place in range(said.num_columns)}
@@ -75,7 +75,7 @@ def chosen(file: pq.ParquetFile, columns: Sequence[str], equal: dict[str, str], 
 
 
 def sum_up(path: Path | Any, into: RowSum) -> dict[str, Any]:
-    """Adds every row of a file to a sum, and says what is in it. Raises ColdUnreadable."""
+    """Adds every row of a file to a sum, and returns what the file contains. Raises ColdUnreadable."""
     kinds: set[str] = set()
     found: dict[str, Any] = {"rows": 0, "org_id": None, "produced_from": None, "produced_to": None, "first": (2**64, 0), "last": (0, 0)}
     try:
@@ -108,7 +108,7 @@ def rows_of(table: Table) -> Iterator[dict[str, Any]]:
 
 
 def _may_hold(group: Any, places: dict[str, int], equal: dict[str, str], kinds: Sequence[str], bounds: dict[str, tuple[Any, Any]]) -> bool:
-    """By its footer; what that does not say may be there."""
+    """Decided by its footer; without statistics a row group may contain a match."""
     for name in {*equal, *bounds, *(["kind"] if kinds else [])}:
         said = group.column(places[name]).statistics
         if said is None or not said.has_min_max:
@@ -125,7 +125,7 @@ def _may_hold(group: Any, places: dict[str, int], equal: dict[str, str], kinds: 
 
 def _overlap(wanted: tuple[Any, Any], least: Any, most: Any) -> bool:
     from_, to = wanted
-    if isinstance(most, datetime):  # footers may be cut to the millisecond
+    if isinstance(most, datetime):  # footers may be truncated to milliseconds
         least, most = least - timedelta(milliseconds=1), most + timedelta(milliseconds=1)
     return (from_ is None or most >= from_) and (to is None or least <= to)
 

@@ -1,7 +1,7 @@
-"""Cold records in the same two orders as hot ones: the newest first, and as they were logged.
+"""Cold records in the same two orders as hot ones: newest first, and in the order of the log.
 
-Whoever reads both looks at Postgres first, in the same transaction: what is locked there cannot leave before the files are
-chosen, and what has left is among them.
+To read both, read Postgres first, in the same transaction: rows locked there cannot leave before the files are
+chosen, and rows that have left are in these files.
 """
 
 import heapq
@@ -36,17 +36,17 @@ class ColdRow:
 
 
 class ColdRecords:
-    """Without a storage it raises ColdUnreadable as soon as an answer would need a file."""
+    """Without a storage, any read that needs a file raises ColdUnreadable."""
 
     def __init__(self, storage: Storage | None = None) -> None:
         self._files: ColdStorage = ColdStorage(storage)
 
     def newest_first(self, tx: Transaction, org: UUID, filters: RecordFilters, seen: Seen, before: tuple[datetime | str, UUID]) -> Iterator[ColdRow]:
-        """Whatever the filters may choose, from behind a place on; their windows and paths are left to `record_matching`."""
+        """Every record that the filters may match, after a position; `record_matching` applies windows and paths."""
         equal = _equal(filters)
         least, most = _bounds(filters.produced, before[0])
         files = store.files(tx, org=org, kinds=filters.kinds, produced_from=least or "-infinity", produced_to=most or "infinity")
-        waiting: list[tuple[int, int, int, ColdRow]] = []  # a heap: the newest on top
+        waiting: list[tuple[int, int, int, ColdRow]] = []  # a heap with the newest record on top
         for at, file in enumerate(files):
             yield from _until(waiting, file.produced_to)
             for number, row in enumerate(self._rows(file, equal | {"org_id": str(org)}, filters.kinds, {"produced_at": (least, most)}, seen)):
@@ -58,7 +58,7 @@ class ColdRecords:
     def logged(
         self, tx: Transaction, org: UUID, *, after: tuple[str, int], last: tuple[str, int], kinds: list[str], limit: int, seen: Seen
     ) -> list[ColdRow]:
-        """The first ones behind a place of the log, up to and with another."""
+        """The first records after one position of the log, up to and including another."""
         found: list[ColdRow] = []
         low, high = (int(after[0]), after[1]), (int(last[0]), last[1])
         for file in store.files_in_log(tx, org=org, after=after, kinds=kinds):
@@ -75,7 +75,7 @@ class ColdRecords:
         return None if end is None else (end.xid, end.seq)
 
     def dropped(self, tx: Transaction, org: UUID, filters: RecordFilters) -> list[DroppedSpan]:
-        """What filters would have chosen from."""
+        """The records from which the filters select."""
         start = filters.produced.start if filters.produced else None
         found = store.dropped(tx, org=org, kinds=filters.kinds)
         return [DroppedSpan(kind=span.kind, before=span.before) for span in found if start is None or start < span.before]
@@ -107,7 +107,7 @@ def _equal(filters: RecordFilters) -> dict[str, str]:
 
 
 def _bounds(produced: Window | None, before: datetime | str) -> tuple[datetime | None, datetime | None]:
-    """Both inclusive; the exact ends are somebody else's to judge."""
+    """Both inclusive; the caller checks the exact ends."""
     ends = [end for end in (produced.end if produced else None, before) if isinstance(end, datetime)]
     return produced.start if produced else None, min(ends, default=None)
 
@@ -121,6 +121,6 @@ def _newest_on_top(row: ColdRow) -> tuple[int, int]:
 
 
 def _until(waiting: list[tuple[int, int, int, ColdRow]], reaches: datetime | None) -> Iterator[ColdRow]:
-    """Those that are newer than all that is still to be opened."""
+    """The records that are newer than every file still to be opened."""
     while waiting and (reaches is None or waiting[0][3].produced_at > reaches):
         yield heapq.heappop(waiting)[3]

@@ -33,7 +33,7 @@ COLUMNS: dict[str, ColumnType] = {
     "record": "string",      # JSON, as it was emitted
     "context": "string",
     "stored_at": "timestamp",
-    "xid": "long",           # with seq: its place in the log
+    "xid": "long",           # with seq: its position in the log
     "seq": "long",
     "identity": "string",
     "content": "string",
@@ -62,7 +62,7 @@ def moment_of(micros: int) -> datetime:
 
 
 def values_of(row: LeavingRow, kind: Kind) -> dict[str, Any]:
-    """As the cold table has it; identity and content hash are those that it was stored under."""
+    """The row of the cold table, with the identity and content hash it was stored with."""
     record, context = MetadataRecord.model_validate_json(row.record), MetadataContext.model_validate_json(row.context)
     found = {name: _value(getattr(row, name)) for name in COLUMNS if name not in ("identity", "content", "xid")}
     found |= {"xid": int(row.xid), "identity": identity_of(record, context, kind), "content": content_hash(record, context)}

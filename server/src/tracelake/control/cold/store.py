@@ -1,4 +1,4 @@
-"""The tables of what has left Postgres, one function a query."""
+"""The tables of records that have left Postgres, one function per query."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class LeavingRow:
-    """A record as its partition has it."""
+    """A record as stored in its partition."""
 
     id: UUID
     org_id: UUID
@@ -84,14 +84,14 @@ class LogEnd:
 
 
 @dataclass(frozen=True)
-class Dropped:
+class DroppedKind:
     kind: str
     before: datetime
 
 
 # Runs
 def begin_run(tx: Transaction, *, every: timedelta, hold: timedelta) -> bool:
-    """Whether one is due and nobody else is at it."""
+    """Whether a run is due and no other process runs it."""
     return tx.touched(sql["begin_run"], every=every, hold=hold) > 0
 
 
@@ -105,7 +105,7 @@ def partitions(tx: Transaction) -> list[Partition]:
 
 
 def seal(tx: Transaction, name: str) -> bool:
-    """From here on the partition takes no record; False: it is gone."""
+    """The partition takes no more records; False if it no longer exists."""
     return tx.value(sql["seal"], name=name)
 
 
@@ -126,7 +126,7 @@ def next_delta_version(tx: Transaction) -> int:
 
 
 def freeze(tx: Transaction, *, name: str, delta_version: int, body: bytes, rows: int, hash: str, files: str) -> None:
-    """One that is frozen already stays as it is."""
+    """An entry that is already frozen does not change."""
     tx.run(sql["freeze"], name=name, delta_version=delta_version, body=body, rows=rows, hash=hash, files=files)
 
 
@@ -139,25 +139,25 @@ def unput(tx: Transaction) -> list[FrozenPartition]:
 
 
 def note_read_back(tx: Transaction, *, name: str, rows: int, hash: str) -> None:
-    """The fact that its files hold what was written; without it an archived partition is not dropped."""
+    """Records that its files contain what was written; without this an archived partition is not dropped."""
     tx.run(sql["note_read_back"], name=name, rows=rows, hash=hash)
 
 
 def drop_partition(tx: Transaction, name: str) -> int | None:
-    """How many rows have left; None where it is gone already."""
+    """The number of rows that have left; None if the partition no longer exists."""
     return tx.value(sql["drop_partition"], name=name)
 
 
 # Reading
 def files(tx: Transaction, *, org: UUID, kinds: list[str], produced_from: datetime | str, produced_to: datetime | str) -> list[ColdFile]:
-    """Of these kinds, or of all; those with the newest records first."""
+    """Of these kinds, or of all; files with the newest records first."""
     return tx.all(
         ColdFile, sql["files"], org=org, every_kind=not kinds, kinds=kinds, produced_from=produced_from, produced_to=produced_to
     )
 
 
 def files_in_log(tx: Transaction, *, org: UUID, after: tuple[str, int], kinds: list[str]) -> list[ColdFile]:
-    """Those that reach beyond a place of the log, by their first records in it."""
+    """Files with records after a position of the log, ordered by their first record."""
     return tx.all(ColdFile, sql["files_in_log"], org=org, xid=after[0], seq=after[1], every_kind=not kinds, kinds=kinds)
 
 
@@ -165,5 +165,5 @@ def log_end(tx: Transaction, org: UUID) -> LogEnd | None:
     return tx.find(LogEnd, sql["log_end"], org=org)
 
 
-def dropped(tx: Transaction, *, org: UUID, kinds: list[str]) -> list[Dropped]:
-    return tx.all(Dropped, sql["dropped"], org=org, every_kind=not kinds, kinds=kinds)
+def dropped(tx: Transaction, *, org: UUID, kinds: list[str]) -> list[DroppedKind]:
+    return tx.all(DroppedKind, sql["dropped"], org=org, every_kind=not kinds, kinds=kinds)

@@ -1,7 +1,7 @@
-"""Checkpoints, so that a reader of a long log need not read all of it. Nothing depends on one being there.
+"""Checkpoints, so that readers need not read a long log in full. Nothing depends on them.
 
-delta-rs makes them in a copy of the log's end, and they come into the table as log entries do, whole and durable: it would
-write them without fsync, and after a power failure a reader that finds half a checkpoint fails.
+delta-rs writes them into a copy of the end of the log, and they are put into the table like log entries, complete and durable: it
+writes without fsync, and after a power failure a reader that finds half a checkpoint fails.
 """
 
 import json
@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 
 def checkpoint(storage: Storage, location: str, delta_version: int, watch: Watch) -> bool:
-    """Writes the checkpoint of a version that is in the log; whether it is there now. Any number of processes may do this at once."""
+    """Writes the checkpoint of a version that is in the log; returns whether it exists now. Any number of processes may do this at once."""
     from deltalake.exceptions import DeltaError  # noqa: PLC0415  # only who checkpoints needs it
 
     try:
@@ -30,9 +30,9 @@ def checkpoint(storage: Storage, location: str, delta_version: int, watch: Watch
             if not _copy_log(storage, location, delta_version, Path(scratch)):
                 return False
             body, size = _make(Path(scratch), delta_version)
-        storage.put_new(checkpoint_path(location, delta_version), body, datetime.now(UTC))  # one that is there already says the same
+        storage.put_new(checkpoint_path(location, delta_version), body, datetime.now(UTC))  # an existing one has the same content
         watch("checkpoint:half")
-        # Last: readers that find this hint without its checkpoint fail, the other way round they find it by listing.
+        # Last: readers that find this hint without its checkpoint fail; without the hint they find the checkpoint by listing.
         storage.replace(_hint_path(location), json.dumps({"size": size, "version": delta_version}, separators=(",", ":")).encode())
     except (StorageUnavailable, DeltaError) as error:
         _log.warning("a checkpoint was not written", location=location, delta_version=delta_version, error=type(error).__name__)
@@ -67,7 +67,7 @@ def _copy_log(storage: Storage, location: str, delta_version: int, scratch: Path
 
 
 def _hinted(storage: Storage, location: str) -> int | None:
-    """What a reader would see; an invalid hint counts as absent."""
+    """What a reader would use; an invalid hint counts as absent."""
     try:
         found: Any = json.loads(storage.read(_hint_path(location)) or b"{}").get("version")
     except (ValueError, AttributeError):

@@ -2,14 +2,14 @@
 SELECT generation_id FROM line WHERE decided > recorded AND stopped_at IS NULL LIMIT %(room)s
 
 -- name: lock_line
--- Only where something is decided and not recorded: a lock is a write that its commit waits for, and a line is looked at once more than it has work.
+-- Only if something is decided and not recorded: a lock is a write that its commit waits for, and each line gets one check more than it has work.
 SELECT generation_id, decided, frozen, recorded, stopped_at IS NOT NULL AS stopped FROM line
 WHERE generation_id = %(generation)s AND decided > recorded
 FOR UPDATE
 
 -- name: times_of_places
--- This and the next ones ask about the places that are decided and not frozen, as many as one entry may carry. Call them under the line's lock.
--- Numbers of the line as subqueries, not joined: whatever the tables' sizes, these are bounds in the index.
+-- This and the next queries read the places that are decided and not frozen, as many as one entry may carry. Call them under the line's lock.
+-- Numbers of the line as subqueries, not joins: they become index bounds, whatever the tables' sizes.
 SELECT place, decided_at FROM change
 WHERE generation_id = %(generation)s
   AND place BETWEEN (SELECT frozen + 1 FROM line WHERE generation_id = %(generation)s) AND (SELECT frozen + %(most)s FROM line WHERE generation_id = %(generation)s)
@@ -27,7 +27,7 @@ WHERE output.generation_id = %(generation)s
 ORDER BY output.place, dataset.output_index
 
 -- name: scopes_of_places
--- OFFSET 0, here and below: one search for each place, whatever the planner thinks of the tables' sizes.
+-- OFFSET 0, here and below: forces one index search for each place, whatever the planner estimates.
 SELECT output.dataset_version_id, output.place, written.scope
 FROM change_output AS output
 CROSS JOIN LATERAL (

@@ -1,4 +1,4 @@
-"""The exact bytes of one Delta log entry: the same change is always the same bytes, whoever writes it and when."""
+"""The exact bytes of one Delta log entry: the same change always gives the same bytes, in any process at any time."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Plain reader and writer versions: nothing here may need a newer one.
 _PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
-# Every version stays readable until it is purged by us: no other program may clean up the log or the files.
+# Every version stays readable until Tracelake purges it: no other program may clean up the log or the files.
 _CONFIGURATION = {
     "delta.columnMapping.mode": "none",
     "delta.deletedFileRetentionDuration": "interval 36500 days",
@@ -21,12 +21,12 @@ _CONFIGURATION = {
     "delta.enableExpiredLogCleanup": "false",
     "delta.logRetentionDuration": "interval 36500 days",
 }
-_WITHOUT_BOUNDS = ("binary", "boolean")  # Delta knows no order of these
+_WITHOUT_BOUNDS = ("binary", "boolean")  # Delta defines no order of these types
 
 
 @dataclass(frozen=True)
 class LogTable:
-    """What a table is, whatever is in it."""
+    """The description of a table, without its content."""
 
     id: UUID  # of the dataset version
     created_at: datetime
@@ -35,7 +35,7 @@ class LogTable:
 
 
 @dataclass(frozen=True)
-class AddedFile:
+class AddAction:
     path: str  # relative to the table's location
     size: int
     rows: int
@@ -44,7 +44,7 @@ class AddedFile:
 
 
 @dataclass(frozen=True)
-class RemovedFile:
+class RemoveAction:
     path: str
     size: int
 
@@ -65,9 +65,9 @@ class LogChange:
     table: LogTable
     delta_version: int
     table_schema: dict[str, Any]  # of the table after this change, in Delta's form
-    schema_changed: bool          # against the version before; the first version always says its schema
-    adds: tuple[AddedFile, ...]
-    removes: tuple[RemovedFile, ...]
+    schema_changed: bool          # compared with the previous version; the first version always has its schema
+    adds: tuple[AddAction, ...]
+    removes: tuple[RemoveAction, ...]
     decided_at: datetime
     parts: tuple[LogPart, ...]
     operation: Literal["WRITE", "REPLACE"] = "WRITE"
@@ -81,12 +81,12 @@ def entry(change: LogChange) -> bytes:
 
 
 def canonical(value: Any) -> str:
-    """JSON with one spelling; NaN and infinities, which JSON lacks, raise ValueError."""
+    """Canonical JSON; NaN and infinities, which JSON lacks, raise ValueError."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def _refuse_contradictions(change: LogChange) -> None:
-    """A path that is named twice in one entry means something else to every reader."""
+    """Readers disagree on a path that one entry names twice."""
     paths = [file.path for file in (*change.adds, *change.removes)]
     if len(set(paths)) != len(paths):
         raise ValueError("one log entry names each file once")
@@ -123,12 +123,12 @@ def _metadata(table: LogTable, table_schema: dict[str, Any]) -> dict[str, Any]:
         "createdTime": _milliseconds(table.created_at),
         "format": {"options": {}, "provider": "parquet"},
         "id": str(table.id),
-        "partitionColumns": [],  # scopes are ours
+        "partitionColumns": [],  # scopes are not part of Delta
         "schemaString": canonical(table_schema),
     } | {key: value for key, value in said.items() if value is not None}
 
 
-def _add(file: AddedFile, change: LogChange) -> dict[str, Any]:
+def _add(file: AddAction, change: LogChange) -> dict[str, Any]:
     return {
         "dataChange": change.data_change,
         "modificationTime": _milliseconds(file.modified_at),
@@ -139,8 +139,8 @@ def _add(file: AddedFile, change: LogChange) -> dict[str, Any]:
     }
 
 
-def _statistics(file: AddedFile, table_schema: dict[str, Any]) -> dict[str, Any]:
-    """Readers expect a struct's statistics inside a struct, and refuse the whole table otherwise; a struct as such has none."""
+def _statistics(file: AddAction, table_schema: dict[str, Any]) -> dict[str, Any]:
+    """Readers expect a struct's statistics inside a struct, and refuse the whole table otherwise; a struct itself has none."""
     types: dict[str, Any] = {field["name"]: field["type"] for field in table_schema["fields"]}
     ordered = {name for name, type in types.items() if isinstance(type, str) and type not in _WITHOUT_BOUNDS}
     counted = {name for name, type in types.items() if isinstance(type, str) or type["type"] != "struct"}
@@ -152,7 +152,7 @@ def _statistics(file: AddedFile, table_schema: dict[str, Any]) -> dict[str, Any]
     return {"numRecords": file.rows} | {key: part for key, part in parts.items() if part}
 
 
-def _remove(file: RemovedFile, change: LogChange) -> dict[str, Any]:
+def _remove(file: RemoveAction, change: LogChange) -> dict[str, Any]:
     return {
         "dataChange": change.data_change,
         "deletionTimestamp": _milliseconds(change.decided_at),

@@ -1,4 +1,4 @@
-"""The line and its log entries, one function a query."""
+"""The line and its log entries, one function per query."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from tracelake.control.database.named_queries import load
-from tracelake.control.database.transactions import Asked, Transaction
+from tracelake.control.database.transactions import Pending, Transaction
 from tracelake.control.versions.spans import scope_of
 from tracelake_sdk.datasets.measurements import FileStatistics
 from tracelake_sdk.datasets.scopes import Scope
@@ -39,7 +39,7 @@ class OutputOfPlace:
 
 @dataclass(frozen=True, slots=True)
 class TableBefore:
-    """A table as the next log entry finds it."""
+    """A table before the next log entry."""
 
     id: UUID
     delta_version: int         # of that entry
@@ -84,7 +84,7 @@ class FrozenEntry:
 
 @dataclass(frozen=True, slots=True)
 class EntryToRecord:
-    """A log entry that is there, and not yet a version."""
+    """A log entry that was put and is not yet recorded as a version."""
 
     dataset_version_id: UUID
     delta_version: int
@@ -98,35 +98,35 @@ def lines_to_move(tx: Transaction, *, room: int) -> list[UUID]:
     return tx.values(sql["lines_to_move"], room=room)
 
 
-def ask_lock_line(tx: Transaction, generation: UUID) -> Asked[LockedLine | None]:
-    """None where nothing is left to do; a later decision calls it again."""
-    return tx.ask(LockedLine, sql["lock_line"], generation=generation).then(lambda found: found[0] if found else None)
+def send_lock_line(tx: Transaction, generation: UUID) -> Pending[LockedLine | None]:
+    """None if nothing is left to do; a later decision calls it again."""
+    return tx.send(LockedLine, sql["lock_line"], generation=generation).then(lambda found: found[0] if found else None)
 
 
-def ask_times_of_places(tx: Transaction, generation: UUID, *, most: int) -> Asked[dict[int, datetime]]:
+def send_times_of_places(tx: Transaction, generation: UUID, *, most: int) -> Pending[dict[int, datetime]]:
     """By place: when it was decided."""
-    return tx.ask_tuples(sql["times_of_places"], generation=generation, most=most).then(dict)
+    return tx.send_tuples(sql["times_of_places"], generation=generation, most=most).then(dict)
 
 
-def ask_outputs_of_places(tx: Transaction, generation: UUID, *, most: int) -> Asked[list[OutputOfPlace]]:
-    return tx.ask(OutputOfPlace, sql["outputs_of_places"], generation=generation, most=most)
+def send_outputs_of_places(tx: Transaction, generation: UUID, *, most: int) -> Pending[list[OutputOfPlace]]:
+    return tx.send(OutputOfPlace, sql["outputs_of_places"], generation=generation, most=most)
 
 
-def ask_scopes_of_places(tx: Transaction, generation: UUID, *, most: int) -> Asked[list[tuple[UUID, int, Scope]]]:
-    rows = tx.ask_tuples(sql["scopes_of_places"], generation=generation, most=most)
+def send_scopes_of_places(tx: Transaction, generation: UUID, *, most: int) -> Pending[list[tuple[UUID, int, Scope]]]:
+    rows = tx.send_tuples(sql["scopes_of_places"], generation=generation, most=most)
     return rows.then(lambda found: [(dataset_version, place, scope_of(scope)) for dataset_version, place, scope in found])
 
 
-def ask_added_by_places(tx: Transaction, generation: UUID, *, most: int) -> Asked[list[AddedByPlace]]:
-    return tx.ask(AddedByPlace, sql["added_by_places"], generation=generation, most=most)
+def send_added_by_places(tx: Transaction, generation: UUID, *, most: int) -> Pending[list[AddedByPlace]]:
+    return tx.send(AddedByPlace, sql["added_by_places"], generation=generation, most=most)
 
 
-def ask_removed_by_places(tx: Transaction, generation: UUID, *, most: int) -> Asked[list[RemovedByPlace]]:
-    return tx.ask(RemovedByPlace, sql["removed_by_places"], generation=generation, most=most)
+def send_removed_by_places(tx: Transaction, generation: UUID, *, most: int) -> Pending[list[RemovedByPlace]]:
+    return tx.send(RemovedByPlace, sql["removed_by_places"], generation=generation, most=most)
 
 
-def ask_tables_before(tx: Transaction, generation: UUID, *, most: int) -> Asked[dict[UUID, TableBefore]]:
-    rows = tx.ask(TableBefore, sql["tables_before"], generation=generation, most=most)
+def send_tables_before(tx: Transaction, generation: UUID, *, most: int) -> Pending[dict[UUID, TableBefore]]:
+    rows = tx.send(TableBefore, sql["tables_before"], generation=generation, most=most)
     return rows.then(lambda found: {table.id: table for table in found})
 
 
@@ -152,13 +152,13 @@ def to_put(tx: Transaction, generation: UUID) -> list[FrozenEntry]:
     return tx.all(FrozenEntry, sql["to_put"], generation=generation)
 
 
-def ask_to_record(tx: Transaction, *, generation: UUID, last: int) -> Asked[list[EntryToRecord]]:
+def send_to_record(tx: Transaction, *, generation: UUID, last: int) -> Pending[list[EntryToRecord]]:
     """The entries of the places up to this one that are not recorded."""
-    return tx.ask(EntryToRecord, sql["to_record"], generation=generation, last=last)
+    return tx.send(EntryToRecord, sql["to_record"], generation=generation, last=last)
 
 
 def recorded(tx: Transaction, *, generation: UUID, place: int) -> None:
-    """The line has come to this place: the bodies behind it are cleared, their hashes stay."""
+    """The line is recorded up to this place: earlier bodies are cleared, their hashes stay."""
     tx.run(sql["recorded"], generation=generation, place=place)
     tx.run(sql["move_recorded"], generation=generation, place=place)
 

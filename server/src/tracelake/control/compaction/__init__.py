@@ -1,1 +1,1 @@
-"""Compaction: partitions of old records leave Postgres, for files or for good."""
+"""Compaction: partitions of old records move from Postgres to files, or are dropped."""

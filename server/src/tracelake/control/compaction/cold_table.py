@@ -1,4 +1,4 @@
-"""The cold table: one Delta table outside the layers, to which each partition of records is one entry of the log."""
+"""The cold table: one Delta table outside the layers, with one log entry per partition of records."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 from tracelake.control.cold.rows import TABLE_SCHEMA, moment_of
 from tracelake.control.cold.store import ColdTable
-from tracelake.control.commits.log_entries import AddedFile, LogChange, LogPart, LogTable, entry
+from tracelake.control.commits.log_entries import AddAction, LogChange, LogPart, LogTable, entry
 from tracelake_sdk.datasets.measurements import FileStatistics
 
 LOCATION = "records/cold"  # below the root of the storage
@@ -15,7 +15,7 @@ LOCATION = "records/cold"  # below the root of the storage
 
 @dataclass(frozen=True)
 class PutFile:
-    """A file of the cold table that is where it belongs."""
+    """A file of the cold table at its final path."""
 
     path: str  # below the root of the storage
     size: int
@@ -38,7 +38,7 @@ class PutFile:
 
 
 def file_path(partition: str, org: str, sha256: str) -> str:
-    """By what is in it: the same file is put once, however often it is put."""
+    """Named by its content: the same file is stored once, however often it is put."""
     return f"{LOCATION}/{partition}/{org}-{sha256[:32]}.parquet"
 
 
@@ -48,7 +48,7 @@ def spell_files(files: list[PutFile]) -> str:
 
 def log_entry(table: ColdTable, delta_version: int, partition: str, files: list[PutFile], at: datetime) -> bytes:
     adds = tuple(
-        AddedFile(
+        AddAction(
             file.path.removeprefix(f"{LOCATION}/"), file.size, file.rows,
             FileStatistics(min={"kind": file.kinds[0], "org_id": file.org_id}, max={"kind": file.kinds[-1], "org_id": file.org_id}, nulls={}), at,
         )
@@ -68,6 +68,6 @@ def log_entry(table: ColdTable, delta_version: int, partition: str, files: list[
 
 
 def added_paths(body: bytes) -> list[str]:
-    """What a log entry adds, below the root of the storage."""
+    """The paths that a log entry adds, below the root of the storage."""
     actions = [json.loads(line) for line in body.splitlines()]
     return [f"{LOCATION}/{action['add']['path']}" for action in actions if "add" in action]

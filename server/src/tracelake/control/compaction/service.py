@@ -1,9 +1,9 @@
-"""Partitions of old records leave Postgres: for files that answers are read from, or for good.
+"""Moves partitions of old records from Postgres to files that reads use, or drops them.
 
-The way of one partition: sealed, so that it takes no record; its rows written down for Spark; Spark's files compared with them
-and put in their place; the log entry frozen in Postgres, then put; count and hash compared once more with what the entry names;
-then, in one transaction, the files are those that answers are read from and the partition is dropped. A crash anywhere leaves
-the rows where they were, and the next run begins again, or goes on from the frozen entry. Names decide: any number of
+The steps for one partition: it is sealed, so that it takes no record; its rows are written to a file for Spark; Spark's files are compared with them
+and put into the table; the log entry frozen in Postgres, then put; count and hash compared once more with what the entry names;
+then, in one transaction, reads switch to the files and the partition is dropped. A crash at any step leaves
+the rows in Postgres, and the next run starts again or continues from the frozen entry. Files are named by content: any number of
 processes may do this at once.
 """
 
@@ -27,17 +27,17 @@ from tracelake.control.cold.rows import COLUMNS, SORT, values_of
 from tracelake.control.cold.store import FrozenPartition, Partition
 from tracelake.control.compaction.cold_table import LOCATION, PutFile, added_paths, file_path, log_entry, spell_files
 from tracelake.control.compaction.spark_program import Compacting
-from tracelake.control.database.transactions import Database, Role, Watch, nobody_watches
-from tracelake.control.records.catalogs import Catalogs
+from tracelake.control.database.transactions import Database, DatabaseRole, Watch, no_watch
+from tracelake.control.records.catalogs import KindCache
 from tracelake.storage.contract import PutResult, Storage
 from tracelake.storage.paths import log_entry_path
 from tracelake_sdk.errors import TracelakeError, Unavailable
 from tracelake_sdk.errors.records import CompactionFailed
 from tracelake_sdk.records.compaction_program import CompactionOrder, RowSum
 
-_HOLD = timedelta(hours=1)   # before a run that was killed is taken up again
-_AT_ONCE = 2000              # rows of one look
-_TRIES_TO_DROP = 5           # each waits some seconds for those who read
+_HOLD = timedelta(hours=1)   # before another process takes over a killed run
+_AT_ONCE = 2000              # rows per query
+_TRIES_TO_DROP = 5           # each waits some seconds for readers
 _LEFTOVER_SECONDS = 86400
 _SCRATCH = "compaction-"
 _log = structlog.get_logger()
@@ -55,11 +55,11 @@ class Compactor:
     compacting: Compacting
     every: timedelta = timedelta(hours=24)
     now: Callable[[], datetime] = _now
-    watch: Watch = nobody_watches
-    catalogs: Catalogs = field(default_factory=Catalogs)
+    watch: Watch = no_watch
+    catalogs: KindCache = field(default_factory=KindCache)
 
     def run_once(self) -> int:
-        """Compacts if it is time, by the stored end of the last run; how many partitions have left."""
+        """Compacts if it is due, by the stored end of the last run; returns how many partitions have left."""
         with self.database.transaction("begin_compaction") as tx:
             if not store.begin_run(tx, every=self.every, hold=_HOLD):
                 return 0
@@ -78,14 +78,14 @@ class Compactor:
         return len(left)
 
     def compact(self) -> list[str]:
-        """Every partition that is old enough, whenever the last run was; the names of those that have left."""
+        """Compacts every partition that is old enough, whenever the last run was; returns the names of those that have left."""
         left = self._finish()
         with self.database.transaction("record_partitions") as tx:
             there = store.partitions(tx)
         for partition in there:
             if not partition.leaves:
                 continue
-            with self.database.transaction("seal_partition", role=Role.DECIDE) as tx:
+            with self.database.transaction("seal_partition", role=DatabaseRole.DECIDE) as tx:
                 sealed = store.seal(tx, partition.name)
             if not sealed:
                 continue
@@ -110,14 +110,14 @@ class Compactor:
             self.watch("compact:compacted")
             files = self._put(partition, paths, written)
         self.watch("compact:files_put")
-        with self.database.transaction("freeze_partition", role=Role.DECIDE) as tx:
+        with self.database.transaction("freeze_partition", role=DatabaseRole.DECIDE) as tx:
             store.lock_cold_table(tx)
             table, version = store.cold_table(tx), store.next_delta_version(tx)
             body = log_entry(table, version, partition.name, files, self.now())
             store.freeze(tx, name=partition.name, delta_version=version, body=body, rows=written.rows, hash=written.hash, files=spell_files(files))
             frozen = store.frozen(tx, partition.name)
         left = self._finish()
-        if frozen is not None and partition.name not in left:  # somebody else was quicker: our files are named by nobody
+        if frozen is not None and partition.name not in left:  # another process was faster: no entry names these files
             self._clear_away(frozen)
         return left
 
@@ -143,7 +143,7 @@ class Compactor:
             after = rows[-1].id
 
     def _put(self, partition: Partition, paths: list[Path], written: RowSum) -> list[PutFile]:
-        """Compared with what was written down before any of them is named anywhere."""
+        """Compared with the written rows before any log entry names them."""
         came = RowSum()
         said = [(path, sum_up(path, came)) for path in paths]
         if (came.rows, came.hash) != (written.rows, written.hash):
@@ -159,7 +159,7 @@ class Compactor:
         return files
 
     def _finish(self) -> list[str]:
-        """What is frozen and still in Postgres, in the order of the log: readers of Delta find no gap."""
+        """Finishes frozen partitions that are still in Postgres, in the order of the log, so that Delta readers find no gap."""
         with self.database.transaction("frozen_partitions") as tx:
             frozen = store.unput(tx)
         left: list[str] = []
@@ -169,17 +169,17 @@ class Compactor:
             self.watch("compact:entry_put")
             self._verify(one)
             self.watch("compact:verified")
-            self._clear_away(one)  # before the drop: a partition that is gone is not looked at again
+            self._clear_away(one)  # before the drop: a dropped partition is not checked again
             left += self._drop(one.name)
         return left
 
     def _clear_away(self, frozen: FrozenPartition) -> None:
-        """Files that were put and that the frozen entry does not name, by runs that were killed or came second: nobody can name them any more."""
+        """Removes files that the frozen entry does not name, left by killed or slower runs: no entry can name them any more."""
         named = set(added_paths(frozen.body))
         self.storage.delete([file.path for file in self.storage.list(f"{LOCATION}/{frozen.name}") if file.path not in named])
 
     def _verify(self, frozen: FrozenPartition) -> None:
-        """Count and hash of what the log names, read back from where readers look."""
+        """Checks count and hash of the files that the log names, read back from the table."""
         there = RowSum()
         entry = self.storage.read(log_entry_path(LOCATION, frozen.delta_version))
         for path in added_paths(entry or b""):
@@ -189,15 +189,15 @@ class Compactor:
             sum_up(pa.BufferReader(body), there)
         if (there.rows, there.hash) != (frozen.rows, frozen.hash):
             raise CompactionFailed("The cold table does not contain what was written; nothing was dropped.", partition=frozen.name)
-        with self.database.transaction("note_read_back", role=Role.DECIDE) as tx:
+        with self.database.transaction("note_read_back", role=DatabaseRole.DECIDE) as tx:
             store.note_read_back(tx, name=frozen.name, rows=there.rows, hash=there.hash)
 
     def _drop(self, name: str) -> list[str]:
         for tried in range(1, _TRIES_TO_DROP + 1):
             try:
-                with self.database.transaction("drop_partition", role=Role.DECIDE) as tx:
+                with self.database.transaction("drop_partition", role=DatabaseRole.DECIDE) as tx:
                     rows = store.drop_partition(tx, name)
-            except Unavailable:  # a reader holds it; or it is unavailable, and the last try raises
+            except Unavailable:  # a reader holds it, or the database is unavailable; the last try raises
                 if tried == _TRIES_TO_DROP:
                     raise
             else:
@@ -208,7 +208,7 @@ class Compactor:
         return []
 
     def _clear_scratch(self) -> None:
-        """What killed runs have left."""
+        """Removes what killed runs have left."""
         for folder in self.scratch.glob(f"{_SCRATCH}*"):
             if time.time() - folder.stat().st_mtime > _LEFTOVER_SECONDS:
                 shutil.rmtree(folder, ignore_errors=True)

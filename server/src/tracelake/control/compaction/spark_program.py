@@ -1,4 +1,4 @@
-"""Starts the Spark program of compaction from this process: it dies with us, holds no token, and knows nothing of ours."""
+"""Starts the Spark program of compaction as a child process: it ends with this process, has no token, and imports none of our code."""
 
 import os
 import signal
@@ -14,8 +14,8 @@ Compacting = Callable[[CompactionOrder, Path], list[Path]]
 
 
 def compact_by_spark(log: Path, spark: LocalSpark, home: Path) -> Compacting:
-    """Runs it as a child of the thread that asks, and ends with it; what it says goes to the log."""
-    local = LocalSpark(cores=spark.cores, memory=spark.memory, conf=spark.conf)  # its files are on this machine, whatever cluster there is
+    """Runs as a child of the calling thread and ends with it; its output goes to the log."""
+    local = LocalSpark(cores=spark.cores, memory=spark.memory, conf=spark.conf)  # its files are on this machine, also when a cluster is configured
 
     def compacting(order: CompactionOrder, folder: Path) -> list[Path]:
         environment = clean_environment(os.environ, MACHINE) | {"TRACELAKE_HOME": str(home)}

@@ -1,1 +1,1 @@
-"""DAG versions, jobs, generations and edges: who is current. Written by deploys, read by everything above."""
+"""DAG versions, jobs, generations and edges, and which of them are current. Written by deploys, read by all slices above."""

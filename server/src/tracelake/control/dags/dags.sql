@@ -1,5 +1,5 @@
 -- name: lock_routing_shared
--- A statement of its own: what it protects is read by a later one, which then sees what the wait was for.
+-- A separate statement: a later one reads what it protects, and then sees what was committed during the wait.
 SELECT pg_advisory_xact_lock_shared(hashtextextended('routing ' || dag.id, 0))
 FROM (SELECT DISTINCT id FROM unnest(%(dags)s::uuid[]) AS id ORDER BY id) AS dag
 
@@ -81,7 +81,7 @@ JOIN dataset AS output ON output.job_key_id = job.job_key_id
 WHERE job.org_id = %(org)s
 
 -- name: activators_of_jobs
--- Whoever activated the DAG versions of these jobs, last.
+-- The last activators of the DAG versions of these jobs.
 SELECT job.id AS job_id, activation.user_id, activation.token_id
 FROM job
 CROSS JOIN LATERAL (

@@ -1,20 +1,20 @@
-"""Granting: an admin gives and takes the rights on one DAG. Whoever created a DAG holds both from the start."""
+"""Granting: admins grant and revoke permissions on one DAG. The creator of a DAG has both from the start."""
 
 from dataclasses import asdict, dataclass
 from uuid import UUID
 
 from tracelake.control.access import store as access
 from tracelake.control.access.administration import role_ids
-from tracelake.control.access.callers import Caller, Right
-from tracelake.control.dags import rights, store
-from tracelake.control.database.transactions import Database, Role, Transaction
+from tracelake.control.access.callers import Caller, Permission
+from tracelake.control.dags import permissions, store
+from tracelake.control.database.transactions import Database, DatabaseRole, Transaction
 from tracelake_sdk.access import DagRight, Grant
 from tracelake_sdk.errors import Invalid, NotFound
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a right: a role, or the user or service that created the DAG."""
+    """Who has a permission: a role, or the user or service that created the DAG."""
 
     role: str | None = None
     user: str | None = None
@@ -34,11 +34,11 @@ class Granting:
     database: Database
 
     def grant(self, caller: Caller, dag: str, right: DagRight, role: str, *, dry_run: bool = False) -> list[Grant]:
-        """The DAG's grants after it; one that is there stays as it is."""
-        caller.require(Right.ADMINISTER)
-        with self.database.transaction("grant", role=Role.DEFINE) as tx:
+        """Returns the DAG's grants; an existing grant does not change."""
+        caller.require(Permission.ADMINISTER)
+        with self.database.transaction("grant", role=DatabaseRole.DEFINE) as tx:
             access.lock_access(tx, caller.org_id)
-            found = rights.get_dag(tx, caller, dag)
+            found = permissions.get_dag(tx, caller, dag)
             id = role_ids(tx, caller, [role])[role]
             there = any(grant.role == role and grant.right is right for grant in _grants(tx, caller, found.id))
             if not there and not dry_run:
@@ -47,12 +47,12 @@ class Granting:
             return _grants(tx, caller, found.id)
 
     def revoke(self, caller: Caller, dag: str, right: DagRight, holder: Holder, *, dry_run: bool = False) -> list[Grant]:
-        """The DAG's grants after it."""
-        caller.require(Right.ADMINISTER)
+        """Returns the DAG's remaining grants."""
+        caller.require(Permission.ADMINISTER)
         holder.check()
-        with self.database.transaction("revoke_grant", role=Role.DEFINE) as tx:
+        with self.database.transaction("revoke_grant", role=DatabaseRole.DEFINE) as tx:
             access.lock_access(tx, caller.org_id)
-            found = rights.get_dag(tx, caller, dag)
+            found = permissions.get_dag(tx, caller, dag)
             held = [grant for grant in _grants(tx, caller, found.id) if grant.right is right and Holder(grant.role, grant.user, grant.service) == holder]
             if not held:
                 raise NotFound(f"The {holder} does not have the permission `{right}` on DAG {dag}; `tracelake admin grant list {dag}` lists who does.")
@@ -64,9 +64,9 @@ class Granting:
             return _grants(tx, caller, found.id)
 
     def list_grants(self, caller: Caller, dag: str | None = None) -> list[Grant]:
-        caller.require(Right.ADMINISTER)
+        caller.require(Permission.ADMINISTER)
         with self.database.transaction("list_grants") as tx:
-            return _grants(tx, caller, rights.get_dag(tx, caller, dag).id if dag else None)
+            return _grants(tx, caller, permissions.get_dag(tx, caller, dag).id if dag else None)
 
 
 def grant_to_creator(tx: Transaction, caller: Caller, dag: UUID) -> None:

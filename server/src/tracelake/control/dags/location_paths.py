@@ -8,15 +8,14 @@ from tracelake.control.database.transactions import Transaction
 from tracelake.control.locations import store as locations
 from tracelake.control.locations.store import LocationRow
 from tracelake_sdk.dags.locations import named_location
-from tracelake_sdk.dags.operators import OPERATORS
 
 
 def location_names(job: Job) -> list[str]:
-    """In the order of the operator's keys. A stored config is taken as it is: what names no location is a name that no location has."""
-    config = job.spec["config"]
-    return [named_location(str(config[key])) for key in OPERATORS[job.spec["runtime"], job.spec["operator"]].location_keys if config.get(key) is not None]
+    """In the order of the operator's keys. A stored config is not validated again: a path without a location gives a name that no location has."""
+    config = job.definition.config
+    return [named_location(str(config[key])) for key in job.operator.location_keys if config.get(key) is not None]
 
 
 def locations_of_jobs(tx: Transaction, jobs: Iterable[Job]) -> dict[UUID, dict[str, LocationRow]]:
-    """By org, for the orgs of which a job names a location."""
+    """By org, for orgs with a job that names a location."""
     return {org: locations.locations(tx, org) for org in {job.org_id for job in jobs if location_names(job)}}

@@ -1,14 +1,17 @@
-"""The DAG tables, one function a query."""
+"""The DAG tables, one function per query."""
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
 from tracelake import wire_json
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.named_queries import load
-from tracelake.control.database.transactions import Asked, Transaction
+from tracelake.control.database.transactions import Pending, Transaction
+from tracelake_sdk.dags import JobSpec
+from tracelake_sdk.dags.operators import OPERATORS, OperatorSpec
 
 sql = load(__name__, "dags.sql")
 
@@ -48,6 +51,15 @@ class Job:
     def key(self) -> str:
         return f"{self.dag}/{self.name}"
 
+    @cached_property
+    def definition(self) -> JobSpec:
+        """The stored `spec`, typed; a key that an earlier release did not store has its default."""
+        return JobSpec.model_validate(self.spec)
+
+    @property
+    def operator(self) -> OperatorSpec:
+        return OPERATORS[self.definition.runtime, self.definition.operator]
+
 
 @dataclass(frozen=True)
 class Output:
@@ -74,7 +86,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Subscriber:
+class SubscribedInput:
     """One triggering input of one current job; the subscriber itself is its generation."""
 
     dataset_id: UUID
@@ -98,7 +110,7 @@ class JobPause:
 
 
 @dataclass(frozen=True)
-class VersionRow:
+class DagVersionRow:
     id: UUID
     number: int
     spec_hash: str
@@ -122,7 +134,7 @@ class BuiltJob:
 class ActivationRow:
     id: UUID
     pointer_set_hash: str
-    user_id: UUID | None   # who activated it; one of the two
+    user_id: UUID | None   # the activator; one of the two
     token_id: UUID | None
 
 
@@ -248,8 +260,8 @@ def newest_activation(tx: Transaction, dag_version: UUID) -> ActivationRow:
     return tx.get(ActivationRow, sql["newest_activation"], "This DAG version was never activated.", dag_version=dag_version)
 
 
-def versions_of_dag(tx: Transaction, dag: UUID) -> list[VersionRow]:
-    return tx.all(VersionRow, sql["versions_of_dag"], dag=dag)
+def versions_of_dag(tx: Transaction, dag: UUID) -> list[DagVersionRow]:
+    return tx.all(DagVersionRow, sql["versions_of_dag"], dag=dag)
 
 
 def built_jobs(tx: Transaction, dag_version: UUID) -> list[BuiltJob]:
@@ -257,7 +269,7 @@ def built_jobs(tx: Transaction, dag_version: UUID) -> list[BuiltJob]:
 
 
 def dataset_edges(tx: Transaction, org: UUID) -> list[tuple[UUID, UUID]]:
-    """(made, reads) over all active DAGs of the org."""
+    """(output, input) pairs over all active DAGs of the org."""
     return [(made, reads) for made, reads in tx.tuples(sql["dataset_edges"], org=org)]
 
 
@@ -265,7 +277,7 @@ def activators_of_jobs(tx: Transaction, jobs: list[UUID]) -> list[Activator]:
     return tx.all(Activator, sql["activators_of_jobs"], jobs=jobs)
 
 
-# Rights on DAGs
+# Permissions on DAGs
 def rights_held(
     tx: Transaction, *, org: UUID, roles: list[str], user: UUID | None, token: UUID | None, dags: list[UUID] | None
 ) -> dict[UUID, set[str]]:
@@ -290,11 +302,11 @@ def remove_grants(
 
 
 def jobs_of_generations(tx: Transaction, generations: list[UUID]) -> dict[UUID, Job]:
-    return ask_jobs_of_generations(tx, generations).answer()
+    return send_jobs_of_generations(tx, generations).result()
 
 
-def ask_jobs_of_generations(tx: Transaction, generations: list[UUID]) -> Asked[dict[UUID, Job]]:
-    return tx.ask(Job, sql["jobs_of_generations"], generations=generations).then(lambda jobs: {job.generation_id: job for job in jobs})
+def send_jobs_of_generations(tx: Transaction, generations: list[UUID]) -> Pending[dict[UUID, Job]]:
+    return tx.send(Job, sql["jobs_of_generations"], generations=generations).then(lambda jobs: {job.generation_id: job for job in jobs})
 
 
 def outputs_of_generations(tx: Transaction, generations: list[UUID]) -> dict[UUID, list[Output]]:
@@ -311,8 +323,8 @@ def inputs_of_jobs(tx: Transaction, jobs: list[UUID]) -> dict[UUID, list[Input]]
     return found
 
 
-def ask_subscribers_of_datasets(tx: Transaction, datasets: list[UUID]) -> Asked[list[Subscriber]]:
-    return tx.ask(Subscriber, sql["subscribers_of_datasets"], datasets=datasets)
+def send_subscribers_of_datasets(tx: Transaction, datasets: list[UUID]) -> Pending[list[SubscribedInput]]:
+    return tx.send(SubscribedInput, sql["subscribers_of_datasets"], datasets=datasets)
 
 
 def find_job(tx: Transaction, *, org: UUID, dag: str, job: str) -> Job | None:

@@ -1,6 +1,6 @@
-"""Lists as Postgres array literals, in a few C calls an element.
+"""Lists as Postgres array literals, with a few C calls per element.
 
-A batch is bound as a handful of arrays, and the driver's general way of writing one costs more than the database's
+A batch is bound as a handful of arrays, and the driver's general encoding costs more than the database's
 work on it. Every query casts its arrays (`::uuid[]`), so the literal alone is enough.
 """
 

@@ -1,4 +1,4 @@
-"""The database's clock: the only one that says how old something in it is."""
+"""The database's clock: the only clock for the age of rows."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""What a failure of the database means: away for now, which passes and may be tried again; text that it cannot hold; or broken."""
+"""Classifies database failures: temporarily unavailable, so the call may be retried; text that Postgres cannot store; or a defect."""
 
 from psycopg import DataError, Error, OperationalError
 from psycopg.errors import CharacterNotInRepertoire, UntranslatableCharacter
@@ -12,18 +12,18 @@ _AWAY = "The state database does not answer; try again shortly."
 # By the beginning of the SQLSTATE. Nothing happened, or the caller's idempotency key shows what did.
 _PASSING = {
     "08": _AWAY,          # the connection broke
-    "25006": _READ_ONLY,  # a standby, or somebody set default_transaction_read_only
+    "25006": _READ_ONLY,  # a standby, or default_transaction_read_only is set
     "25P03": _AWAY,       # a transaction was idle or open for too long, and its connection was closed
     "25P04": _AWAY,
-    "40": _AWAY,          # a deadlock, or two that cannot both be first
+    "40": _AWAY,          # a deadlock or a serialization failure
     "53": _EXHAUSTED,
-    "57": _AWAY,          # it shuts down, starts, or was asked to end the statement
-    "58": _AWAY,          # its machine fails to read or write
+    "57": _AWAY,          # it is shutting down or starting, or the statement was canceled
+    "58": _AWAY,          # I/O error on its machine
 }
 
 
 def raise_if_away(error: Error) -> None:
-    """Raises Unavailable where the database is away for now; returns where the statement itself is at fault."""
+    """Raises Unavailable if the database is temporarily unavailable; returns if the statement itself failed."""
     state = error.sqlstate or ""
     said = next((words for beginning, words in _PASSING.items() if state.startswith(beginning)), None)
     if said is None and isinstance(error, OperationalError):
@@ -33,8 +33,8 @@ def raise_if_away(error: Error) -> None:
 
 
 def raise_if_unstorable(error: Error) -> None:
-    """Raises Invalid where Postgres cannot hold a text: that is the data's fault, and trying again does not help."""
-    # The driver finds a NUL in a text by itself, and has no class of its own for it.
+    """Raises Invalid for a text that Postgres cannot store: retrying does not help."""
+    # The driver itself refuses a NUL in a text, without a specific exception class.
     if isinstance(error, UntranslatableCharacter | CharacterNotInRepertoire) or (isinstance(error, DataError) and "NUL" in str(error)):
         raise Invalid("A text contains a NUL character, which cannot be stored; remove it.") from error
 

@@ -1,4 +1,4 @@
-"""Sameness by name: an effect's key is made of what it is about, and one table holds the keys."""
+"""Idempotency: the key of an effect is built from what the effect is about, and one table stores the keys."""
 
 from typing import NamedTuple
 from uuid import UUID
@@ -19,10 +19,10 @@ def known(tx: Transaction, *, org: UUID, kind: str, keys: list[bytes]) -> dict[b
 
 
 def remember(tx: Transaction, *, org: UUID, kind: str, keys: list[bytes], bodies: list[bytes], ids: list[UUID]) -> None:
-    """For keys that are known to be new, because their producer is locked."""
+    """For keys that must be new, because their producer is locked."""
     tx.run(sql["remember"], org=org, kind=kind, keys=keys, bodies=bodies, ids=ids)
 
 
 def remember_first(tx: Transaction, *, org: UUID, kind: str, key: bytes, body: bytes, id: UUID) -> bool:
-    """Whether it was new; a transaction that loses the race waited for the winner and sees False."""
+    """Returns whether the key was new; a transaction that loses the race waits for the winner and gets False."""
     return tx.touched(sql["remember_first"], org=org, kind=kind, key=key, body=body, id=id) == 1

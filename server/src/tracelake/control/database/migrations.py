@@ -1,6 +1,6 @@
-"""Migrations: numbered SQL files in sets, each file one transaction, applied once, known by its hash.
+"""Migrations: numbered SQL files in sets, each file one transaction, applied once, identified by its hash.
 
-A process names the sets it needs. `pre` files may run while the old code still runs, `post` files after it is gone.
+A process names the sets it needs. `pre` files may run while the old code still runs, `post` files only after it has stopped.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ TRACE = "trace"      # dags, registry, events, tasks, runs
 ALL_SETS = (CORE, RECORDS, TRACE)
 
 APPLIED: LiteralString = "SELECT set, name, sha256 FROM schema_migration"
-_LOCK = 0x7472616365  # one migration at a time, whoever starts it
+_LOCK = 0x7472616365  # one migration at a time, across all processes
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Migration:
 
 @cache
 def shipped(sets: tuple[str, ...] = ALL_SETS) -> list[Migration]:
-    """The migrations that this release brings, in the order in which they apply."""
+    """The migrations of this release, in order."""
     root = files("tracelake.control.database").joinpath("migrations")
     return [
         Migration(name, file.name.removesuffix(".sql"), file.read_text())
@@ -49,7 +49,7 @@ def shipped(sets: tuple[str, ...] = ALL_SETS) -> list[Migration]:
 
 
 def migrate(owner_url: str, *, service: str = SERVICE, sets: tuple[str, ...] = ALL_SETS) -> list[str]:
-    """Applies what is missing, as the role that owns the schema, and names what it applied; `service` is the service's login role."""
+    """Applies missing migrations as the role that owns the schema and returns their names; `service` is the service's login role."""
     with _connected(owner_url, "TRACELAKE__DATABASE__OWNER_URL", "tracelake-migrate") as connection:
         connection.autocommit = True
         connection.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
@@ -72,7 +72,7 @@ def migrate(owner_url: str, *, service: str = SERVICE, sets: tuple[str, ...] = A
 
 
 def check(service_url: str, *, sets: tuple[str, ...] = ALL_SETS) -> None:
-    """Raises MigrationRefused where the database lacks a migration of this release or has another text of one, and what `_connected` raises."""
+    """Raises MigrationRefused if a migration of this release is missing or differs in the database, and what `_connected` raises."""
     how = _remedy(sets)
     with _connected(service_url, "TRACELAKE_DATABASE_URL", "tracelake-check") as connection:
         try:
@@ -84,7 +84,7 @@ def check(service_url: str, *, sets: tuple[str, ...] = ALL_SETS) -> None:
 
 
 def compare(rows: Sequence[tuple[str, str, str]], *, sets: tuple[str, ...] = ALL_SETS) -> None:
-    """Raises MigrationRefused where what was applied lacks a migration of this release or has another text of one."""
+    """Raises MigrationRefused if a migration of this release is missing or differs."""
     how = _remedy(sets)
     applied = {(set, name): sha256 for set, name, sha256 in rows}
     for migration in shipped(sets):

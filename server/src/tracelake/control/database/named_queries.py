@@ -1,7 +1,7 @@
 """Named queries: SQL in `.sql` files beside the store that uses them.
 
-The loader is the only way from a file to a query, and its result is a `LiteralString`: the type checker refuses
-a query that was put together at run time.
+Only the loader turns a file into queries, and its results are `LiteralString`: the type checker refuses
+a query that is built at run time.
 """
 
 import re
@@ -12,7 +12,7 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
 def load(module: str, file: str) -> dict[str, LiteralString]:
-    """The queries of `file`, which lies beside `module`, by the names in their `-- name:` lines."""
+    """The queries of `file`, which is next to `module`, by the names in their `-- name:` lines."""
     text = files(module.rpartition(".")[0]).joinpath(file).read_text()
     parts = _NAME.split(text)[1:]
     queries = {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}

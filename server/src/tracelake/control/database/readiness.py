@@ -1,4 +1,4 @@
-"""Readiness: whether a process can do its work now, and what keeps it from it."""
+"""Readiness: whether a process can do its work now, and if not, why."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from tracelake_sdk.errors import TracelakeError
 class Readiness:
     """Ready means: the database answers and takes writes, its schema fits this program, and no loop is failing.
 
-    Storage is not asked: where it refuses, the loops that need it fail.
+    Storage is not checked: if it fails, the loops that need it fail.
     """
 
     database: Database

@@ -1,6 +1,6 @@
-"""The five roles that the database's rights hang on.
+"""The five database roles and their privileges.
 
-The owner runs migrations. The service's login role owns nothing and has no right of its own: each transaction
+The owner runs migrations. The service's login role owns nothing and has no privileges: each transaction
 becomes `tracelake_execute`; those that decide and record become `tracelake_decide`, and those by which people define
 something (a DAG, a rule, a policy) `tracelake_define`.
 """
@@ -22,10 +22,10 @@ GROUPS = (EXECUTE, DECIDE, DEFINE)
 
 
 def prepare_roles(connection: Connection[Any], *, service: str = SERVICE, passwords: Mapping[str, str] | None = None) -> None:
-    """Make what is missing of the roles, and let the service's login role become the two groups without inheriting their rights.
+    """Create missing roles, and let the service's login role SET ROLE to the groups without inheriting their privileges.
 
-    `passwords` names the login roles to be made, which is for the embedded Postgres; on a given one the service's
-    login role is there already. What the connection's user may not do is refused with the SQL for somebody who may.
+    `passwords` names the login roles to create, for the embedded Postgres; on an existing server the service's
+    login role already exists. If the connection's user lacks privileges, the error contains the SQL for an administrator.
     """
     try:
         with connection.transaction():
@@ -39,12 +39,12 @@ def prepare_roles(connection: Connection[Any], *, service: str = SERVICE, passwo
 
 
 def create_database(connection: Connection[Any], name: str, *, owner: str) -> None:
-    """A database in the order of bytes, which is the same on every machine."""
+    """A database with byte order collation, which is the same on every machine."""
     connection.execute(SQL("CREATE DATABASE {} OWNER {} ENCODING 'UTF8' TEMPLATE template0").format(Identifier(name), Identifier(owner)))
 
 
 def close_database(connection: Connection[Any], *, service: str = SERVICE) -> None:
-    """Take from everybody what Postgres gives to everybody in this database, and let the service in."""
+    """Revoke the default privileges of PUBLIC in this database, and let the service connect."""
     database = Identifier(connection.info.dbname)
     connection.execute(SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database))
     connection.execute(SQL("GRANT CONNECT ON DATABASE {} TO {}").format(database, Identifier(service)))
@@ -56,7 +56,7 @@ def close_database(connection: Connection[Any], *, service: str = SERVICE) -> No
 def _prepare(connection: Connection[Any], service: str, passwords: Mapping[str, str]) -> None:
     for role in passwords:
         _make(connection, role)
-        # Hashed here, so that no password is ever in a statement that the server might log.
+        # Hashed here, so that no statement that the server might log contains a password.
         verifier = connection.pgconn.encrypt_password(passwords[role].encode(), role.encode(), b"scram-sha-256").decode()
         connection.execute(SQL("ALTER ROLE {} LOGIN PASSWORD {}").format(Identifier(role), Literal(verifier)))
     for group in GROUPS:
@@ -66,7 +66,7 @@ def _prepare(connection: Connection[Any], service: str, passwords: Mapping[str, 
         if not _may_become(connection, service, group):
             grant = SQL("GRANT {} TO {}" + _grant_options(connection))
             connection.execute(grant.format(Identifier(group), Identifier(service)))
-    # Whoever decides or defines also executes: a completion writes its runs and its decisions in one transaction.
+    # The roles that decide or define also execute: a completion writes its runs and its decisions in one transaction.
     for group in (DECIDE, DEFINE):
         if connection.execute("SELECT pg_has_role(%s, %s, 'USAGE')", [group, EXECUTE]).fetchone() != (True,):
             connection.execute(SQL("GRANT {} TO {}").format(Identifier(EXECUTE), Identifier(group)))
@@ -79,7 +79,7 @@ def _make(connection: Connection[Any], role: str) -> None:
         with connection.transaction():
             connection.execute(SQL("CREATE ROLE {} NOLOGIN").format(Identifier(role)))
     except (errors.DuplicateObject, errors.UniqueViolation):
-        pass  # another process made it a moment ago: roles belong to the whole server, its locks to one database
+        pass  # another process created it a moment ago: roles belong to the whole server, locks to one database
 
 
 def _check_service(connection: Connection[Any], service: str) -> None:
@@ -94,7 +94,7 @@ def _check_service(connection: Connection[Any], service: str) -> None:
 
 
 def _may_become(connection: Connection[Any], service: str, group: str) -> bool:
-    """Whether the service can SET ROLE to the group and has none of its rights before it does."""
+    """Whether the service can SET ROLE to the group and does not inherit its privileges."""
     become = "SET" if connection.info.server_version >= 160000 else "MEMBER"
     row = connection.execute("SELECT pg_has_role(%(service)s, %(group)s, %(become)s) AND NOT pg_has_role(%(service)s, %(group)s, 'USAGE')",
                              {"service": service, "group": group, "become": become}).fetchone()

@@ -1,4 +1,4 @@
-"""Transactions: one connection pool, one name a use case, one database role a transaction."""
+"""Transactions: one connection pool, one name per use case, one database role per transaction."""
 
 import re
 from collections.abc import Callable, Generator, Iterable
@@ -22,77 +22,77 @@ Other = TypeVar("Other")
 Watch = Callable[[str], None]
 
 
-class Role(StrEnum):
+class DatabaseRole(StrEnum):
     """What a transaction may do; the login role itself may do nothing."""
 
-    EXECUTE = "tracelake_execute"  # everything but deciding and defining
+    EXECUTE = "tracelake_execute"  # everything except deciding and defining
     DECIDE = "tracelake_decide"    # also decides: completions and their records
-    DEFINE = "tracelake_define"    # also defines: DAGs, datasets, rules, policies; what people do
+    DEFINE = "tracelake_define"    # also defines: DAGs, datasets, rules, policies
 
 
-_BECOME: dict[Role, LiteralString] = {Role.DECIDE: "SET LOCAL ROLE tracelake_decide", Role.DEFINE: "SET LOCAL ROLE tracelake_define"}
+_BECOME: dict[DatabaseRole, LiteralString] = {DatabaseRole.DECIDE: "SET LOCAL ROLE tracelake_decide", DatabaseRole.DEFINE: "SET LOCAL ROLE tracelake_define"}
 
 
-# A condition that falls away when its value is null: a plan that fits every value would use no index for it.
+# A condition that does not apply when its value is null: a generic plan would use no index for it.
 _MAY_FALL_AWAY = re.compile(r"%\(\w+\)s(::\w+(\[\])?)? IS NULL OR")
 
 
-# Seconds to go on connecting before the next request tries for itself. The pool doubles its pauses: with its own five minutes it
-# would sleep for a minute behind a database that has come back.
+# Seconds of reconnect attempts before the next request tries itself. The pool doubles its pauses: with its default of five minutes it
+# could sleep for a minute after the database is available again.
 _PATIENCE = 4.0
 
 
-def nobody_watches(moment: str) -> None:
-    """The watch of every process outside the chaos suite."""
+def no_watch(moment: str) -> None:
+    """The default outside the chaos suite: does nothing."""
 
 
-class Asked(Generic[Found]):
-    """A question on its way. Questions that are asked before somebody waits for the first answer cost one wait together."""
+class Pending(Generic[Found]):
+    """The pending result of a query that was sent. Queries sent before the first `result()` share one round trip."""
 
     def __init__(self, read: Callable[[], Found]) -> None:
         self._read: Callable[[], Found] = read
         self._found: list[Found] = []
 
-    def answer(self) -> Found:
-        """Waits for it the first time; the transaction must still be open."""
+    def result(self) -> Found:
+        """Waits the first time; the transaction must still be open."""
         if not self._found:
             self._found.append(self._read())
         return self._found[0]
 
-    def then(self, step: Callable[[Found], Other]) -> "Asked[Other]":
-        return Asked(lambda: step(self.answer()))
+    def then(self, step: Callable[[Found], Other]) -> "Pending[Other]":
+        return Pending(lambda: step(self.result()))
 
 
 class Transaction:
-    """One open transaction; rows come back as the class that is asked for."""
+    """One open transaction; rows are returned as the given class."""
 
     def __init__(self, connection: Connection[Any]) -> None:
         self.connection: Connection[Any] = connection
-        self._teller: Cursor[Any] = connection.cursor()  # of statements whose answers nobody reads
+        self._writer: Cursor[Any] = connection.cursor()  # for statements without a result
 
-    def ask(self, row: type[Row], query: LiteralString, /, **values: object) -> Asked[list[Row]]:
-        """Sends the question; the database answers what is sent in the order in which it was sent."""
-        return Asked(self.connection.cursor(row_factory=class_row(row)).execute(query, values, prepare=_prepare(query)).fetchall)
+    def send(self, row: type[Row], query: LiteralString, /, **values: object) -> Pending[list[Row]]:
+        """Sends the query without waiting; the database executes queries in the order in which they were sent."""
+        return Pending(self.connection.cursor(row_factory=class_row(row)).execute(query, values, prepare=_prepare(query)).fetchall)
 
-    def ask_tuples(self, query: LiteralString, /, **values: object) -> Asked[list[tuple[Any, ...]]]:
-        return Asked(self.connection.cursor(row_factory=tuple_row).execute(query, values, prepare=_prepare(query)).fetchall)
+    def send_tuples(self, query: LiteralString, /, **values: object) -> Pending[list[tuple[Any, ...]]]:
+        return Pending(self.connection.cursor(row_factory=tuple_row).execute(query, values, prepare=_prepare(query)).fetchall)
 
     def all(self, row: type[Row], query: LiteralString, /, **values: object) -> list[Row]:
-        return self.ask(row, query, **values).answer()
+        return self.send(row, query, **values).result()
 
     def find(self, row: type[Row], query: LiteralString, /, **values: object) -> Row | None:
         with self.connection.cursor(row_factory=class_row(row)) as cursor:
             return cursor.execute(query, values, prepare=_prepare(query)).fetchone()
 
     def get(self, row: type[Row], query: LiteralString, missing: str, /, **values: object) -> Row:
-        """The row that must be there, or NotFound with the sentence `missing`."""
+        """The row; raises NotFound with the sentence `missing`."""
         found = self.find(row, query, **values)
         if found is None:
             raise NotFound(missing)
         return found
 
     def tuples(self, query: LiteralString, /, **values: object) -> list[tuple[Any, ...]]:
-        return self.ask_tuples(query, **values).answer()
+        return self.send_tuples(query, **values).result()
 
     def values(self, query: LiteralString, /, **values: object) -> list[Any]:
         """The only column of every row."""
@@ -109,8 +109,8 @@ class Transaction:
         return len(self.tuples(query, **values))
 
     def run(self, query: LiteralString, /, **values: object) -> None:
-        """Sends it; nothing waits for its answer before the next question or the commit, where an error comes to light."""
-        self._teller.execute(query, values, prepare=_prepare(query))
+        """Sends a statement without waiting; the next query or the commit raises its error."""
+        self._writer.execute(query, values, prepare=_prepare(query))
 
     def copy(self, query: LiteralString, lines: Iterable[str]) -> None:
         """COPY … FROM STDIN of these lines; for transactions that were opened with `copies`."""
@@ -121,7 +121,7 @@ class Transaction:
 class Database:
     """The state database of one process."""
 
-    def __init__(self, url: str, *, size: int, watch: Watch = nobody_watches) -> None:
+    def __init__(self, url: str, *, size: int, watch: Watch = no_watch) -> None:
         self.url: str = url
         self._watch: Watch = watch
         self._pool: ConnectionPool[Connection[Any]] = ConnectionPool(
@@ -136,15 +136,15 @@ class Database:
         self._pool.close()
 
     @contextmanager
-    def transaction(self, name: str, *, role: Role = Role.EXECUTE, copies: bool = False) -> Generator[Transaction]:
-        """All of it or nothing of it; `name` is how the chaos suite finds the moments around its commit; `copies` lets it COPY."""
+    def transaction(self, name: str, *, role: DatabaseRole = DatabaseRole.EXECUTE, copies: bool = False) -> Generator[Transaction]:
+        """All or nothing; the chaos suite finds the moments around the commit by `name`; `copies` allows COPY."""
         try:
             with self._pool.connection() as connection:
-                # Statements follow each other without waiting, BEGIN and COMMIT too; only a question waits for its answer. COPY takes turns.
-                # The driver's own transactions would wait for each of these, and once more at the end. Whatever raises rolls back where the connection is given back.
+                # Statements are sent without waiting, also BEGIN and COMMIT; only a query waits for its result. COPY cannot be pipelined.
+                # The driver's own transactions would wait for each of these, and once more at the end. After an error, returning the connection rolls back.
                 with nullcontext() if copies else connection.pipeline():
                     connection.execute("BEGIN", prepare=False)
-                    if role is not Role.EXECUTE:
+                    if role is not DatabaseRole.EXECUTE:
                         connection.execute(_BECOME[role], prepare=False)
                     yield Transaction(connection)
                     self._watch(f"{name}:before_commit")
@@ -157,9 +157,9 @@ class Database:
 
     @contextmanager
     def looking(self, *, patience: float | None = None) -> Generator[Transaction]:
-        """For questions that need not be answered of one moment: each statement is its own, and one costs one way there and back.
+        """For queries that need no common snapshot: each statement is its own transaction and costs one round trip.
 
-        `patience` is how many seconds to wait for a connection, where that is not the pool's own.
+        `patience`: seconds to wait for a connection; default: that of the pool.
         """
         try:
             with self._pool.connection(patience) as connection:
@@ -171,7 +171,7 @@ class Database:
 
     @contextmanager
     def at_once(self, name: str) -> Generator[Transaction]:
-        """For one statement that is a transaction by itself; it may be followed by looks."""
+        """For one statement that is its own transaction; reads may follow."""
         with self.looking() as tx:
             self._watch(f"{name}:before_commit")
             yield tx
@@ -185,18 +185,18 @@ class Database:
 
 
 def _as_execute(connection: Connection[Any]) -> None:
-    connection.autocommit = True  # where a transaction begins and ends is said by `transaction`
+    connection.autocommit = True  # `transaction` sends BEGIN and COMMIT
     array_literals.install(connection)
     set_json_loads(wire_json.decode, connection)
     connection.execute("SET ROLE tracelake_execute")
-    connection.execute("SELECT enter_epoch()")  # whoever connects to another cluster begins an epoch
-    # A statement is planned once for a connection, not each time: planning the larger ones takes a hundred times as long as running them.
-    # By index then, whatever the tables' sizes were when it was planned: what is small now may be large before it is planned again.
+    connection.execute("SELECT enter_epoch()")  # the first connection to another cluster starts an epoch
+    # A statement is planned once per connection, not each time: planning the larger ones takes a hundred times as long as running them.
+    # Always by index, whatever the tables' sizes at planning time: a small table may be large before the next planning.
     connection.execute("SET plan_cache_mode = force_generic_plan")
     connection.execute("SET enable_seqscan = off")
 
 
 @cache
 def _prepare(query: LiteralString) -> bool | None:
-    """None: as the driver thinks best, which is from the fifth time on; what is not prepared is planned each time."""
+    """None: the driver's default, which prepares from the fifth execution on; an unprepared statement is planned each time."""
     return False if _MAY_FALL_AWAY.search(query) else None

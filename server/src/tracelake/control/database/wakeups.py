@@ -1,7 +1,7 @@
 """Wake-ups: notify waiting threads, here and in other processes, that there is something to do.
 
-A wake-up is a hint and may be lost; whoever waits also looks once a second. It is sent after the commit, joined with
-others, from a connection of its own: NOTIFY inside a transaction makes commits wait for each other.
+A wake-up is a hint and may be lost; waiters also poll once a second. It is sent after the commit, together with
+others, on a separate connection: NOTIFY inside a transaction makes commits wait for each other.
 """
 
 import threading
@@ -19,10 +19,10 @@ _LONGEST_PAYLOAD = 7000  # Postgres takes 8000 bytes
 
 
 class WakeUps:
-    """Sends topics to every process and hands those of other processes to `heard`; its own are handed over at once."""
+    """Sends topics to every process and calls `on_wake_up` for topics of other processes, and at once for its own."""
 
-    def __init__(self, url: str, heard: Callable[[str], None]) -> None:
-        self._heard: Callable[[str], None] = heard
+    def __init__(self, url: str, on_wake_up: Callable[[str], None]) -> None:
+        self._on_wake_up: Callable[[str], None] = on_wake_up
         self._me: str = uuid.uuid4().hex[:12]
         self._pending: set[str] = set()
         self._changed: threading.Condition = threading.Condition()
@@ -45,12 +45,12 @@ class WakeUps:
             connection.close()
 
     def send(self, topics: Iterable[str]) -> None:
-        """Call it after the commit. It never waits and never fails."""
+        """Call it after the commit. It never blocks and never fails."""
         new = set(topics)
         if not new:
             return
         for topic in new:
-            self._heard(topic)
+            self._on_wake_up(topic)
         with self._changed:
             self._pending |= new
             self._changed.notify()
@@ -71,11 +71,11 @@ class WakeUps:
             sender, *topics = notice.payload.split(" ")
             if sender != self._me:
                 for topic in topics:
-                    self._heard(topic)
+                    self._on_wake_up(topic)
 
 
 class _Connection:
-    """A connection of its own that is opened where it is missing; one that broke is opened again by the next use."""
+    """A separate connection that is opened on first use; after a failure the next use opens it again."""
 
     def __init__(self, url: str, *, first: LiteralString | None = None) -> None:
         self._url: str = url

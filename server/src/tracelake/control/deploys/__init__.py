@@ -1,1 +1,1 @@
-"""Deploys: a DAG file is parsed, judged, and its first version activated."""
+"""Deploys: a DAG file is parsed, validated and activated as the next version of its DAG."""

@@ -15,21 +15,21 @@ from tracelake.control.deploys.dag_rules import writes_files
 from tracelake.control.deploys.dataset_graph import circle
 from tracelake.control.pools import store as pools
 from tracelake.control.registry import store as registry
-from tracelake.control.registry.store import NamedDataset
+from tracelake.control.registry.store import PublishedDataset
 from tracelake_sdk.dags import DagSpec, JobOutput, JobSpec
 from tracelake_sdk.dags.operators import OPERATORS
 from tracelake_sdk.errors import DatasetCycle, Unavailable
 
 
 @dataclass(frozen=True)
-class Deploying:
-    """Who deploys what, and what the org has already; under the org's lock."""
+class Deployment:
+    """The caller, the definition, and the org's published datasets; under the org's lock."""
 
     tx: Transaction
     caller: Caller
     spec: DagSpec
     spec_hash: str
-    named: Mapping[str, NamedDataset]  # every published dataset of the org
+    named: Mapping[str, PublishedDataset]  # every published dataset of the org
 
     def turns(self, job: JobSpec) -> int | None:
         return 1 if self.ordered(job) else job.scaling.max_concurrency
@@ -67,7 +67,7 @@ class Deploying:
             dags.add_input(self.tx, job=id, index=index, dataset=dataset, trigger=given.trigger, filter=filter)
 
     def activate(self, dag: UUID, version: UUID, *, pointer_set_hash: str, previous: UUID | None = None) -> None:
-        """The fact, with whose rights the DAG reads other DAGs' datasets from now on; raises DatasetCycle."""
+        """Records the activation, with whose permissions the DAG reads other DAGs' datasets from now on; raises DatasetCycle."""
         caller = self.caller
         dags.activate(
             self.tx,
@@ -81,14 +81,14 @@ class Deploying:
         )
         found = circle(dags.dataset_edges(self.tx, caller.org_id))
         if found is not None:
-            raise DatasetCycle(f"Over all DAGs of the org, datasets would be made from each other: {' ← '.join(map(str, found))}.")
+            raise DatasetCycle(f"Over all DAGs of the org, datasets would depend on each other: {' ← '.join(map(str, found))}.")
 
 
 class FirstVersion:
-    """Writes the first version of a DAG, in the order in which its parts refer to each other."""
+    """Writes the first version of a DAG, in the order of references between its parts."""
 
-    def __init__(self, deploying: Deploying) -> None:
-        self._deploying: Deploying = deploying
+    def __init__(self, deploying: Deployment) -> None:
+        self._deploying: Deployment = deploying
         self._tx: Transaction = deploying.tx
         self._org: UUID = deploying.caller.org_id
         self._actor: str = deploying.caller.name
@@ -103,7 +103,7 @@ class FirstVersion:
         grant_to_creator(tx, self._deploying.caller, dag)
         named = self._deploying.named
         producers = {named[given.reads.dataset].dag_id for job in spec.jobs for given in job.inputs if not isinstance(given.reads, JobOutput)}
-        # Also those whose datasets it starts reading: without their locks an event emitted meanwhile would miss the new reader.
+        # Also DAGs whose datasets it starts reading: without their locks an event emitted meanwhile would miss the new subscriber.
         dags.lock_routing(tx, [dag, *producers])
         version = dags.add_version(tx, dag=dag, number=1, spec=spec.model_dump_json(), spec_hash=self._deploying.spec_hash, actor=self._actor)
         hashes = lineage_hashes(spec)
@@ -130,7 +130,7 @@ class FirstVersion:
             self._pointers[dataset] = registry.add_version(self._tx, dataset=dataset, generation=generation)
 
     def _publish(self) -> dict[str, str]:
-        """Naming only: no task and no version comes of it."""
+        """Only names change: no task and no version is created."""
         for name, publish in self._spec.publish.items():
             registry.name_dataset(self._tx, org=self._org, name=name, dataset=self._datasets[publish.job, publish.output_index])
         return {name: str(self._datasets[publish.job, publish.output_index]) for name, publish in self._spec.publish.items()}

@@ -1,15 +1,15 @@
-"""The DAG file: text in, the canonical DAG out, or the one error that stands first.
+"""The DAG file: text in, the canonical DAG out, or the first error by line.
 
-A file is read in three steps, and a step is only taken when the one before found nothing: its YAML and its shape, the
-rules between its parts, and whether this release runs its jobs. Within a step everything is looked at.
+A file is checked in three steps, each only if the previous one found nothing: YAML and shape, the
+rules between its parts, and whether this release can run its jobs. A step checks everything.
 """
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from tracelake.control.deploys.dag_findings import Findings
+from tracelake.control.deploys.dag_findings import DagFindings
 from tracelake.control.deploys.dag_operators import check_operators
-from tracelake.control.deploys.dag_rules import Deploying, ReadableDataset, check_rules, places_of
+from tracelake.control.deploys.dag_rules import DagCheck, ReadableDataset, check_rules, positions_of
 from tracelake.control.deploys.dag_shape import check_shape
 from tracelake.control.deploys.dag_yaml import plain, read_yaml
 from tracelake_sdk.dags import DEFAULT_POOL, DagSpec
@@ -25,19 +25,19 @@ def parse_dag(
     pools: Collection[str] = (DEFAULT_POOL,),
     authorize: Callable[[str], None] = lambda name: None,
 ) -> DagSpec:
-    """The DAG that the file defines; raises the `DagInvalid` that stands first in it.
+    """The DAG that the file defines; raises the first `DagInvalid` by line.
 
     `datasets` are those, by name, that other DAGs publish and this one may read; `unreadable` names those that it may
-    not. `locations` names those that whoever deploys may use, `barred_locations` the org's other ones. `authorize` is asked
-    with the DAG's name before anything is said about what the org has.
+    not. `locations` names those that the caller may use, `barred_locations` the org's other ones. `authorize` is called
+    with the DAG's name before an error can reveal what the org has.
     """
-    findings = Findings()
+    findings = DagFindings()
     root = read_yaml(text, findings)
     check_shape(root, findings)
     findings.raise_first()
     spec = DagSpec.model_validate(_filled(plain(root)))
     authorize(spec.name)
-    dag = Deploying(spec, places_of(root), datasets or {}, unreadable, locations, barred_locations, pools, findings)
+    dag = DagCheck(spec, positions_of(root), datasets or {}, unreadable, locations, barred_locations, pools, findings)
     check_rules(dag)
     findings.raise_first()
     jobs = check_operators(dag)

@@ -1,4 +1,4 @@
-"""What is found wrong with a DAG file: everything is checked, the first by line is reported."""
+"""Findings in a DAG file: everything is checked, the first finding by line is reported."""
 
 import json
 import re
@@ -13,21 +13,21 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where something stands in the file; line and column count from 1."""
+class FilePosition:
+    """A position in the file; line and column count from 1."""
 
     path: str
     line: int
     column: int
 
-    def key(self, name: str) -> "Place":
-        """The place of a key that is not there: what it belongs to is there."""
-        return Place(path_below(self.path, name), self.line, self.column)
+    def key(self, name: str) -> "FilePosition":
+        """The position of a missing key: that of its parent."""
+        return FilePosition(path_below(self.path, name), self.line, self.column)
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """`Did you mean …?` when something known is close to the word, and other advice when nothing is."""
+    """`Did you mean …?` if a known word is similar, else other advice."""
 
     word: str
     known: Collection[str]
@@ -39,25 +39,25 @@ class Suggestion:
 
 
 @dataclass(frozen=True)
-class Finding:
+class DagFinding:
     kind: type[DagInvalid]
-    place: Place
+    position: FilePosition
     what: str
     remedy: str | Suggestion  # computed only when it is reported: finding the nearest name takes time
 
     def error(self) -> DagInvalid:
-        return self.kind.at(self.place.path or "file", self.place.line, self.what, str(self.remedy))
+        return self.kind.at(self.position.path or "file", self.position.line, self.what, str(self.remedy))
 
 
 @dataclass
-class Findings:
-    """Keeps the finding that stands first in the file; of two at one place, the one found first."""
+class DagFindings:
+    """Keeps the first finding by position in the file; of two at one position, the one added first."""
 
-    first: Finding | None = None
+    first: DagFinding | None = None
 
-    def add(self, kind: type[DagInvalid], place: Place, what: str, remedy: str | Suggestion) -> None:
-        if self.first is None or (place.line, place.column) < (self.first.place.line, self.first.place.column):
-            self.first = Finding(kind, place, what, remedy)
+    def add(self, kind: type[DagInvalid], position: FilePosition, what: str, remedy: str | Suggestion) -> None:
+        if self.first is None or (position.line, position.column) < (self.first.position.line, self.first.position.column):
+            self.first = DagFinding(kind, position, what, remedy)
 
     def raise_first(self) -> None:
         if self.first is not None:
@@ -72,7 +72,7 @@ def path_below(path: str, key: str) -> str:
 
 
 def quoted(word: str) -> str:
-    """A word from the file as it may stand in a sentence: on one line, and never longer than a sentence can bear."""
+    """A word from the file for use in a sentence: on one line, and shortened."""
     shown = word if len(word) <= _LONGEST_WORD else f"{word[:_LONGEST_WORD]}…"
     return f"`{shown}`" if shown.isprintable() else repr(shown)
 

@@ -1,6 +1,6 @@
-"""Hashes of a DAG and its jobs: what says that two definitions are the same, and which jobs must be rebuilt.
+"""Hashes of a DAG and its jobs: whether two definitions are the same, and which jobs must be rebuilt.
 
-Values that equal their default are left out, so that a field which a later release adds changes no hash by being there.
+Values that equal their default are omitted, so that a field of a later release does not change a hash.
 """
 
 import graphlib
@@ -11,7 +11,7 @@ from typing import Any
 from tracelake_sdk.dags import DagSpec, JobOutput, JobSpec, NamedDataset
 from tracelake_sdk.dags.operators import OPERATORS
 
-# What decides a job's rows. Attempts, timeouts, scaling and publishing only decide how it is run and shown.
+# The fields that affect a job's rows. Attempts, timeouts, scaling and publishing do not.
 _MATERIALIZATION = {"runtime", "operator", "config", "inputs", "execution_strategy", "update_strategy", "unique_key", "null_keys"}
 
 
@@ -22,7 +22,7 @@ def spec_hash(spec: DagSpec) -> str:
 
 
 def config_hash(job: JobSpec) -> str:
-    """Equal as long as the job makes the same rows; of its outputs their number, layers and partitions count, not what people say about them."""
+    """Equal as long as the job makes the same rows; of its outputs, number, layers and partitions count; descriptions do not."""
     affecting = {key: value for key, value in _plain(job).items() if key in _MATERIALIZATION}
     partitions = [output.partition_by and output.partition_by.model_dump(mode="json", exclude_defaults=True) for output in job.outputs]
     return _hash(affecting | {"layers": [output.layer for output in job.outputs]} | ({"partition_by": partitions} if any(partitions) else {}))
@@ -50,7 +50,7 @@ def _plain(job: JobSpec) -> dict[str, Any]:
 def _config(job: JobSpec) -> dict[str, Any]:
     operator = OPERATORS.get((job.runtime, job.operator))
     if operator is None or not operator.writes_files:
-        return job.config  # the few keys of the dispatcher's operators were hashed in full from the start
+        return job.config  # the configs of dispatcher operators have always been hashed in full
     defaults = {field.alias or name: field.get_default() for name, field in operator.config.model_fields.items() if not field.is_required()}
     return {key: value for key, value in job.config.items() if key not in defaults or value != defaults[key]}
 

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tracelake.control.deploys.dag_findings import Suggestion, one_of, path_below, quoted
-from tracelake.control.deploys.dag_rules import Deploying, read_by
+from tracelake.control.deploys.dag_rules import DagCheck, read_by
 from tracelake_sdk.dags import JobOutput, JobSpec, UpdateStrategy
 from tracelake_sdk.dags.locations import LocationPath
 from tracelake_sdk.dags.operators import OPERATORS, OperatorSpec
@@ -33,7 +33,7 @@ _MOST_NAMED = 10
 _RUNTIMES = frozenset(runtime for runtime, _ in OPERATORS)
 
 
-def check_operators(dag: Deploying) -> tuple[JobSpec, ...]:
+def check_operators(dag: DagCheck) -> tuple[JobSpec, ...]:
     """The jobs with their operators' configs in full, every default spelled out; good when there are no findings."""
     jobs = tuple(_checked(dag, job, f"jobs[{index}]") for index, job in enumerate(dag.spec.jobs))
     for index, job in enumerate(jobs):
@@ -43,7 +43,7 @@ def check_operators(dag: Deploying) -> tuple[JobSpec, ...]:
     return jobs
 
 
-def _checked(dag: Deploying, job: JobSpec, at: str) -> JobSpec:
+def _checked(dag: DagCheck, job: JobSpec, at: str) -> JobSpec:
     if job.runtime not in _RUNTIMES:
         what = f"this release runs no operators of runtime {quoted(job.runtime)}"
         dag.add(RuntimeNotAvailable, f"{at}.runtime", what, f"Use {one_of(sorted(_RUNTIMES))}")
@@ -65,7 +65,7 @@ def _checked(dag: Deploying, job: JobSpec, at: str) -> JobSpec:
     return job if config is None else job.model_copy(update={"config": config})
 
 
-def _check_edges(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) -> None:
+def _check_edges(dag: DagCheck, job: JobSpec, operator: OperatorSpec, at: str) -> None:
     name = quoted(operator.name)
     if job.activation not in operator.activations:
         words = " or ".join(f"`activation: {word}`" for word in sorted(operator.activations))
@@ -84,7 +84,7 @@ def _check_edges(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) 
         dag.add(OperatorOutputsWrong, f"{at}.outputs", what, "Add or remove outputs")
 
 
-def _check_columns(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) -> None:
+def _check_columns(dag: DagCheck, job: JobSpec, operator: OperatorSpec, at: str) -> None:
     listed = job.config.get(operator.columns_key) if operator.columns_key else None
     if not isinstance(listed, str):
         return
@@ -94,7 +94,7 @@ def _check_columns(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str
         dag.add(OperatorConfigInvalid, f"{at}.config.{operator.columns_key}", str(error), "Write the columns like `order_id BIGINT, amount DECIMAL(10,2)`")
 
 
-def _check_locations(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) -> None:
+def _check_locations(dag: DagCheck, job: JobSpec, operator: OperatorSpec, at: str) -> None:
     for key in operator.location_keys:
         given = job.config.get(key)
         if not isinstance(given, str):
@@ -111,13 +111,13 @@ def _check_locations(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: s
             dag.add(LocationUnknown, f"{at}.config.{key}", f"the org has no location {quoted(name)}", Suggestion(name, dag.locations, otherwise=_may_use(dag)))
 
 
-def _may_use(dag: Deploying) -> str:
+def _may_use(dag: DagCheck) -> str:
     if not dag.locations:
         return "Ask an admin for a location with `tracelake admin location add`, and write its name and a path below it"
     return f"Write the name of a location and a path below it; you may use {one_of(sorted(dag.locations)[:_MOST_NAMED])}"
 
 
-def _full_config(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) -> dict[str, Any] | None:
+def _full_config(dag: DagCheck, job: JobSpec, operator: OperatorSpec, at: str) -> dict[str, Any] | None:
     """The config as its model spells it; None, with findings, when it is not one."""
     try:
         return operator.config.model_validate(job.config).model_dump(mode="json")
@@ -130,7 +130,7 @@ def _full_config(dag: Deploying, job: JobSpec, operator: OperatorSpec, at: str) 
         return None
 
 
-def _tell_config(dag: Deploying, operator: OperatorSpec, at: str, problem: Any) -> None:
+def _tell_config(dag: DagCheck, operator: OperatorSpec, at: str, problem: Any) -> None:
     fields = {field.alias or name: field for name, field in operator.config.model_fields.items()}
     if not problem["loc"]:  # of the config as a whole
         keys = f"Change one of {one_of(key for key in fields if f'`{key}' in str(problem['msg'])) or 'its keys'}"
@@ -157,7 +157,7 @@ def _triggers(job: JobSpec) -> list[tuple[int, JobOutput]]:
     return [(number, given.reads) for number, given in enumerate(job.inputs) if given.trigger and isinstance(given.reads, JobOutput)]
 
 
-def _check_scopes(dag: Deploying, job: JobSpec, reads: JobOutput, at: str) -> None:
+def _check_scopes(dag: DagCheck, job: JobSpec, reads: JobOutput, at: str) -> None:
     parent = dag.jobs[reads.job]
     reader, source = OPERATORS.get((job.runtime, job.operator)), OPERATORS.get((parent.runtime, parent.operator))
     if reader is None or source is None or reader.receives is None:
@@ -172,7 +172,7 @@ def _check_scopes(dag: Deploying, job: JobSpec, reads: JobOutput, at: str) -> No
         dag.add(OperatorScopeMismatch, at, what, f"Give the output of {quoted(parent.name)} a `partition_by` with a `cursor`")
 
 
-def _compare_cursors(dag: Deploying, jobs: tuple[JobSpec, ...]) -> None:
+def _compare_cursors(dag: DagCheck, jobs: tuple[JobSpec, ...]) -> None:
     """A job reads cursors of the type that is emitted to it."""
     by_name = {job.name: job for job in jobs}
     for index, job in enumerate(jobs):

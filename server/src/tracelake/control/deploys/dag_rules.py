@@ -1,11 +1,11 @@
-"""The rules that hold between the parts of a DAG: references, circles, layers, keys and names."""
+"""The rules that hold between the parts of a DAG: references, cycles, layers, keys and names."""
 
 import graphlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tracelake.control.deploys.dag_findings import Findings, Place, Suggestion, one_of, quoted
+from tracelake.control.deploys.dag_findings import DagFindings, FilePosition, Suggestion, one_of, quoted
 from tracelake.control.deploys.dag_yaml import Node
 from tracelake_sdk.dags import Activation, DagSpec, ExecutionStrategy, JobOutput, JobSpec, Layer, NamedDataset, NullKeys, Runtime, UpdateStrategy
 from tracelake_sdk.dags.operators import OPERATORS
@@ -52,57 +52,57 @@ class ReadableDataset:
 
 
 @dataclass(frozen=True)
-class Deploying:
-    """A DAG on its way in, where its parts stand in the file, and what the org has already."""
+class DagCheck:
+    """A DAG under validation, the positions of its parts in the file, and what the org already has."""
 
     spec: DagSpec
-    places: Mapping[str, Place]
+    positions: Mapping[str, FilePosition]
     datasets: Mapping[str, ReadableDataset]  # by name
-    unreadable: Collection[str]              # names of datasets that whoever deploys may not read
-    locations: Collection[str]               # names of those that whoever deploys may use
-    barred_locations: Collection[str]        # and of those that only others may
+    unreadable: Collection[str]              # names of datasets that the caller may not read
+    locations: Collection[str]               # names of locations that the caller may use
+    barred_locations: Collection[str]        # names of the org's other locations
     pools: Collection[str]
-    findings: Findings
+    findings: DagFindings
 
     @cached_property
     def jobs(self) -> dict[str, JobSpec]:
         return {job.name: job for job in reversed(self.spec.jobs)}
 
     def add(self, kind: type[DagInvalid], path: str, what: str, remedy: str | Suggestion) -> None:
-        """A finding at a path of the file, or at what it would be part of when it is not there."""
+        """A finding at a path of the file, or at the nearest parent that exists."""
         found = path
-        while found and found not in self.places:
+        while found and found not in self.positions:
             found = found[: max(found.rfind("."), found.rfind("["), 0)]
-        place = self.places[found]
-        self.findings.add(kind, Place(path, place.line, place.column), what, remedy)
+        position = self.positions[found]
+        self.findings.add(kind, FilePosition(path, position.line, position.column), what, remedy)
 
 
-def places_of(root: Node) -> dict[str, Place]:
-    """Where each path of the file stands."""
-    places: dict[str, Place] = {}
+def positions_of(root: Node) -> dict[str, FilePosition]:
+    """The position of each path of the file."""
+    positions: dict[str, FilePosition] = {}
     waiting = [root]
     while waiting:
         node = waiting.pop()
-        places[node.place.path] = node.place
+        positions[node.position.path] = node.position
         if isinstance(node.value, dict):
             waiting.extend(node.value.values())
         elif isinstance(node.value, tuple):
             waiting.extend(node.value)
-    return places
+    return positions
 
 
-def check_rules(dag: Deploying) -> None:
+def check_rules(dag: DagCheck) -> None:
     for rule in _RULES:
         rule(dag)
     for index, job in enumerate(dag.spec.jobs):
         for rule_of_job in _RULES_OF_A_JOB:
             rule_of_job(dag, job, f"jobs[{index}]")
-    if dag.findings.first is None:  # layers are judged once everything that is read is there, and in no circle
+    if dag.findings.first is None:  # layers are checked only if all references exist and form no cycle
         for index, job in enumerate(dag.spec.jobs):
             _layers_climb_in_order(dag, job, f"jobs[{index}]")
 
 
-def _names_stand_once(dag: Deploying) -> None:
+def _names_stand_once(dag: DagCheck) -> None:
     first: dict[str, int] = {}
     for index, job in enumerate(dag.spec.jobs):
         if job.name in first:
@@ -110,7 +110,7 @@ def _names_stand_once(dag: Deploying) -> None:
         first.setdefault(job.name, index)
 
 
-def _jobs_wait_in_no_circle(dag: Deploying) -> None:
+def _jobs_wait_in_no_circle(dag: DagCheck) -> None:
     order = {job.name: index for index, job in enumerate(dag.spec.jobs)}
     parents = {job.name: [reads.job for reads in _job_reads(job) if reads.job in order] for job in dag.spec.jobs}
     try:
@@ -125,7 +125,7 @@ def _jobs_wait_in_no_circle(dag: Deploying) -> None:
         dag.add(DagCycle, f"jobs[{order[circle[0]]}].inputs[{at}].from.job", what, "Remove one of these inputs")
 
 
-def _published_outputs_exist(dag: Deploying) -> None:
+def _published_outputs_exist(dag: DagCheck) -> None:
     jobs = dag.jobs
     first: dict[tuple[str, int], str] = {}
     for name, output in dag.spec.publish.items():
@@ -146,7 +146,7 @@ def _no_output(job: JobSpec, index: int) -> tuple[str, str]:
     return what, "Its only output is 0" if len(job.outputs) == 1 else f"Its outputs are 0 to {len(job.outputs) - 1}"
 
 
-def _activation_fits(dag: Deploying, job: JobSpec, at: str) -> None:
+def _activation_fits(dag: DagCheck, job: JobSpec, at: str) -> None:
     if job.activation is Activation.SOURCE:
         if job.source is None:
             dag.add(DagSourceMissing, f"{at}.source", "a source job does not say which kind of source it is", "Add `source: {kind: manual}`")
@@ -167,7 +167,7 @@ def _activation_fits(dag: Deploying, job: JobSpec, at: str) -> None:
         dag.add(DagNoTriggeringInput, f"{at}.inputs", "no input triggers this job, so it would never run", "Remove `trigger: false` from at least one input")
 
 
-def _inputs_exist(dag: Deploying, job: JobSpec, at: str) -> None:
+def _inputs_exist(dag: DagCheck, job: JobSpec, at: str) -> None:
     jobs = dag.jobs
     first: dict[JobOutput | NamedDataset, int] = {}
     for index, given in enumerate(job.inputs):
@@ -195,10 +195,10 @@ def _inputs_exist(dag: Deploying, job: JobSpec, at: str) -> None:
                 pass
 
 
-def _layers_climb_in_order(dag: Deploying, job: JobSpec, at: str) -> None:
+def _layers_climb_in_order(dag: DagCheck, job: JobSpec, at: str) -> None:
     parents = [read_by(dag, given.reads) for given in job.inputs]
     rows = writes_files(job)
-    # What has no rows carries none past a layer: it may start a job that writes rows from any layer below, and does not count as their parent.
+    # A dataset without rows may trigger a job from any layer below, and does not count as a parent of its rows.
     silver = any(parent.layer is Layer.SILVER and (parent.has_files or not rows) for parent in parents)
     for index, output in enumerate(job.outputs):
         height = _HEIGHT[output.layer]
@@ -217,8 +217,8 @@ def _layers_climb_in_order(dag: Deploying, job: JobSpec, at: str) -> None:
             dag.add(DagGoldWithoutSilver, f"{at}.outputs[{index}].layer", what, "Add a silver input, or lower the layer")
 
 
-def read_by(dag: Deploying, reads: JobOutput | NamedDataset) -> ReadableDataset:
-    """What an input reads, once it is known to be there."""
+def read_by(dag: DagCheck, reads: JobOutput | NamedDataset) -> ReadableDataset:
+    """What an input reads; call it only after references were checked."""
     if isinstance(reads, NamedDataset):
         return dag.datasets[reads.dataset]
     producer = dag.jobs[reads.job]
@@ -226,12 +226,12 @@ def read_by(dag: Deploying, reads: JobOutput | NamedDataset) -> ReadableDataset:
 
 
 def writes_files(job: JobSpec) -> bool:
-    """Whether the job's outputs are tables; an operator that is not known yet is taken for one of its runtime."""
+    """Whether the job's outputs are tables; an unknown operator counts as one of its runtime."""
     operator = OPERATORS.get((job.runtime, job.operator))
     return job.runtime is not Runtime.DISPATCHER if operator is None else operator.writes_files
 
 
-def _updates_fit(dag: Deploying, job: JobSpec, at: str) -> None:
+def _updates_fit(dag: DagCheck, job: JobSpec, at: str) -> None:
     if not writes_files(job):
         _without_rows(dag, job, at)
         return
@@ -245,7 +245,7 @@ def _updates_fit(dag: Deploying, job: JobSpec, at: str) -> None:
     _keys_fit(dag, job, at)
 
 
-def _without_rows(dag: Deploying, job: JobSpec, at: str) -> None:
+def _without_rows(dag: DagCheck, job: JobSpec, at: str) -> None:
     per_partition = job.execution_strategy is ExecutionStrategy.PER_PARTITION
     distinct = job.null_keys is NullKeys.DISTINCT
     given = {"update_strategy": job.update_strategy, "unique_key": job.unique_key, "null_keys": distinct, "execution_strategy": per_partition}
@@ -255,7 +255,7 @@ def _without_rows(dag: Deploying, job: JobSpec, at: str) -> None:
         dag.add(DagFieldNotApplicable, f"{at}.{key}", what, remedy)
 
 
-def _partitions_fit(dag: Deploying, job: JobSpec, at: str) -> None:
+def _partitions_fit(dag: DagCheck, job: JobSpec, at: str) -> None:
     for index, output in enumerate(job.outputs):
         cut = output.partition_by
         if job.execution_strategy is ExecutionStrategy.PER_PARTITION and cut is not None and cut.cursor is not None and cut.range_size is None:
@@ -263,7 +263,7 @@ def _partitions_fit(dag: Deploying, job: JobSpec, at: str) -> None:
             dag.add(DagPartitionInvalid, f"{at}.outputs[{index}].partition_by.range_size", what, "Add `range_size`, or write `execution_strategy: PerUpdate`")
 
 
-def _keys_fit(dag: Deploying, job: JobSpec, at: str) -> None:
+def _keys_fit(dag: DagCheck, job: JobSpec, at: str) -> None:
     if job.update_strategy is UpdateStrategy.APPEND and not job.unique_key:
         what, remedy = "appended rows are deduplicated by their key, and `unique_key` is missing", "Add `unique_key: [column, …]`"
         dag.add(DagAppendWithoutUniqueKey, f"{at}.unique_key", what, remedy)
@@ -278,7 +278,7 @@ def _keys_fit(dag: Deploying, job: JobSpec, at: str) -> None:
         first.add(column.casefold())
 
 
-def _pool_exists(dag: Deploying, job: JobSpec, at: str) -> None:
+def _pool_exists(dag: DagCheck, job: JobSpec, at: str) -> None:
     pool = job.scaling.worker_pool
     if pool not in dag.pools:
         remedy = Suggestion(pool, dag.pools, otherwise=f"The pools are {one_of(sorted(dag.pools))}")
@@ -289,7 +289,7 @@ def _job_reads(job: JobSpec) -> list[JobOutput]:
     return [given.reads for given in job.inputs if isinstance(given.reads, JobOutput)]
 
 
-_RULES: tuple[Callable[[Deploying], None], ...] = (_names_stand_once, _jobs_wait_in_no_circle, _published_outputs_exist)
-_RULES_OF_A_JOB: tuple[Callable[[Deploying, JobSpec, str], None], ...] = (
+_RULES: tuple[Callable[[DagCheck], None], ...] = (_names_stand_once, _jobs_wait_in_no_circle, _published_outputs_exist)
+_RULES_OF_A_JOB: tuple[Callable[[DagCheck, JobSpec, str], None], ...] = (
     _activation_fits, _inputs_exist, _updates_fit, _pool_exists,
 )

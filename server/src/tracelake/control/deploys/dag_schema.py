@@ -1,4 +1,4 @@
-"""The JSON Schema of DAG files, for editors: printed from the shape that deploys check, so that the two cannot differ."""
+"""The JSON Schema of DAG files, for editors: generated from the shape that deploys check, so that the two cannot differ."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from tracelake.control.deploys.dag_shape import (
     DAG,
     Choice,
-    Column,
+    ColumnName,
     Config,
     CursorPart,
     Flag,
@@ -15,7 +15,7 @@ from tracelake.control.deploys.dag_shape import (
     ListOf,
     Name,
     NamedEntries,
-    Output,
+    OutputShape,
     PartitionBy,
     Shape,
     Text,
@@ -44,16 +44,16 @@ _WHERE: Schema = {
         },
     ],
 }
-# What an editor shows beside a key; docs/reference/dag-file.md says the rest.
+# What an editor shows beside a key; docs/reference/dag-file.md has the details.
 _DESCRIPTIONS = {
-    "defaults": "Given to every job and output that does not say otherwise.",
+    "defaults": "Values for every job and output that does not set its own.",
     "publish": "The name by which people and other DAGs find an output.",
     "activation": "`source`: a request starts each run. `reactive`: the events of its inputs do.",
     "runtime": "Where the operator runs: `spark` for rows, `dispatcher` for events and ranges.",
     "operator": "What the job runs.",
     "config": "The operator's own keys.",
     "inputs": "What a reactive job reads; the events of an input with `trigger` make tasks.",
-    "outputs": "The datasets that the job makes.",
+    "outputs": "The datasets that the job produces.",
     "execution_strategy": "`PerUpdate`: the output's scope is the event's. `PerPartition`: the partitions of the output that the event touches.",
     "update_strategy": "`append`: adds rows with a new unique key. `replace`: rewrites its scope.",
     "unique_key": "The columns that make a row the same row; needed by `append`.",
@@ -66,7 +66,7 @@ _DESCRIPTIONS = {
     "layer": "`bronze`, `silver` or `gold`.",
     "partition_by": "How the table is cut into scopes; without it the whole table is one scope.",
     "domain": "The domain that the dataset belongs to.",
-    "owner": "Who answers for the dataset.",
+    "owner": "Who is responsible for the dataset.",
 }
 
 
@@ -88,7 +88,7 @@ def _of(shape: Shape) -> Schema:
             return {"type": "object", "propertyNames": {"pattern": f"^{NAME.pattern}$"}, "additionalProperties": _of(shape.entry)}
         case From():
             return {"oneOf": [_of(shape.of_job), _of(shape.of_dataset)]}
-        case Output() | PartitionBy():
+        case OutputShape() | PartitionBy():
             return _of(shape.keys)
         case Where():
             return _WHERE
@@ -102,7 +102,7 @@ def _of_value(shape: Shape) -> Schema:
             return {"type": "string", "maxLength": shape.longest} | ({} if shape.may_be_empty else {"minLength": 1})
         case Name():
             return {"type": "string", "pattern": f"^{NAME.pattern}$"}
-        case Column():
+        case ColumnName():
             return {"type": "string", "pattern": f"^{COLUMN.pattern}$"}
         case Choice():
             return {"type": "string", "enum": [str(word) for word in shape.words]}
@@ -136,7 +136,7 @@ def _config_of(spec: OperatorSpec) -> Schema:
 
 
 def _inlined(schema: Schema) -> Schema:
-    """Without definitions, which would have to be at the top of the file."""
+    """Without `$defs`, which would have to be at the top of the schema."""
     definitions: dict[str, Schema] = schema.pop("$defs", {})
 
     def inline(value: Any) -> Any:

@@ -1,6 +1,6 @@
-"""The shape of a DAG file: which keys stand where, and what each takes.
+"""The shape of a DAG file: which keys it has, and the values of each.
 
-The shape is data; one walk over it finds every unknown, missing and mistyped thing of a file at once.
+The shape is data; one pass finds every unknown key, missing key and wrong type of a file.
 """
 
 from collections.abc import Collection, Mapping
@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pydantic import ValidationError
 
-from tracelake.control.deploys.dag_findings import Findings, Suggestion, one_of, quoted
+from tracelake.control.deploys.dag_findings import DagFindings, Suggestion, one_of, quoted
 from tracelake.control.deploys.dag_yaml import Broken, Node, plain
 from tracelake_sdk.dags import (
     COLUMN,
@@ -50,9 +50,9 @@ from tracelake_sdk.errors.dags import (
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a file: what is found in it, and what `defaults` gives to every job."""
+    """One check of a file: its findings, and the values of `defaults`."""
 
-    findings: Findings
+    findings: DagFindings
     defaults: Collection[str] = ()
 
 
@@ -60,7 +60,7 @@ class Shape(Protocol):
     def check(self, node: Node, look: Look) -> None: ...
 
 
-def check_shape(root: Node, findings: Findings) -> None:
+def check_shape(root: Node, findings: DagFindings) -> None:
     given = root.value.get("defaults") if isinstance(root.value, dict) else None
     defaults = given.value if given is not None and isinstance(given.value, dict) else {}
     DAG.check(root, Look(findings, frozenset(defaults)))
@@ -81,17 +81,17 @@ def _type_of(node: Node) -> str:
 
 
 def _is(node: Node, look: Look, kind: type, needed: str) -> bool:
-    """Whether the value is of this type; a finding says what it is instead."""
+    """Whether the value is of this type; otherwise adds a finding."""
     if node.value is Broken.BROKEN:
         return False
     if node.value is None:
-        look.findings.add(DagValueMissing, node.place, "the value is missing", f"Write {needed}")
+        look.findings.add(DagValueMissing, node.position, "the value is missing", f"Write {needed}")
         return False
     if isinstance(node.value, kind) and not (kind is int and isinstance(node.value, bool)):
         return True
     quotes = kind is str and isinstance(node.value, bool | int | float)
     remedy = 'If text is meant, quote it: "…"' if quotes else f"Write {needed}"
-    look.findings.add(DagTypeWrong, node.place, f"this is {_type_of(node)}, where {needed} is needed", remedy)
+    look.findings.add(DagTypeWrong, node.position, f"this is {_type_of(node)}, where {needed} is needed", remedy)
     return False
 
 
@@ -107,7 +107,7 @@ class Text:
         empty = not text.strip() and not self.may_be_empty
         if empty or len(text) > self.longest:
             what = "the text is empty" if empty else f"the text is longer than {self.longest:,} characters"
-            look.findings.add(DagTextInvalid, node.place, what, f"Write 1 to {self.longest:,} characters")
+            look.findings.add(DagTextInvalid, node.position, what, f"Write 1 to {self.longest:,} characters")
 
 
 @dataclass(frozen=True)
@@ -122,23 +122,23 @@ class Name:
 def check_name(node: Node, name: str, look: Look, what: str) -> None:
     if not NAME.fullmatch(name):
         remedy = "Use a lowercase letter, then at most 127 lowercase letters, digits and underscores"
-        look.findings.add(DagNameInvalid, node.place, f"{quoted(name)} cannot be a {what}", remedy)
+        look.findings.add(DagNameInvalid, node.position, f"{quoted(name)} cannot be a {what}", remedy)
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnName:
     def check(self, node: Node, look: Look) -> None:
         if not _is(node, look, str, "the name of a column"):
             return
         name = str(node.value)
         if not COLUMN.fullmatch(name):
             remedy = "Write 1 to 255 characters without blanks, dots, quotes and any of , ; { } ( ) ="
-            look.findings.add(DagColumnInvalid, node.place, f"{quoted(name)} cannot be the column of a key or a partition", remedy)
+            look.findings.add(DagColumnInvalid, node.position, f"{quoted(name)} cannot be the column of a key or a partition", remedy)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One of a few words; `refused` words are known but have an error of their own, with what is wrong and what to do."""
+    """One of a few words; `refused` words are known and have specific errors."""
 
     words: Collection[str]
     refused: Mapping[str, tuple[type[DagInvalid], str, str]] = field(default_factory=dict[str, tuple[type[DagInvalid], str, str]])
@@ -149,10 +149,10 @@ class Choice:
         word = str(node.value)
         known = next((known for known in self.refused if known.lower() == word.lower()), None)
         if known is not None:
-            look.findings.add(self.refused[known][0], node.place, *self.refused[known][1:])
+            look.findings.add(self.refused[known][0], node.position, *self.refused[known][1:])
         else:
             remedy = Suggestion(word, self.words, otherwise=f"Valid here: {one_of(self.words)}")
-            look.findings.add(DagValueUnknown, node.place, f"{quoted(word)} is not valid here", remedy)
+            look.findings.add(DagValueUnknown, node.position, f"{quoted(word)} is not valid here", remedy)
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Whole:
     def check(self, node: Node, look: Look) -> None:
         if _is(node, look, int, "a whole number") and not (isinstance(node.value, int) and self.least <= node.value <= self.most):
             look.findings.add(
-                DagNumberOutOfBounds, node.place, f"{node.value} is not between {self.least:,} and {self.most:,}", "Write a number between the two",
+                DagNumberOutOfBounds, node.position, f"{node.value} is not between {self.least:,} and {self.most:,}", "Write a number between the two",
             )
 
 
@@ -184,7 +184,7 @@ class ListOf:
             return
         if not self.least <= len(node.value) <= self.most:
             what = f"the list has {len(node.value):,} items and takes {self.least:,} to {self.most:,}"
-            look.findings.add(DagListLength, node.place, what, "Add items" if len(node.value) < self.least else "Remove items, or split the DAG")
+            look.findings.add(DagListLength, node.position, what, "Add items" if len(node.value) < self.least else "Remove items, or split the DAG")
         for item in node.value:
             self.item.check(item, look)
 
@@ -205,12 +205,12 @@ class Keys:
             if key in known:
                 known[key].check(child, look)
             else:
-                complete = False  # most likely the misspelling of what seems missing
+                complete = False  # most likely a misspelled required key
                 remedy = Suggestion(key, [word for word in known if word not in node.value], otherwise=f"Valid here: {one_of(known)}")
-                look.findings.add(DagKeyUnknown, child.place, f"the key {quoted(key)} is not valid here", remedy)
+                look.findings.add(DagKeyUnknown, child.position, f"the key {quoted(key)} is not valid here", remedy)
         for key in self.needed if complete else ():
             if key not in node.value:
-                look.findings.add(DagKeyMissing, node.place.key(key), f"the key `{key}` is missing", f"Add `{key}`")
+                look.findings.add(DagKeyMissing, node.position.key(key), f"the key `{key}` is missing", f"Add `{key}`")
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class NamedEntries:
 
 @dataclass(frozen=True)
 class Config:
-    """An operator's config: any values. Nothing is filled in, so that a DAG means the same wherever it runs."""
+    """An operator's config: any values. Variables are not expanded, so that a DAG means the same wherever it runs."""
 
     def check(self, node: Node, look: Look) -> None:
         if _is(node, look, dict, "a mapping of keys to values"):
@@ -240,7 +240,7 @@ class Config:
             case str() as text:
                 if "${" in text:
                     remedy = "Write the value, or for files a location path such as `landing/orders`"
-                    look.findings.add(DagVarRefused, node.place, "variables (`${…}`) are not supported", remedy)
+                    look.findings.add(DagVarRefused, node.position, "variables (`${…}`) are not supported", remedy)
             case dict() as entries:
                 for child in entries.values():
                     self._walk(child, look)
@@ -262,7 +262,7 @@ class From:
         keys = node.value if isinstance(node.value, dict) else {}
         if "dataset" in keys and keys.keys() & {"job", "output"}:
             what = "this names both a dataset and a job's output"
-            look.findings.add(DagInputMixed, node.place, what, "Keep `dataset`, or keep `job` and `output`")
+            look.findings.add(DagInputMixed, node.position, what, "Keep `dataset`, or keep `job` and `output`")
         else:
             (self.of_dataset if "dataset" in keys else self.of_job).check(node, look)
 
@@ -301,16 +301,16 @@ class Where:
 
     def _refuse(self, node: Node, look: Look, what: str) -> None:
         remedy = 'Write {partition: "x"}, {partition: ["x", "y"]} or {cursor: {min: 0, below: 100}}'
-        look.findings.add(DagWhereInvalid, node.place, what, remedy)
+        look.findings.add(DagWhereInvalid, node.position, what, remedy)
 
 
 @dataclass(frozen=True)
 class CursorPart:
-    """A part of what cuts a cursor into spans; whether it fits is seen when all parts are there."""
+    """A key of a cursor partition; values are checked when all keys are present."""
 
     def check(self, node: Node, look: Look) -> None:
         if node.value is None:
-            look.findings.add(DagValueMissing, node.place, "the value is missing", "Give it a value, or remove the key")
+            look.findings.add(DagValueMissing, node.position, "the value is missing", "Give it a value, or remove the key")
 
 
 @dataclass(frozen=True)
@@ -329,8 +329,8 @@ class PartitionBy:
             for problem in error.errors(include_url=False):
                 key = str(problem["loc"][0])
                 reason = problem.get("ctx", {}).get("error", "this value cannot be used here")
-                # Of two findings at one place the first is kept, so what the keys were refused for is not said again.
-                look.findings.add(DagPartitionInvalid, node.value.get(key, node).place, str(reason), self._remedy(key, node.value))
+                # The first finding at a position is kept, so an error of a key is not reported twice.
+                look.findings.add(DagPartitionInvalid, node.value.get(key, node).position, str(reason), self._remedy(key, node.value))
 
     def _remedy(self, key: str, given: Mapping[str, Node]) -> str:
         if "cursor" not in given:
@@ -349,8 +349,8 @@ def _broken(node: Node) -> bool:
 
 
 @dataclass(frozen=True)
-class Output:
-    """An output; domain and owner come from `defaults` where it has none of its own."""
+class OutputShape:
+    """An output; domain and owner default to those in `defaults`."""
 
     keys: Keys
 
@@ -360,10 +360,10 @@ class Output:
             return
         for key, kind in (("domain", DagDomainMissing), ("owner", DagOwnerMissing)):
             if key not in node.value and key not in look.defaults:
-                look.findings.add(kind, node.place.key(key), f"the output has no {key}", f"Add `{key}` to the output or to the DAG's `defaults`")
+                look.findings.add(kind, node.position.key(key), f"the output has no {key}", f"Add `{key}` to the output or to the DAG's `defaults`")
 
 
-_NOT_YET = "this release runs no sources of this kind", "Write `source: {kind: manual}` and start runs with `tracelake run`"
+_NOT_YET = "this release does not support sources of this kind", "Write `source: {kind: manual}` and start runs with `tracelake run`"
 _BULK = DagBulkRefused, "`Bulk` is not supported: every event makes its own task", "Write PerUpdate or PerPartition"
 _ATTEMPTS = {"max_attempts": Whole(1, 100), "timeout_seconds": Whole(1, 604_800)}
 _OWNED = {"domain": Text(), "owner": Text()}
@@ -373,8 +373,8 @@ _INPUT = Keys(
     needed={"from": From(Keys({"job": Name("job name"), "output": _INDEX}), Keys({"dataset": Name("dataset name")}))},
     optional={"trigger": Flag(), "where": Where()},
 )
-_PARTITION_BY = PartitionBy(Keys({"column": Column()}, {"cursor": Choice([*CursorType]), "range_size": CursorPart(), "origin": CursorPart()}))
-_OUTPUT = Output(Keys({"layer": Choice([*Layer])}, {"partition_by": _PARTITION_BY, "description": Text(2000, may_be_empty=True), **_OWNED}))
+_PARTITION_BY = PartitionBy(Keys({"column": ColumnName()}, {"cursor": Choice([*CursorType]), "range_size": CursorPart(), "origin": CursorPart()}))
+_OUTPUT = OutputShape(Keys({"layer": Choice([*Layer])}, {"partition_by": _PARTITION_BY, "description": Text(2000, may_be_empty=True), **_OWNED}))
 _JOB = Keys(
     needed={"name": Name("job name"), "activation": Choice([*Activation]), "runtime": Choice([*Runtime]), "operator": Text()},
     optional={
@@ -384,7 +384,7 @@ _JOB = Keys(
         "config": Config(),
         "outputs": ListOf(_OUTPUT, 0, 100),
         "update_strategy": Choice([*UpdateStrategy]),
-        "unique_key": ListOf(Column(), 0, 100),
+        "unique_key": ListOf(ColumnName(), 0, 100),
         "null_keys": Choice([*NullKeys]),
         "scaling": Keys({}, {"worker_pool": Name("pool name"), "max_concurrency": Whole(1, 10_000), "mode": Text()}),
         **_ATTEMPTS,

@@ -1,4 +1,4 @@
-"""The graph of datasets over all DAGs of an org: which is made from which, in no circle. Pure."""
+"""The graph of datasets over all DAGs of an org: which dataset is made from which, without cycles. Pure."""
 
 import graphlib
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from uuid import UUID
 
 
 def circle(edges: Iterable[tuple[UUID, UUID]]) -> list[UUID] | None:
-    """Datasets of (made, reads) pairs that are made from each other, each from the next; None where there is no such circle."""
+    """A cycle of datasets in (output, input) pairs, each made from the next; None if there is no cycle."""
     graph: dict[UUID, set[UUID]] = {}
     for made, reads in edges:
         graph.setdefault(made, set()).add(reads)

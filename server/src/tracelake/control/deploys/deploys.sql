@@ -1,5 +1,5 @@
 -- name: unfinished
--- By the partial indexes that hold them: what it costs is the backlog, never the history.
+-- By partial indexes: the cost depends on the backlog, not on history.
 SELECT id, pool_id, state, waits, seq, ordinal, attempt, trigger_kind FROM task
 WHERE id IN (
     SELECT id FROM task WHERE state = 'queued' AND seq IS NOT NULL AND pool_id = %(pool)s AND generation_id = %(generation)s
@@ -19,14 +19,14 @@ WHERE id IN (
 ORDER BY id FOR UPDATE
 
 -- name: follow
--- New places come in the order of the list, behind everything that was seen before.
+-- New places are in the order of the list, after all existing ones.
 WITH changed AS (
-    SELECT told.id, told.pool_id, told.waits, told.ordinal, told.stays, CASE WHEN told.placed THEN nextval('task_seq') END AS seq
+    SELECT changed.id, changed.pool_id, changed.waits, changed.ordinal, changed.stays, CASE WHEN changed.placed THEN nextval('task_seq') END AS seq
     FROM (
         SELECT * FROM unnest(
             %(tasks)s::uuid[], %(pools)s::uuid[], %(waits)s::waits[], %(ordinals)s::bigint[], %(stays)s::boolean[], %(placed)s::boolean[]
-        ) WITH ORDINALITY AS told (id, pool_id, waits, ordinal, stays, placed, number) ORDER BY number
-    ) AS told
+        ) WITH ORDINALITY AS changed (id, pool_id, waits, ordinal, stays, placed, number) ORDER BY number
+    ) AS changed
 )
 UPDATE task
 SET pool_id = changed.pool_id, waits = changed.waits, ordinal = changed.ordinal, seq = CASE WHEN changed.stays THEN task.seq ELSE changed.seq END

@@ -1,4 +1,4 @@
-"""Differences between a DAG version and another definition of the DAG: which jobs would make other rows. Pure."""
+"""Differences between a DAG version and another definition of the DAG: which jobs would produce different rows. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ class Rebuild:
     new: Sequence[str] = ()
     removed: Sequence[str] = ()
     edited: Sequence[str] = ()      # operator, runtime, config, inputs, outputs, strategies, key
-    moved: Sequence[str] = ()       # a name that it reads stands for another dataset now
-    downstream: Sequence[str] = ()  # reads what one of the others makes
+    moved: Sequence[str] = ()       # an input name now refers to another dataset
+    downstream: Sequence[str] = ()  # downstream of another changed job
 
     def __bool__(self) -> bool:
         return any(self.named().values())
@@ -39,7 +39,7 @@ class Rebuild:
 
 
 def rebuild(built: Mapping[str, Built], wanted: DagSpec, moved: Collection[str]) -> Rebuild:
-    """`moved`: the jobs of which a named input stands for another dataset than the one that was built from."""
+    """`moved`: the jobs with an input name that now refers to another dataset."""
     lineage = lineage_hashes(wanted)
     both = [job for job in wanted.jobs if job.name in built]
     edited = [job.name for job in both if config_hash(job) != built[job.name].config_hash]

@@ -1,7 +1,7 @@
-"""Redeploying: another definition that makes the same rows becomes current; generations, pointers, cursors and tasks stay.
+"""Redeploying: a new definition that produces the same rows becomes current; generations, pointers, cursors and tasks stay.
 
-What decides rows is refused with the jobs named. The rest (timeouts, attempts, scaling, pools, descriptions, names) is
-activated as the next DAG version, or as the earlier one that says the same, under the DAG's routing lock.
+A change of rows is refused with the names of the jobs. Any other change (timeouts, attempts, scaling, pools, descriptions, names) is
+activated as the next DAG version, or as an equal earlier one, under the DAG's routing lock.
 """
 
 from collections.abc import Iterable
@@ -10,11 +10,11 @@ from uuid import UUID
 from tracelake.control.dags import store as dags
 from tracelake.control.dags.store import BuiltJob, Dag, Output
 from tracelake.control.deploys import store
-from tracelake.control.deploys.activating import Deploying
+from tracelake.control.deploys.activating import Deployment
 from tracelake.control.deploys.differences import Built, rebuild
-from tracelake.control.deploys.following import follow, takes_turns
+from tracelake.control.deploys.unfinished_tasks import adapt, takes_turns
 from tracelake.control.registry import store as registry
-from tracelake.control.registry.store import Said
+from tracelake.control.registry.store import DatasetDescription
 from tracelake.control.tasks import store as tasks
 from tracelake_sdk.dags import JobOutput, JobSpec
 from tracelake_sdk.dags.status import Deployed
@@ -22,10 +22,10 @@ from tracelake_sdk.errors import RebuildNeeded
 
 
 class Redeploy:
-    """One other definition of a DAG that is active."""
+    """A new definition of an active DAG."""
 
-    def __init__(self, deploying: Deploying, dag: Dag, active_version: UUID) -> None:
-        self._deploying: Deploying = deploying
+    def __init__(self, deploying: Deployment, dag: Dag, active_version: UUID) -> None:
+        self._deploying: Deployment = deploying
         self._dag: Dag = dag
         self._active: UUID = active_version
         self._jobs: dict[str, JobSpec] = {job.name: job for job in deploying.spec.jobs}
@@ -48,7 +48,7 @@ class Redeploy:
         return self._deployed(known[0] if known else self._next_number())
 
     def activate(self) -> tuple[Deployed, set[UUID]]:
-        """What was deployed, and the pools in which a task may have become claimable."""
+        """The deployed version, and the pools in which a task may have become claimable."""
         tx, deploying = self._deploying.tx, self._deploying
         dags.lock_routing(tx, [self._dag.id])
         tasks.lock_lines(tx, sorted(job.generation_id for job in self._built.values()))
@@ -61,7 +61,7 @@ class Redeploy:
         return self._deployed(number), pools
 
     def _version(self) -> tuple[UUID, int]:
-        """The earlier version that says the same, else the next one."""
+        """An equal earlier version, else the next one."""
         deploying, tx = self._deploying, self._deploying.tx
         for version in dags.versions_of_dag(tx, self._dag.id):
             if version.spec_hash == deploying.spec_hash:
@@ -85,7 +85,7 @@ class Redeploy:
         return {(names[output.generation_id], output.output_index): output.dataset_id for output in found}
 
     def _moved(self) -> set[str]:
-        """Jobs of which a named input stands for another dataset now than when they were built."""
+        """Jobs with an input name that refers to another dataset than when they were built."""
         reads = dags.inputs_of_jobs(self._deploying.tx, [job.id for job in self._built.values()])
         before = {name: {input.index: input.dataset_id for input in reads[job.id]} for name, job in self._built.items()}
         return {
@@ -96,18 +96,18 @@ class Redeploy:
         }
 
     def _revise(self) -> None:
-        """What people say about the outputs, where they say something else now."""
+        """Changed descriptions of the outputs."""
         tx = self._deploying.tx
-        before = registry.said(tx, list(self._outputs.values()))
+        before = registry.descriptions(tx, list(self._outputs.values()))
         for (job, index), dataset in self._outputs.items():
             output = self._jobs[job].outputs[index]
-            if before[dataset] != Said(output.domain, output.owner, output.description):
+            if before[dataset] != DatasetDescription(output.domain, output.owner, output.description):
                 registry.revise(
                     tx, dataset=dataset, domain=output.domain, owner=output.owner, description=output.description, actor=self._deploying.caller.name
                 )
 
     def _publish(self) -> None:
-        """Names are given, moved and dropped; no data changes."""
+        """Adds, moves and drops published names; no data changes."""
         tx, org = self._deploying.tx, self._deploying.caller.org_id
         before = {name: dataset.id for name, dataset in self._deploying.named.items() if dataset.dag_id == self._dag.id}
         after = self._published()
@@ -121,7 +121,7 @@ class Redeploy:
         return {name: self._outputs[publish.job, publish.output_index] for name, publish in self._deploying.spec.publish.items()}
 
     def _follow(self, built: BuiltJob) -> set[UUID]:
-        """Tasks that are not done yet go on under the job's new pool and turns."""
+        """Unfinished tasks continue under the job's new pool and turns."""
         tx, job = self._deploying.tx, self._jobs[built.name]
         pool, turns = self._deploying.pool(job), self._deploying.turns(job)
         if (pool, turns) == (built.pool_id, built.turns):
@@ -129,7 +129,7 @@ class Redeploy:
         going = store.unfinished(tx, generation=built.generation_id, pool=built.pool_id)
         count = sum(takes_turns(task) for task in going) if turns is not None else 0
         first = tasks.draw_ordinals(tx, generation=built.generation_id, count=count) if count else 0
-        changed = follow(going, pool=pool, turns=turns, next_ordinal=first)
+        changed = adapt(going, pool=pool, turns=turns, next_ordinal=first)
         if changed:
             store.follow(tx, changed)
         return {task.pool_id for task in changed if task.placed}

@@ -1,24 +1,24 @@
-"""Deploy: a definition is judged, and activated in one transaction under the org's lock, or refused and nothing of it stored."""
+"""Deploy: a definition is validated and activated in one transaction under the org's lock, or refused without storing anything."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
 from tracelake.control.access import store as access
-from tracelake.control.access.callers import Caller, Right
-from tracelake.control.dags import rights
+from tracelake.control.access.callers import Caller, Permission
+from tracelake.control.dags import permissions
 from tracelake.control.dags import store as dags
-from tracelake.control.dags.lapsed_rights import lapsed_rights
+from tracelake.control.dags.lapsed_permissions import lapsed_permissions
 from tracelake.control.dags.location_paths import locations_of_jobs
 from tracelake.control.dags.store import Dag
-from tracelake.control.database.transactions import Database, Role, Transaction
-from tracelake.control.deploys.activating import Deploying, FirstVersion
+from tracelake.control.database.transactions import Database, DatabaseRole, Transaction
+from tracelake.control.deploys.activating import Deployment, FirstVersion
 from tracelake.control.deploys.dag_file import parse_dag
 from tracelake.control.deploys.dag_hashes import spec_hash
 from tracelake.control.deploys.dag_rules import ReadableDataset
 from tracelake.control.deploys.redeploying import Redeploy
 from tracelake.control.locations import store as locations
-from tracelake.control.locations.using import usable
+from tracelake.control.locations.permissions import usable_locations
 from tracelake.control.pools import store as pools
 from tracelake.control.registry import store as registry
 from tracelake.control.registry.reading import readable
@@ -30,7 +30,7 @@ from tracelake_sdk.errors import Forbidden, NameTaken
 
 
 def _nobody_waits(pools: Iterable[UUID]) -> None:
-    """Of deploys outside a control process: its pollers look every second anyway."""
+    """For deploys outside a control process: its workers poll every second anyway."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Deploys:
     wake: WakePools = _nobody_waits
 
     def deploy(self, caller: Caller, text: str, *, dry_run: bool = False) -> Deployed:
-        """The same definition again makes nothing, one that makes other rows is refused, any other is activated. A dry run only judges."""
-        caller.require(Right.DEPLOY)
-        with self.database.transaction("deploy", role=Role.DEFINE) as tx:
+        """An equal definition changes nothing, one that produces different rows is refused, any other is activated. A dry run only validates."""
+        caller.require(Permission.DEPLOY)
+        with self.database.transaction("deploy", role=DatabaseRole.DEFINE) as tx:
             registry.lock_org(tx, caller.org_id)
             deploying = self._read(tx, caller, text)
             dag = dags.find_dag(tx, org=caller.org_id, name=deploying.spec.name)
@@ -55,13 +55,13 @@ class Deploys:
         self.wake(woken)
         return done
 
-    def _read(self, tx: Transaction, caller: Caller, text: str) -> Deploying:
+    def _read(self, tx: Transaction, caller: Caller, text: str) -> Deployment:
         named = {dataset.name: dataset for dataset in registry.named(tx, org=caller.org_id)}
         allowed = readable(tx, caller, [dataset.id for dataset in named.values()])
         datasets = {name: ReadableDataset(Layer(dataset.layer), dataset.has_files) for name, dataset in named.items() if dataset.id in allowed}
         unreadable = named.keys() - datasets.keys()
         places = locations.locations(tx, caller.org_id)
-        may_use = usable(caller, places)
+        may_use = usable_locations(caller, places)
         spec = parse_dag(
             text,
             datasets=datasets,
@@ -71,20 +71,20 @@ class Deploys:
             pools=pools.names(tx, org=caller.org_id),
             authorize=lambda name: _authorize(tx, caller, dags.find_dag(tx, org=caller.org_id, name=name), name),
         )
-        return Deploying(tx, caller, spec, spec_hash(spec), named)
+        return Deployment(tx, caller, spec, spec_hash(spec), named)
 
 
 def _authorize(tx: Transaction, caller: Caller, dag: Dag | None, name: str) -> None:
     if dag is None:
-        caller.require(Right.CREATE)
+        caller.require(Permission.CREATE)
         return
-    if not rights.is_visible(tx, caller, dag.id):
-        # Names are shared by the whole org, so that one is taken cannot be kept from whoever wants it.
+    if not permissions.is_visible(tx, caller, dag.id):
+        # Names are shared by the whole org, so the caller learns that the name is taken.
         raise Forbidden(f"DAG {name!r} already exists in this org and you have no permission on it; choose another name, or ask an admin.")
-    rights.require(tx, caller, dag.id, DagRight.DEPLOY)
+    permissions.require(tx, caller, dag.id, DagRight.DEPLOY)
 
 
-def _names_are_free(deploying: Deploying, dag: Dag | None) -> None:
+def _names_are_free(deploying: Deployment, dag: Dag | None) -> None:
     taken = {name for name, dataset in deploying.named.items() if dag is None or dataset.dag_id != dag.id}
     taken |= set(registry.snapshot_names(deploying.tx, org=deploying.caller.org_id, names=list(deploying.spec.publish)))
     for name in deploying.spec.publish:
@@ -92,8 +92,8 @@ def _names_are_free(deploying: Deploying, dag: Dag | None) -> None:
             raise NameTaken(f"The name {name!r} is already used by another dataset or snapshot of this org; publish under another name.")
 
 
-def _activate(deploying: Deploying, dag: Dag | None, *, dry_run: bool) -> tuple[Deployed, set[UUID]]:
-    """What was or would be deployed, and the pools in which a task may have become claimable."""
+def _activate(deploying: Deployment, dag: Dag | None, *, dry_run: bool) -> tuple[Deployed, set[UUID]]:
+    """The version that was or would be deployed, and the pools in which a task may have become claimable."""
     if dag is not None and dag.active_version_id is not None:
         redeploy = Redeploy(deploying, dag, dag.active_version_id)
         redeploy.check()
@@ -103,13 +103,13 @@ def _activate(deploying: Deploying, dag: Dag | None, *, dry_run: bool) -> tuple[
     return Deployed(dag=spec.name, version=1, created=True, jobs=[job.name for job in spec.jobs], published=published), set()
 
 
-def _same(deploying: Deploying, dag: Dag, *, dry_run: bool) -> Deployed:
-    """Nothing is made; but where whoever activated it may not use what it needs any more, the caller, who may, takes that on."""
+def _same(deploying: Deployment, dag: Dag, *, dry_run: bool) -> Deployed:
+    """Changes nothing, unless the activator lost a permission that the DAG needs: then the caller, who has it, becomes the activator."""
     tx, spec, caller = deploying.tx, deploying.spec, deploying.caller
     if not dry_run and dag.active_version_id is not None:
         jobs = dags.jobs_of_generations(tx, [job.generation_id for job in dags.built_jobs(tx, dag.active_version_id)])
         inputs = dags.inputs_of_jobs(tx, [job.id for job in jobs.values()])
-        if lapsed_rights(tx, jobs.values(), inputs, locations_of_jobs(tx, jobs.values())):
+        if lapsed_permissions(tx, jobs.values(), inputs, locations_of_jobs(tx, jobs.values())):
             before = dags.newest_activation(tx, dag.active_version_id)
             dags.lock_routing(tx, [dag.id])
             deploying.activate(dag.id, dag.active_version_id, pointer_set_hash=before.pointer_set_hash, previous=before.id)

@@ -1,23 +1,23 @@
-"""What deploys change of tasks, one function a query."""
+"""Task changes of deploys, one function per query."""
 
 from collections.abc import Sequence
 from uuid import UUID
 
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Transaction
-from tracelake.control.deploys.following import Unfinished
+from tracelake.control.deploys.unfinished_tasks import UnfinishedTask
 from tracelake_sdk.tasks import TaskState
 
 sql = load(__name__, "deploys.sql")
 
 
-def unfinished(tx: Transaction, *, generation: UUID, pool: UUID) -> list[Unfinished]:
-    """Of one job, locked; `pool` is the one that they wait in."""
-    going = (TaskState.QUEUED.value, TaskState.RUNNING.value)  # what ended while its lock was waited for is done
-    return [task for task in tx.all(Unfinished, sql["unfinished"], generation=generation, pool=pool) if task.state in going]
+def unfinished(tx: Transaction, *, generation: UUID, pool: UUID) -> list[UnfinishedTask]:
+    """Unfinished tasks of one job, locked; `pool` is their current pool."""
+    going = (TaskState.QUEUED.value, TaskState.RUNNING.value)  # a task that ended while its lock was awaited is finished
+    return [task for task in tx.all(UnfinishedTask, sql["unfinished"], generation=generation, pool=pool) if task.state in going]
 
 
-def follow(tx: Transaction, tasks: Sequence[Unfinished]) -> None:
+def follow(tx: Transaction, tasks: Sequence[UnfinishedTask]) -> None:
     tx.run(
         sql["follow"],
         tasks=[task.id for task in tasks],

@@ -1,4 +1,4 @@
-"""The checker: exactly one record for each run, decision and result, and nobody waits."""
+"""The checker: exactly one record for each run, decision and result, and none waiting."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 
 from tracelake.control.database.transactions import Database
 from tracelake.control.emission import store
-from tracelake.control.emission.facts import GATE_RESULT, PROMOTION_DECISION, TASK_RUN, DecisionFact, Place, ResultFact, RunFact
+from tracelake.control.emission.facts import GATE_RESULT, PROMOTION_DECISION, TASK_RUN, DecisionFact, Installation, ResultFact, RunFact
 from tracelake.control.emission.storing import RepositoryOf
 from tracelake_sdk.records import Comparison, MetadataContext, PathFilter, RecordFilters, StoredRecord, Window
 
-Fact = tuple[str, str]  # kind, and which one: the run, the decision, or the decision with gate and number
+Fact = tuple[str, str]  # kind and id: the run, the decision, or the decision with gate and number
 
 _BATCH = 200
 _MOST = 1_000_000
@@ -21,7 +21,7 @@ _RECENT_AGE = timedelta(days=1)  # less than any retention
 
 @dataclass(frozen=True)
 class Checked:
-    """What was compared, and what is not as it must be."""
+    """The number of compared facts, and the deviations."""
 
     facts: int = 0
     missing: list[Fact] = field(default_factory=list)
@@ -35,26 +35,26 @@ class Checked:
         return not (self.missing or self.doubled or self.refused or self.behind)
 
 
-Expected = Iterable[tuple[str, list[Fact], list[str]]]  # by tenant, in batches: the facts, and the runs that they are of
+Expected = Iterable[tuple[str, list[Fact], list[str]]]  # by tenant, in batches: the facts and their runs
 
 
-def check(database: Database, repository_of: RepositoryOf, place: Place) -> Checked:
-    """Reads all of both, so it takes as long as there is history."""
-    return _compared(database, repository_of, place, _expected(database), None)
+def check(database: Database, repository_of: RepositoryOf, installation: Installation) -> Checked:
+    """Reads all facts and records: the cost grows with history."""
+    return _compared(database, repository_of, installation, _expected(database), None)
 
 
-def check_recent(database: Database, repository_of: RepositoryOf, place: Place, *, now: datetime, on_the_way: timedelta = timedelta(0)) -> Checked:
-    """The newest facts that were emitted, up to a number and an age: the cost does not grow with history. Behind a bus the youngest may be `on_the_way`."""
+def check_recent(database: Database, repository_of: RepositoryOf, installation: Installation, *, now: datetime, on_the_way: timedelta = timedelta(0)) -> Checked:
+    """The newest facts that were emitted, up to a number and an age: the cost does not grow with history. With a bus, facts younger than `on_the_way` are skipped."""
     produced = Window(start=now - _RECENT_AGE)
-    return _compared(database, repository_of, place, _recent(database, now - _RECENT_AGE, now - on_the_way), produced)
+    return _compared(database, repository_of, installation, _recent(database, now - _RECENT_AGE, now - on_the_way), produced)
 
 
-def _compared(database: Database, repository_of: RepositoryOf, place: Place, every: Expected, produced: Window | None) -> Checked:
+def _compared(database: Database, repository_of: RepositoryOf, installation: Installation, every: Expected, produced: Window | None) -> Checked:
     missing: list[Fact] = []
     doubled: list[Fact] = []
     facts = 0
     for tenant, expected, run_ids in every:
-        context = MetadataContext(cluster=place.cluster, workspace=place.workspace, tenant=tenant)
+        context = MetadataContext(cluster=installation.cluster, workspace=installation.workspace, tenant=tenant)
         found = _found(repository_of, context, run_ids, {kind for kind, _ in expected}, produced)
         facts += len(expected)
         missing += [fact for fact in expected if found[fact] == 0]

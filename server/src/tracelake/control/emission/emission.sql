@@ -1,5 +1,5 @@
 -- name: waiting
--- Which streams have something behind their offset; what a transaction that still runs may have written is not there yet.
+-- Which streams have facts after their offset; facts of open transactions are not included yet.
 SELECT emission.stream FROM emission
 WHERE CASE emission.stream
     WHEN 'run_history' THEN EXISTS (
@@ -12,7 +12,7 @@ END
 ORDER BY emission.stream
 
 -- name: take
--- One process at a time emits a stream; one that died is followed when its time is over.
+-- One process at a time emits a stream; after a crash another one takes over when the lease expires.
 UPDATE emission SET holder = %(holder)s, held_until = now() + %(lease)s::interval
 WHERE stream = %(stream)s AND (held_until IS NULL OR held_until < now() OR holder = %(holder)s)
 RETURNING xid::text, seq
@@ -58,7 +58,7 @@ JOIN dag ON dag.id = job_key.dag_id
 ORDER BY decision.xid, decision.seq
 
 -- name: results
--- Of policies and of rules; samples and sentences stay where rights on rows are judged.
+-- Of policies and of rules; samples and sentences are not included, since they need permission to read rows.
 SELECT promotion_id, 'policy' AS gate, number, policy_id AS rule_id, revision, policy_type AS rule_type, verdict::text AS verdict,
        NULL::bigint AS violations, NULL::bigint AS examined, NULL::text AS method, NULL::double precision AS milliseconds
 FROM policy_result WHERE promotion_id = ANY(%(promotions)s::uuid[])
@@ -76,7 +76,7 @@ ON CONFLICT DO NOTHING
 SELECT count(*) FROM emission_refusal
 
 -- name: behind
--- How many facts wait to be emitted, counted up to a limit: the cost is that of what waits, never of history.
+-- How many facts wait to be emitted, counted up to a limit: the cost depends on the backlog, not on history.
 SELECT sum(waiting.number)::bigint FROM emission
 CROSS JOIN LATERAL (
     SELECT count(*) AS number FROM (

@@ -1,9 +1,9 @@
-"""How a run, a decision and a result of the gate are said as records. Pure, and always in the same words.
+"""Runs, decisions and results of the gate as records. Pure: the same fact always gives the same record.
 
-A fact that is emitted a second time must make the very same record, so nothing goes in that could be otherwise then:
-no name that may change, no version that a decision does not know yet. Values of rows, sentences of results and SQL stay out.
-Models are constructed without being checked: all of it comes from columns that hold nothing else, and the schema of its
-kind is asked when it is stored.
+A fact that is emitted again must give an identical record, so it contains nothing that can change:
+no names, no version that a decision does not have yet. Row values, sentences of results and SQL are not included.
+Models are constructed without validation: all values come from typed columns, and the schema of the kind is checked
+when the record is stored.
 """
 
 from dataclasses import dataclass
@@ -86,8 +86,8 @@ class ResultFact:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where this system stands among others, in the words of a record's context."""
+class Installation:
+    """This installation as the context of a record names it."""
 
     cluster: str
     workspace: str
@@ -95,14 +95,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A record to be stored, and which fact it is of."""
+    """A record to store, and the fact that it describes."""
 
     fact: str
     record: MetadataRecord
     context: MetadataContext
 
 
-def of_run(run: RunFact, place: Place) -> Emitted:
+def of_run(run: RunFact, installation: Installation) -> Emitted:
     payload = {
         "run_id": run.run_id,
         "task_id": str(run.task_id),
@@ -120,14 +120,14 @@ def of_run(run: RunFact, place: Place) -> Emitted:
         "error_code": run.error_code[:_LONGEST] if run.error_code else None,
     }
     if run.dataset_id is None or run.layer is None:
-        # There is no dataset whose readers it is for: it is for those who may look at the DAG.
+        # Without a dataset, it is visible to callers who may see the DAG.
         target, extras = _target(_JOBS, run.dag, run.job), {"dag": {"uuid": str(run.dag_id)}}
     else:
         target, extras = _target(_LAKE, run.layer, str(run.dataset_id)), _extras(run.dataset_id, run.generation_id, run.version)
-    return Emitted(run.run_id, _record(target, TASK_RUN, payload, run.end_time, _DISPATCHER, extras), _context(run, place))
+    return Emitted(run.run_id, _record(target, TASK_RUN, payload, run.end_time, _DISPATCHER, extras), _context(run, installation))
 
 
-def of_decision(decision: DecisionFact, place: Place) -> Emitted:
+def of_decision(decision: DecisionFact, installation: Installation) -> Emitted:
     payload = {
         "promotion_id": str(decision.id),
         "run_id": decision.run_id,
@@ -142,10 +142,10 @@ def of_decision(decision: DecisionFact, place: Place) -> Emitted:
         "reason": decision.reason,
         "evaluated_at": _spelt(decision.evaluated_at),
     }
-    return Emitted(str(decision.id), _of_gate(decision, PROMOTION_DECISION, payload), _context(decision, place))
+    return Emitted(str(decision.id), _of_gate(decision, PROMOTION_DECISION, payload), _context(decision, installation))
 
 
-def of_result(result: ResultFact, decision: DecisionFact, place: Place) -> Emitted:
+def of_result(result: ResultFact, decision: DecisionFact, installation: Installation) -> Emitted:
     payload = {
         "promotion_id": str(decision.id),
         "run_id": decision.run_id,
@@ -160,7 +160,7 @@ def of_result(result: ResultFact, decision: DecisionFact, place: Place) -> Emitt
         "method": result.method,
         "milliseconds": result.milliseconds,
     }
-    return Emitted(f"{decision.id} {result.gate} {result.number}", _of_gate(decision, GATE_RESULT, payload), _context(decision, place))
+    return Emitted(f"{decision.id} {result.gate} {result.number}", _of_gate(decision, GATE_RESULT, payload), _context(decision, installation))
 
 
 def _of_gate(decision: DecisionFact, kind: str, payload: dict[str, Any]) -> MetadataRecord:
@@ -190,13 +190,13 @@ def _extras(dataset: UUID, generation: UUID, version: int | None) -> dict[str, A
     return {"dataset": {"uuid": str(dataset), "generation": str(generation)} | ({"version": version} if version is not None else {})}
 
 
-def _context(fact: RunFact | DecisionFact, place: Place) -> MetadataContext:
+def _context(fact: RunFact | DecisionFact, installation: Installation) -> MetadataContext:
     return MetadataContext.model_construct(
         job_id=f"{fact.dag}/{fact.job}",
         run_id=fact.run_id,
         namespace=None,
-        cluster=place.cluster,
-        workspace=place.workspace,
+        cluster=installation.cluster,
+        workspace=installation.workspace,
         tenant=fact.tenant,
         extras={},
     )

@@ -1,11 +1,11 @@
-"""What a control process runs for its records: emission, and what stands behind the bus where there is one."""
+"""The record loops of a control process: emission, and with a bus its subscribers."""
 
 from datetime import timedelta
 
 from tracelake.control.bus.loops import BusLoops
 from tracelake.control.database.transactions import Database, Watch
-from tracelake.control.emission.facts import Place
-from tracelake.control.emission.service import Emission, Unhurried
+from tracelake.control.emission.facts import Installation
+from tracelake.control.emission.service import Emission, ThrottledEmission
 from tracelake.control.emission.storing import into_repositories, onto_bus
 from tracelake.loops import Loop
 from tracelake.settings import Settings
@@ -13,10 +13,10 @@ from tracelake_sdk.records.subscribers import RecordCounts, RepositoryOf
 
 
 class RecordLoops:
-    """The loops; the database must be open when they are started."""
+    """Starts and stops the loops; the database must be open before `start`."""
 
     def __init__(self, settings: Settings, database: Database, repository_of: RepositoryOf, watch: Watch) -> None:
-        self.place: Place = Place(settings.records.cluster, settings.records.workspace)
+        self.installation: Installation = Installation(settings.records.cluster, settings.records.workspace)
         self._settings: Settings = settings
         self._database: Database = database
         self._repository_of: RepositoryOf = repository_of
@@ -32,7 +32,7 @@ class RecordLoops:
         bus = self._behind_bus.bus
         where = into_repositories(self._repository_of) if bus is None else onto_bus(bus)
         lease = timedelta(seconds=self._settings.tasks.lease_seconds)
-        emission = Unhurried(Emission(self._database, where, self.place, lease=lease, watch=self._watch))
+        emission = ThrottledEmission(Emission(self._database, where, self.installation, lease=lease, watch=self._watch))
         return [Loop("emission", emission.run_once, pause=self._settings.tasks.housekeeping_seconds), *behind_bus]
 
     def set_aside(self) -> dict[str, int]:

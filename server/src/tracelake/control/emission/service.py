@@ -1,7 +1,7 @@
 """The emitter of the platform's own facts: reads runs and decisions in the order of their commits, and stores them as records.
 
-The tables of facts are the outbox: nothing is written for it where work is done. A crash between storing and moving on
-stores the same records again, which a repository answers with `same`.
+The tables of facts are the outbox: tasks write nothing extra for it. After a crash between storing and moving the offset,
+the same records are stored again, and the repository answers `same`.
 """
 
 import time
@@ -14,9 +14,9 @@ import structlog
 
 from tracelake.control.database.clock import read_clock
 from tracelake.control.database.ids import new_id
-from tracelake.control.database.transactions import Database, Transaction, Watch, nobody_watches
+from tracelake.control.database.transactions import Database, Transaction, Watch, no_watch
 from tracelake.control.emission import store
-from tracelake.control.emission.facts import Emitted, Place, ResultFact, of_decision, of_result, of_run
+from tracelake.control.emission.facts import Emitted, Installation, ResultFact, of_decision, of_result, of_run
 from tracelake.control.emission.store import Offset
 from tracelake.control.emission.storing import Storing
 from tracelake_sdk.errors import TracelakeError
@@ -24,25 +24,25 @@ from tracelake_sdk.errors.records import RepositoryUnavailable
 from tracelake_sdk.records.subscribers import NOT_NOW
 
 _log = structlog.get_logger()
-_REST = 9            # times as long as a batch took
+_REST = 9            # pause as a multiple of the duration of a batch
 _LONGEST_REST = 0.5  # seconds
 
 
 @dataclass
 class Emission:
-    """Emits what is behind the offset of each stream; any number of processes have one."""
+    """Emits the facts after the offset of each stream; any number of processes run one."""
 
     database: Database
     storing: Storing
-    place: Place
+    installation: Installation
     batch: int = 500
     lease: timedelta = timedelta(seconds=30)
-    watch: Watch = nobody_watches
+    watch: Watch = no_watch
     holder: UUID = field(default_factory=new_id)
     lag: timedelta = timedelta(0)  # how old the last fact was when it was emitted
 
     def run_once(self) -> int:
-        """One batch of each stream that has something; returns how many facts were emitted."""
+        """Emits one batch of each stream with new facts; returns how many."""
         with self.database.transaction("emission_look") as tx:
             streams = store.waiting(tx)
         return sum(self._emit(stream) for stream in streams)
@@ -66,7 +66,7 @@ class Emission:
         if stream == store.RUNS:
             runs = store.runs(tx, after=after, limit=self.batch)
             end = Offset(runs[-1].xid, runs[-1].seq) if runs else after
-            return len(runs), [of_run(run, self.place) for run in runs], end
+            return len(runs), [of_run(run, self.installation) for run in runs], end
         decisions = store.decisions(tx, after=after, limit=self.batch)
         results: dict[UUID, list[ResultFact]] = defaultdict(list)
         for result in store.results(tx, [decision.id for decision in decisions]) if decisions else []:
@@ -74,12 +74,12 @@ class Emission:
         records = [
             emitted
             for decision in decisions
-            for emitted in (*(of_result(result, decision, self.place) for result in results[decision.id]), of_decision(decision, self.place))
+            for emitted in (*(of_result(result, decision, self.installation) for result in results[decision.id]), of_decision(decision, self.installation))
         ]
         return len(decisions), records, Offset(decisions[-1].xid, decisions[-1].seq) if decisions else after
 
     def _store(self, records: list[Emitted]) -> list[tuple[str, str, str]]:
-        """Returns what was not taken; a repository that does not answer is an error, and everything stays as it is."""
+        """Returns the refused records; raises if the repository does not answer, and then nothing changes."""
         self.watch("emission_store:before")
         try:
             results = self.storing(records)
@@ -101,8 +101,8 @@ class Emission:
 
 
 @dataclass(frozen=True)
-class Unhurried:
-    """Emission that leaves its process to the work: it takes a tenth of the time while records are fresh, and all of it where they grow old."""
+class ThrottledEmission:
+    """Emission that yields to other work: it uses a tenth of the time while records are fresh, and all of it when they are late."""
 
     emission: Emission
     old: timedelta = timedelta(seconds=10)

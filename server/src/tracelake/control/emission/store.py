@@ -1,4 +1,4 @@
-"""What emission reads and keeps, one function a query."""
+"""The tables of emission, one function per query."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ DECISIONS = "promotion_status"
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """A place in a stream: up to and with this row everything is emitted."""
+    """A position in a stream: everything up to and including this row is emitted."""
 
     xid: str
     seq: int
@@ -26,17 +26,17 @@ START = Offset("0", 0)
 
 
 def waiting(tx: Transaction) -> list[str]:
-    """The streams that have something to emit."""
+    """The streams with new facts."""
     return tx.values(sql["waiting"])
 
 
 def take(tx: Transaction, stream: str, *, holder: UUID, lease: timedelta) -> Offset | None:
-    """Where to go on; None while another process emits this stream."""
+    """The offset to continue from; None while another process emits this stream."""
     return tx.find(Offset, sql["take"], stream=stream, holder=holder, lease=lease)
 
 
 def move_on(tx: Transaction, stream: str, *, holder: UUID, to: Offset) -> bool:
-    """Whether the stream was still held."""
+    """Whether the lease of the stream was still held."""
     return tx.touched(sql["move_on"], stream=stream, holder=holder, xid=to.xid, seq=to.seq) == 1
 
 
@@ -53,7 +53,7 @@ def results(tx: Transaction, promotions: list[UUID]) -> list[ResultFact]:
 
 
 def refuse(tx: Transaction, refused: list[tuple[str, str, str]]) -> None:
-    """Notes (kind, fact, code) of what the repository did not take."""
+    """Stores (kind, fact, code) of each refused record."""
     kinds, facts, codes = ([one[part] for one in refused] for part in range(3))
     tx.run(sql["refuse"], kinds=kinds, facts=facts, codes=codes)
 
@@ -67,12 +67,12 @@ def behind(tx: Transaction, *, most: int) -> int:
 
 
 def emitted(tx: Transaction, stream: str) -> Offset:
-    """How far; nobody is kept from going on."""
+    """The offset of a stream, without a lock."""
     return tx.get(Offset, sql["emitted"], f"Stream {stream} was not found.", stream=stream)
 
 
 def run_before(tx: Transaction, until: Offset, *, places: int) -> Offset:
-    """So many runs before that one; the start, where there are fewer."""
+    """The offset so many runs earlier, or the start."""
     return tx.find(Offset, sql["run_before"], xid=until.xid, seq=until.seq, places=places) or START
 
 

@@ -1,4 +1,4 @@
-"""Where the platform's own records go: into the repository of their tenant, or onto the bus."""
+"""Where the platform's own records are stored: in the repository of their tenant, or on the bus."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -11,7 +11,7 @@ from tracelake_sdk.records.repository.contract import MetadataRepository
 from tracelake_sdk.records.subscribers import to_message
 
 RepositoryOf = Callable[[str], MetadataRepository]               # by tenant
-Storing = Callable[[Sequence[Emitted]], list[StoreResult]]       # one answer a record, in their order
+Storing = Callable[[Sequence[Emitted]], list[StoreResult]]       # one result per record, in order
 _TOLD: Literal["stored"] = "stored"
 
 
@@ -30,7 +30,7 @@ def into_repositories(repository_of: RepositoryOf) -> Storing:
 
 
 def onto_bus(bus: Bus) -> Storing:
-    """What the repository makes of them is its subscriber's to say."""
+    """The repository's subscriber reports refusals."""
 
     def store(records: Sequence[Emitted]) -> list[StoreResult]:
         bus.publish(EVENTS, [to_message(emitted.record, emitted.context) for emitted in records])

@@ -1,1 +1,1 @@
-"""Events, their sameness, and the ledger that accounts for each at every subscriber."""
+"""Events, their identity, and the ledger with one line for each event and subscriber."""

@@ -1,4 +1,4 @@
-"""Accounting: verifies, step by step, that the ledger has a line for every event and every subscriber, and notes where it has none."""
+"""Accounting: verifies, step by step, that the ledger has a line for every event and subscriber, and records missing lines."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ class Accounting:
     database: Database
 
     def run_once(self, *, now: datetime | None = None) -> int:
-        """One batch of events; says whether there was one."""
+        """Verifies one batch of events; returns 1 if there was one."""
         before = first_id_of((now or datetime.now(UTC)) - SETTLED)
         with self.database.transaction("verify_events") as tx:
             verified = store.lock_accounting(tx)

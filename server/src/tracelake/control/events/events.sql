@@ -37,7 +37,7 @@ WHERE ledger.event_id = ANY(%(events)s::uuid[]) AND (%(dags)s::uuid[] IS NULL OR
 ORDER BY ledger.event_id, job
 
 -- name: unaccounted
--- What was found missing and still is, and what is missing among the events since; `since` bounds the look while the verifying is behind.
+-- Lines found missing earlier that still are, and lines missing among events since then; `since` bounds the query while verification is behind.
 SELECT (
     SELECT count(*) FROM unaccounted_event AS found
     WHERE NOT EXISTS (SELECT 1 FROM event_ledger AS ledger WHERE ledger.event_id = found.event_id AND ledger.generation_id = found.generation_id)
@@ -63,7 +63,7 @@ SELECT id FROM (
 ORDER BY id DESC LIMIT 1
 
 -- name: verify
--- The database notes what is missing among the events that it passes.
+-- The database records what is missing among the events that it passes.
 UPDATE event_accounting SET verified_up_to = %(last)s
 
 -- name: first_unverified

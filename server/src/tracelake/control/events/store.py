@@ -1,4 +1,4 @@
-"""The event tables, one function a query."""
+"""The event tables, one function per query."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -106,12 +106,12 @@ def ledger_of(tx: Transaction, events: list[UUID], *, dags: list[UUID] | None) -
 
 
 def unaccounted(tx: Transaction, *, since: UUID) -> int:
-    """How many (event, subscriber) pairs no ledger line accounts for; anything but 0 is a defect."""
+    """How many (event, subscriber) pairs have no ledger line; anything but 0 is a defect."""
     return tx.value(sql["unaccounted"], since=since)
 
 
 def lock_accounting(tx: Transaction) -> UUID | None:
-    """Up to which event the ledger was verified; None: another process is at it."""
+    """The last verified event; None while another process verifies."""
     found = tx.values(sql["lock_accounting"])
     return found[0] if found else None
 
@@ -122,7 +122,7 @@ def last_to_verify(tx: Transaction, *, verified: UUID, before: UUID, room: int) 
 
 
 def verify(tx: Transaction, *, last: UUID) -> None:
-    """Up to and with this event."""
+    """Verifies up to and including this event."""
     tx.run(sql["verify"], last=last)
 
 

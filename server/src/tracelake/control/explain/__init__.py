@@ -1,1 +1,1 @@
-"""Explain: datasets, their versions and the reasons behind them, read from everything and written nowhere."""
+"""Explain: datasets, their versions and the reasons behind them, read from all slices, without writes."""

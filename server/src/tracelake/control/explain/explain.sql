@@ -1,11 +1,11 @@
 -- name: datasets
-SELECT dataset.id, name.name, dataset.layer, said.domain, said.owner, said.description, said.active, dag.id AS dag_id, dag.name AS dag, job_key.name AS job,
+SELECT dataset.id, name.name, dataset.layer, revision.domain, revision.owner, revision.description, revision.active, dag.id AS dag_id, dag.name AS dag, job_key.name AS job,
        dataset.output_index, dataset.has_files, pointer.dataset_version_id, current.version, current.row_count, current.promoted_at, current.table_schema
 FROM dataset
 JOIN job_key ON job_key.id = dataset.job_key_id
 JOIN dag ON dag.id = job_key.dag_id
 LEFT JOIN dataset_name AS name ON name.dataset_id = dataset.id
-CROSS JOIN LATERAL (SELECT * FROM dataset_revision WHERE dataset_id = dataset.id ORDER BY revision DESC LIMIT 1) AS said
+CROSS JOIN LATERAL (SELECT * FROM dataset_revision WHERE dataset_id = dataset.id ORDER BY revision DESC LIMIT 1) AS revision
 LEFT JOIN pointer ON pointer.dag_version_id = dag.active_version_id AND pointer.dataset_id = dataset.id
 LEFT JOIN LATERAL (
     SELECT version.version, version.row_count, version.promoted_at, version.table_schema FROM data_version AS version
@@ -15,16 +15,16 @@ WHERE dataset.org_id = %(org)s
   AND (%(ids)s::uuid[] IS NULL OR dataset.id = ANY(%(ids)s::uuid[]))
   AND (%(after)s::uuid IS NULL OR dataset.id > %(after)s)
   AND (%(layer)s::layer IS NULL OR dataset.layer = %(layer)s)
-  AND (%(domain)s::text IS NULL OR said.domain = %(domain)s)
-  AND (%(owner)s::text IS NULL OR said.owner = %(owner)s)
+  AND (%(domain)s::text IS NULL OR revision.domain = %(domain)s)
+  AND (%(owner)s::text IS NULL OR revision.owner = %(owner)s)
   AND (%(dag)s::text IS NULL OR dag.name = %(dag)s)
-  -- Every word stands somewhere in what is known: names, words about it, its producer, its columns at any depth.
+  -- Every word occurs somewhere: names, descriptions, producer, columns at any depth.
   AND (%(words)s::text[] IS NULL OR NOT EXISTS (
       SELECT 1 FROM unnest(%(words)s::text[]) AS word
       WHERE position(lower(word) IN lower(concat_ws(' ',
           name.name, (SELECT string_agg(snapshot.name, ' ') FROM dataset_snapshot AS snapshot WHERE snapshot.dataset_id = dataset.id),
-          dataset.layer, said.domain, said.owner, said.description, dag.name || '/' || job_key.name,
-          (SELECT string_agg(told #>> '{}', ' ') FROM jsonb_path_query(current.table_schema, '$.**.name') AS told)
+          dataset.layer, revision.domain, revision.owner, revision.description, dag.name || '/' || job_key.name,
+          (SELECT string_agg(field #>> '{}', ' ') FROM jsonb_path_query(current.table_schema, '$.**.name') AS field)
       ))) = 0
   ))
 ORDER BY dataset.id LIMIT %(limit)s
@@ -74,7 +74,7 @@ LEFT JOIN job ON job.generation_id = version.generation_id AND job.dag_version_i
 WHERE version.id = %(dataset_version)s
 
 -- name: work
--- What is on its way to a table, by state and by what it waits for.
+-- Unfinished tasks of a table, by state and by what they wait for.
 SELECT task.state, task.waits, count(*) AS number
 FROM dataset_version AS version
 JOIN task ON task.generation_id = version.generation_id
@@ -85,7 +85,7 @@ GROUP BY task.state, task.waits
 SELECT run_id, allowed, stage, reason, evaluated_at FROM promotion_status WHERE dataset_id = %(dataset)s ORDER BY seq DESC LIMIT 1
 
 -- name: newest_run
--- The newest run that says something about its task: one that was superseded or given back says nothing, its task was queued again.
+-- The newest run that shows the result of its task: superseded and given-back runs do not, since their task was queued again.
 SELECT run.run_id, run.status, run.error_message, run.end_time, run.attempt, task.id AS task_id, task.state AS task_state
 FROM run_history AS run
 JOIN task_attempt AS attempt ON attempt.task_id = run.task_id AND attempt.attempt = run.attempt
@@ -94,7 +94,7 @@ WHERE run.dataset_id = %(dataset)s AND attempt.outcome NOT IN ('superseded', 'gi
 ORDER BY run.seq DESC LIMIT 1
 
 -- name: inputs_now
--- What the table's job reads, and how far that is.
+-- The inputs of the table's job, and their current versions.
 SELECT input.index, dataset.id AS dataset_id, name.name, dataset.has_files, input.trigger, pointer.dataset_version_id, current.version,
        producing.spec -> 'outputs' -> dataset.output_index -> 'partition_by' AS partition_by,
        job.spec -> 'outputs' -> made.output_index -> 'partition_by' AS output_partition_by, job.spec ->> 'update_strategy' AS update_strategy
@@ -115,8 +115,8 @@ WHERE version.id = %(dataset_version)s
 ORDER BY input.index
 
 -- name: scopes_behind
--- Current scopes of a table that were made before what is current of one input. Where both are cut alike, a scope is behind only if its own part of the
--- input has moved. The oldest scopes are looked at first and only so many of them, so that the answer costs the same for a table of millions.
+-- Current scopes of a table that are older than the current version of one input. If both are partitioned the same way, a scope is behind only if its own part of the
+-- input has changed. Only the oldest scopes are checked, so that the cost does not grow with the table.
 WITH examined AS (
     SELECT state.scope, state.span, pin.version, pin.dataset_version_id
     FROM scope_state AS state
@@ -139,7 +139,7 @@ SELECT scope, version, count(*) OVER () AS number, (SELECT count(*) FROM examine
 FROM behind ORDER BY version, scope::text LIMIT %(listed)s
 
 -- name: standing_still
--- What a table is made from, at any distance, that brings nothing new: its job or DAG is paused, or its newest candidate was blocked.
+-- Upstream datasets, at any distance, without new versions: the job or DAG is paused, or the newest candidate was blocked.
 WITH RECURSIVE above AS (
     SELECT input.dataset_id
     FROM dataset_version AS version
@@ -163,14 +163,14 @@ WHERE job.paused OR NOT newest.allowed
 ORDER BY dataset.id
 
 -- name: run
--- One run, the version its output became part of, and what it wrote; of one that was not allowed, what it was to write.
+-- One run, the version its output became part of, and the scopes it wrote; for a blocked run, the scopes it should have written.
 SELECT run.run_id, run.task_id, run.attempt, dag.id AS dag_id, dag.name AS dag, job_key.name AS job, run.dataset_id, name.name AS dataset_name, run.layer,
        run.status, run.start_time, run.end_time, run.error_message, run.triggered_by, run.dag_version, run.generation_id, member.version,
        coalesce(change.custom, '{}') AS custom,
        CASE WHEN member.place IS NOT NULL
             THEN (SELECT coalesce(jsonb_agg(scope.scope ORDER BY scope.span), '[]') FROM change_scope AS scope
                   WHERE scope.dataset_version_id = version.id AND scope.place = member.place)
-            ELSE coalesce(nullif(announced.told -> 'scopes', '[]'), CASE WHEN (announced.told ->> 'everything')::boolean THEN '[{"kind": "full"}]' END::jsonb, '[]')
+            ELSE coalesce(nullif(announced.output -> 'scopes', '[]'), CASE WHEN (announced.output ->> 'everything')::boolean THEN '[{"kind": "full"}]' END::jsonb, '[]')
        END AS scopes
 FROM run_history AS run
 JOIN generation ON generation.id = run.generation_id
@@ -178,7 +178,7 @@ JOIN job_key ON job_key.id = generation.job_key_id
 JOIN dag ON dag.id = job_key.dag_id
 JOIN task_attempt AS attempt ON attempt.task_id = run.task_id AND attempt.attempt = run.attempt
 LEFT JOIN dataset ON dataset.id = run.dataset_id
-CROSS JOIN LATERAL (SELECT attempt.scopes -> dataset.output_index::text AS told) AS announced
+CROSS JOIN LATERAL (SELECT attempt.scopes -> dataset.output_index::text AS output) AS announced
 LEFT JOIN dataset_name AS name ON name.dataset_id = run.dataset_id
 LEFT JOIN dataset_version AS version ON version.dataset_id = run.dataset_id AND version.generation_id = run.generation_id
 LEFT JOIN change ON change.task_id = run.task_id AND change.attempt = run.attempt

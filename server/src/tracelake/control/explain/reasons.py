@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from tracelake.control.explain.store import BehindRow, CandidateRow, DatasetRow, InputNow, LineRow, PartRow, RunRow, StandingStill, WorkRow
+from tracelake.control.explain.store import BehindRow, CandidateRow, InputNow, LineRow, ListedDataset, NewestRunRow, PartRow, StandingStill, WorkRow
 from tracelake.control.versions.spans import scope_of
 from tracelake_sdk.dags import Activation, UpdateStrategy
 from tracelake_sdk.datasets import PinnedVersion, Reason
@@ -28,34 +28,34 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class BehindAbove:
-    """A dataset that another is made from, and the input that it is behind."""
+    """An upstream dataset, and the input that it is behind."""
 
     name: str
-    is_input: bool  # of the other's job; else further away
+    is_input: bool  # a direct input; else further upstream
     input: str
 
 
 @dataclass(frozen=True)
 class Known:
-    """Everything that is known about one dataset now."""
+    """Everything that the reasons depend on, for one dataset."""
 
-    dataset: DatasetRow
+    dataset: ListedDataset
     line: LineRow | None
     work: Sequence[WorkRow]
     candidate: CandidateRow | None    # the newest
-    run: RunRow | None                # the newest
+    run: NewestRunRow | None                # the newest
     inputs: Sequence[InputNow]
-    behind: Mapping[UUID, Sequence[BehindRow]]  # by input: the first scopes that were made before what is current of it
-    still: Sequence[StandingStill]    # what it is made from, at any distance
+    behind: Mapping[UUID, Sequence[BehindRow]]  # by input: the first scopes that are older than its current version
+    still: Sequence[StandingStill]    # upstream datasets at any distance
     last: PartRow | None              # the last part of the current version
-    read: Sequence[PinnedVersion]     # by that part
-    above: Sequence[BehindAbove] = ()  # what it is made from, at any distance, that is itself behind an input
+    read: Sequence[PinnedVersion]     # inputs of that part
+    above: Sequence[BehindAbove] = ()  # upstream datasets at any distance that are themselves behind an input
 
 
 def reasons(known: Known) -> list[Reason]:
     held = list(_stopped(known))
     others = [*_refused(known), *_on_its_way(known), *_behind(known), *_above(known), *_held_up(known), *_state(known)]
-    # Nothing else helps before what holds the job is removed.
+    # Report only what stops the job: nothing else helps before that.
     return [*held, *(reason.model_copy(update={"remedy": None}) for reason in others)] if held else others
 
 
@@ -82,8 +82,8 @@ def _refused(known: Known) -> Iterator[Reason]:
         yield _failed(known.run)
 
 
-def _failed(run: RunRow) -> Reason:
-    """A failed attempt is the task's failure only where the task is final."""
+def _failed(run: NewestRunRow) -> Reason:
+    """A failed attempt is a failure of the task only if the task is final."""
     match run.task_state:
         case TaskState.FAILED.value:
             return Reason(code="failed", sentence=f"The newest run, {run.run_id}, failed: {run.error_message}", remedy=f"`tracelake task show {run.task_id}`")

@@ -1,10 +1,10 @@
-"""One run with everything behind it, as far as the caller may know of it."""
+"""One run in full, as far as the caller may see it."""
 
 from dataclasses import asdict
 from uuid import UUID
 
-from tracelake.control.access.callers import Caller, Right
-from tracelake.control.dags import rights
+from tracelake.control.access.callers import Caller, Permission
+from tracelake.control.dags import permissions
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.explain import store
 from tracelake.control.explain.store import WholeRun
@@ -19,8 +19,8 @@ _LONGEST_ID = 100
 
 
 def run_detail(database: Database, caller: Caller, run_id: str) -> RunDetail:
-    """Raises NotFound for a run that is not there or that the caller may not know of."""
-    caller.require(Right.READ)
+    """Raises NotFound for a run that does not exist or that the caller may not see."""
+    caller.require(Permission.READ)
     missing = f"Run {run_id[:_LONGEST_ID]!r} was not found in this org; `tracelake log` lists them."
     with database.transaction("get_run") as tx:
         row = store.find_run(tx, org=caller.org_id, run=run_id)
@@ -39,16 +39,16 @@ def run_detail(database: Database, caller: Caller, run_id: str) -> RunDetail:
                 "inputs": visible,
                 "hidden_inputs": len(inputs) - len(visible),
                 "decision": decision_of(tx, caller, run=run_id),
-                # What an operator noted may come from rows.
+                # Notes of an operator may contain row values.
                 "custom": row.custom if reads_rows else {},
             }
         )
 
 
 def _require_visible(tx: Transaction, caller: Caller, row: WholeRun, missing: str) -> None:
-    """A run follows its dataset; one without is for those who have a right on its DAG."""
+    """A run is visible with its dataset; a run without dataset to callers with a permission on its DAG."""
     if row.dataset_id is None:
-        rights.require_visible(tx, caller, row.dag_id, missing=missing)
+        permissions.require_visible(tx, caller, row.dag_id, missing=missing)
         return
     found: set[UUID] = reading.visible(tx, caller, [row.dataset_id])
     if not found:

@@ -1,17 +1,18 @@
-"""Explaining: datasets, versions with their reasons, and why a dataset is as it is."""
+"""Explaining: datasets, versions with their reasons, and the state of a dataset."""
 
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-from tracelake.control.access.callers import Caller, Right
-from tracelake.control.dags import rights
+from tracelake.control.access.callers import Caller, Permission
+from tracelake.control.dags import permissions
+from tracelake.control.database.pages import next_token
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.explain import store
 from tracelake.control.explain.reasons import BehindAbove, Known, reasons
 from tracelake.control.explain.runs import run_detail
-from tracelake.control.explain.store import BehindRow, DatasetRow, InputNow, PartRow, Searched, VersionRow
+from tracelake.control.explain.store import BehindRow, InputNow, ListedDataset, ListedVersion, PartRow, Searched
 from tracelake.control.registry import reading
 from tracelake.control.registry import store as registry
 from tracelake.control.versions.scope_mapping import cut_alike
@@ -25,7 +26,7 @@ from tracelake_sdk.tasks.runs import RunDetail
 
 _EXAMINED = 10_000  # scopes of a table, the oldest first, that may be behind an input
 _LISTED = 5         # of those that are
-_LOOKED_AT = 50     # datasets above one, the nearest first
+_LOOKED_AT = 50     # upstream datasets, the nearest first
 
 
 @dataclass(frozen=True)
@@ -45,30 +46,30 @@ class Explaining:
         owner: str | None = None,
         dag: str | None = None,
     ) -> Page[Dataset]:
-        """As far as the caller may know of them; every word of `search` stands in a name, a description, a column, the producer, …"""
-        caller.require(Right.READ)
+        """Datasets that the caller may see; every word of `search` occurs in the name, description, columns, producer, …"""
+        caller.require(Permission.READ)
         searched = Searched(search.split() if search and search.strip() else None, layer.value if layer else None, domain, owner, dag)
         with self.database.transaction("datasets") as tx:
             rows = store.datasets(tx, org=caller.org_id, ids=reading.all_visible(tx, caller), after=after, limit=limit + 1, searched=searched)
             items = self._datasets(tx, caller, rows[:limit])
-        return Page(items=items, next=str(rows[limit - 1].id) if len(rows) > limit else None)
+        return Page(items=items, next=next_token(rows, limit, lambda row: row.id))
 
     def dataset(self, caller: Caller, name: str) -> Dataset:
         """By its name or its uuid."""
-        caller.require(Right.READ)
+        caller.require(Permission.READ)
         with self.database.transaction("dataset") as tx:
             return self._datasets(tx, caller, [_find(tx, caller, name)])[0]
 
     def versions(self, caller: Caller, name: str, *, before: int | None, limit: int) -> Page[Version]:
-        caller.require(Right.READ)
+        caller.require(Permission.READ)
         with self.database.transaction("versions") as tx:
             dataset = _find(tx, caller, name)
             rows = store.versions(tx, org=caller.org_id, dataset=dataset.id, before=before, version=None, limit=limit + 1)
             found = _versions(tx, caller, dataset.id, rows[:limit])
-        return Page(items=found, next=str(rows[limit - 1].version) if len(rows) > limit else None)
+        return Page(items=found, next=next_token(rows, limit, lambda row: row.version))
 
     def version(self, caller: Caller, name: str, number: int) -> Version:
-        caller.require(Right.READ)
+        caller.require(Permission.READ)
         with self.database.transaction("version") as tx:
             dataset = _find(tx, caller, name)
             rows = store.versions(tx, org=caller.org_id, dataset=dataset.id, before=None, version=number, limit=1)
@@ -78,11 +79,11 @@ class Explaining:
             return _versions(tx, caller, dataset.id, rows)[0]
 
     def run(self, caller: Caller, run_id: str) -> RunDetail:
-        """One run with everything behind it."""
+        """One run in full."""
         return run_detail(self.database, caller, run_id)
 
     def explain(self, caller: Caller, name: str) -> Explanation:
-        caller.require(Right.READ)
+        caller.require(Permission.READ)
         with self.database.transaction("explain") as tx:
             row = _find(tx, caller, name)
             table = row.dataset_version_id
@@ -108,23 +109,23 @@ class Explaining:
             )
             return Explanation(dataset=self._datasets(tx, caller, [row])[0], reasons=reasons(known))
 
-    def _datasets(self, tx: Transaction, caller: Caller, rows: list[DatasetRow]) -> list[Dataset]:
+    def _datasets(self, tx: Transaction, caller: Caller, rows: list[ListedDataset]) -> list[Dataset]:
         pinned: dict[UUID, list[Snapshot]] = defaultdict(list)
         for row in registry.snapshots(tx, org=caller.org_id, datasets=[row.id for row in rows]):
             snapshot = Snapshot(name=row.name, dataset_uuid=row.dataset_id, dataset=row.dataset, version=row.version, actor=row.actor, at=row.at)
             pinned[row.dataset_id].append(snapshot)
-        # Where files are is for those who make them: whoever else reads the table does so through a query.
-        makes = rights.deployable(tx, caller, {row.dag_id for row in rows})
+        # Only callers who may deploy the DAG see where files are: others read the table by queries.
+        makes = permissions.deployable(tx, caller, {row.dag_id for row in rows})
         return [_dataset(row, pinned[row.id], self._location(caller, row) if row.dag_id in makes else None) for row in rows]
 
-    def _location(self, caller: Caller, row: DatasetRow) -> str | None:
+    def _location(self, caller: Caller, row: ListedDataset) -> str | None:
         if row.dataset_version_id is None or not row.has_files:
             return None
         return self.uri(table_location(caller.org_id, row.id, row.dataset_version_id))
 
 
 def _behind(tx: Transaction, table: UUID, input: InputNow) -> list[BehindRow]:
-    """The first scopes that were made before what is current of this input."""
+    """The first scopes that are older than the current version of this input."""
     if input.version is None:
         return []
     reads, writes = (PartitionSpec.model_validate(cut) if cut else None for cut in (input.partition_by, input.output_partition_by))
@@ -133,7 +134,7 @@ def _behind(tx: Transaction, table: UUID, input: InputNow) -> list[BehindRow]:
 
 
 def _behind_above(tx: Transaction, caller: Caller, inputs: list[InputNow]) -> list[BehindAbove]:
-    """What these inputs, and what they are made from at any distance, are themselves behind; as far as the caller may know of it."""
+    """Which upstream datasets, at any distance, are themselves behind an input; as far as the caller may see them."""
     found: list[BehindAbove] = []
     nearest, waiting, looked_at = {input.dataset_id for input in inputs}, list(inputs), set[UUID]()
     while waiting and len(looked_at) < _LOOKED_AT:
@@ -156,11 +157,11 @@ def _name(input: InputNow) -> str:
     return input.name or str(input.dataset_id)
 
 
-def _find(tx: Transaction, caller: Caller, name: str) -> DatasetRow:
+def _find(tx: Transaction, caller: Caller, name: str) -> ListedDataset:
     return store.datasets(tx, org=caller.org_id, ids=[reading.find(tx, caller, name)], limit=1)[0]
 
 
-def _dataset(row: DatasetRow, snapshots: list[Snapshot], location: str | None) -> Dataset:
+def _dataset(row: ListedDataset, snapshots: list[Snapshot], location: str | None) -> Dataset:
     return Dataset(
         uuid=row.id,
         name=row.name,
@@ -183,7 +184,7 @@ def _dataset(row: DatasetRow, snapshots: list[Snapshot], location: str | None) -
 
 
 def _type(type: object) -> str:
-    """Delta's own word; of nested types their kind and parts."""
+    """Delta's type name; nested types with their parts."""
     match type:
         case {"type": "struct", "fields": list(fields)}:
             parts = [f"{field['name']}: {_type(field['type'])}" for field in fields]
@@ -196,7 +197,7 @@ def _type(type: object) -> str:
             return str(type)
 
 
-def _versions(tx: Transaction, caller: Caller, dataset: UUID, rows: list[VersionRow]) -> list[Version]:
+def _versions(tx: Transaction, caller: Caller, dataset: UUID, rows: list[ListedVersion]) -> list[Version]:
     parts = store.parts(tx, dataset=dataset, versions=[row.version for row in rows])
     pins = _pins(tx, parts)
     seen = reading.visible(tx, caller, {pin.dataset_uuid for read in pins.values() for pin in read})
@@ -217,7 +218,7 @@ def _versions(tx: Transaction, caller: Caller, dataset: UUID, rows: list[Version
 
 
 def _part(part: PartRow, inputs: list[PinnedVersion], seen: set[UUID], *, reads_rows: bool) -> VersionPart:
-    """Without inputs that the caller may not know of; what an operator noted may come from rows, and is for those who read them."""
+    """Without inputs that the caller may not see; notes of an operator may contain row values and need read permission."""
     visible = [pin for pin in inputs if pin.dataset_uuid in seen]
     return VersionPart(
         run_id=part.run_id,

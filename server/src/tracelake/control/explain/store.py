@@ -1,4 +1,4 @@
-"""What explain reads, one function a query."""
+"""The queries of explain, one function per query."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ sql = load(__name__, "explain.sql")
 
 
 @dataclass(frozen=True)
-class DatasetRow:
+class ListedDataset:
     id: UUID
     name: str | None
     layer: str
@@ -33,7 +33,7 @@ class DatasetRow:
 
 
 @dataclass(frozen=True)
-class VersionRow:
+class ListedVersion:
     version: int
     dataset_version_id: UUID
     delta_version: int
@@ -100,7 +100,7 @@ class CandidateRow:
 
 
 @dataclass(frozen=True)
-class RunRow:
+class NewestRunRow:
     run_id: str
     status: str
     error_message: str | None
@@ -154,7 +154,7 @@ class BehindRow:
     scope: dict[str, Any]
     version: int  # of the input that it was made from
     number: int   # of scopes that are behind
-    more: bool    # there may be more: not all were looked at
+    more: bool    # there may be more: the check has a limit
     total: int    # of current scopes
 
 
@@ -169,9 +169,9 @@ class StandingStill:
 
 @dataclass(frozen=True)
 class Searched:
-    """What datasets are looked for by; what is None does not count."""
+    """Search conditions of datasets; None is ignored."""
 
-    words: list[str] | None = None  # each stands in a name, a description, a column, … of it
+    words: list[str] | None = None  # each word occurs in its name, description, columns, …
     layer: str | None = None
     domain: str | None = None
     owner: str | None = None
@@ -180,11 +180,11 @@ class Searched:
 
 def datasets(
     tx: Transaction, *, org: UUID, ids: list[UUID] | None, limit: int, after: UUID | None = None, searched: Searched | None = None
-) -> list[DatasetRow]:
+) -> list[ListedDataset]:
     """`ids`: only these; None: all of the org."""
     by = searched or Searched()
     return tx.all(
-        DatasetRow,
+        ListedDataset,
         sql["datasets"],
         org=org,
         ids=ids,
@@ -198,8 +198,8 @@ def datasets(
     )
 
 
-def versions(tx: Transaction, *, org: UUID, dataset: UUID, before: int | None, version: int | None, limit: int) -> list[VersionRow]:
-    return tx.all(VersionRow, sql["versions"], org=org, dataset=dataset, before=before, version=version, limit=limit)
+def versions(tx: Transaction, *, org: UUID, dataset: UUID, before: int | None, version: int | None, limit: int) -> list[ListedVersion]:
+    return tx.all(ListedVersion, sql["versions"], org=org, dataset=dataset, before=before, version=version, limit=limit)
 
 
 def parts(tx: Transaction, *, dataset: UUID, versions: list[int]) -> list[PartRow]:
@@ -222,8 +222,8 @@ def newest_candidate(tx: Transaction, dataset: UUID) -> CandidateRow | None:
     return tx.find(CandidateRow, sql["newest_candidate"], dataset=dataset)
 
 
-def newest_run(tx: Transaction, dataset: UUID) -> RunRow | None:
-    return tx.find(RunRow, sql["newest_run"], dataset=dataset)
+def newest_run(tx: Transaction, dataset: UUID) -> NewestRunRow | None:
+    return tx.find(NewestRunRow, sql["newest_run"], dataset=dataset)
 
 
 def inputs_now(tx: Transaction, dataset_version: UUID) -> list[InputNow]:

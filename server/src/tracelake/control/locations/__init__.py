@@ -1,1 +1,1 @@
-"""Locations: the named places that DAGs read files from, who defines them, and who may use them."""
+"""Locations: the named roots that DAGs read files from, who defines them, and who may use them."""

@@ -1,6 +1,6 @@
-"""First definitions: the locations of a settings file, defined at the start of control where the org does not have them.
+"""First definitions: the locations of a settings file, defined when control starts, if the org does not have them.
 
-A location that exists is never changed by a start: what a DAG means does not depend on the folder that a process was started in.
+A location that exists is never changed by a start: the meaning of a DAG does not depend on the folder in which a process was started.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _ACTOR = "settings"
 
 
 def define_missing(tx: Transaction, org: UUID, wanted: Mapping[str, LocationSettings], private: PrivatePlaces) -> None:
-    """Raises LocationConflict, LocationRefused or SettingInvalid, and then control does not start."""
+    """Raises LocationConflict, LocationRefused or SettingInvalid; control then does not start."""
     if not wanted:
         return
     access.lock_access(tx, org)

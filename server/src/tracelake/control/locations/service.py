@@ -1,7 +1,7 @@
-"""Defining locations, and granting their use: an admin's acts.
+"""Defining locations, and granting their use; only for admins.
 
-Where a location is on a machine or in a store decides what its org can read, and machines and stores belong to the whole
-installation. So its operators, the admins of its first org, say where; the admins of each org say who may use it.
+The root of a location decides what its org can read, and machines and stores belong to the whole
+installation. So the operators, the admins of the first org, set the root; the admins of each org grant its use.
 """
 
 from collections.abc import Collection
@@ -11,9 +11,9 @@ from uuid import UUID
 
 from tracelake.control.access import store as access
 from tracelake.control.access.administration import role_ids
-from tracelake.control.access.callers import Caller, Right
+from tracelake.control.access.callers import Caller, Permission
 from tracelake.control.database.ids import new_id
-from tracelake.control.database.transactions import Database, Role, Transaction
+from tracelake.control.database.transactions import Database, DatabaseRole, Transaction
 from tracelake.control.locations import store
 from tracelake.control.locations.store import LocationRow
 from tracelake.storage.private_places import PrivatePlaces
@@ -28,19 +28,19 @@ class Locations:
     private: PrivatePlaces
 
     def list_locations(self, caller: Caller) -> list[Location]:
-        caller.require(Right.ADMINISTER)
+        caller.require(Permission.ADMINISTER)
         with self.database.transaction("list_locations") as tx:
             return [_location(row) for row in store.locations(tx, caller.org_id).values()]
 
     def add(self, caller: Caller, name: str, url: str, *, roles: Collection[str] = (), org: str | None = None, dry_run: bool = False) -> Location:
-        """One that is there with the same root and these roles stays as it is; one with another root is never changed."""
+        """An existing location with the same root and roles does not change; one with another root is refused."""
         _require_operator(caller)
         try:
             check_name(name)
         except ValueError as error:
             raise Invalid(f"{name[:128]!r} cannot be the name of a location: {error}.") from None
         wanted = checked_url(url, self.private)
-        with self.database.transaction("add_location", role=Role.DEFINE) as tx:
+        with self.database.transaction("add_location", role=DatabaseRole.DEFINE) as tx:
             where = _org_of(tx, caller, org)
             access.lock_access(tx, where.org_id)
             ids = role_ids(tx, where, roles)
@@ -58,10 +58,10 @@ class Locations:
             return _location(_get(tx, where.org_id, name))
 
     def set(self, caller: Caller, name: str, url: str, *, org: str | None = None, dry_run: bool = False) -> Location:
-        """Another root from now on; tasks that run go on with the one that they were given."""
+        """Sets another root; running tasks continue with the old one."""
         _require_operator(caller)
         wanted = checked_url(url, self.private)
-        with self.database.transaction("set_location", role=Role.DEFINE) as tx:
+        with self.database.transaction("set_location", role=DatabaseRole.DEFINE) as tx:
             where = _org_of(tx, caller, org)
             access.lock_access(tx, where.org_id)
             there = _get(tx, where.org_id, name)
@@ -72,9 +72,9 @@ class Locations:
             return _location(_get(tx, where.org_id, name))
 
     def remove(self, caller: Caller, name: str, *, dry_run: bool = False) -> Location:
-        """From now on requested tasks of jobs that use it fail, and tasks of events wait until a location of this name is added again."""
-        caller.require(Right.ADMINISTER)
-        with self.database.transaction("remove_location", role=Role.DEFINE) as tx:
+        """Requested tasks of jobs that use it then fail, and tasks of events wait until a location of this name is added again."""
+        caller.require(Permission.ADMINISTER)
+        with self.database.transaction("remove_location", role=DatabaseRole.DEFINE) as tx:
             access.lock_access(tx, caller.org_id)
             there = _get(tx, caller.org_id, name)
             if not dry_run:
@@ -84,8 +84,8 @@ class Locations:
             return _location(there)
 
     def grant(self, caller: Caller, name: str, role: str, *, dry_run: bool = False) -> Location:
-        caller.require(Right.ADMINISTER)
-        with self.database.transaction("grant_location", role=Role.DEFINE) as tx:
+        caller.require(Permission.ADMINISTER)
+        with self.database.transaction("grant_location", role=DatabaseRole.DEFINE) as tx:
             access.lock_access(tx, caller.org_id)
             there = _get(tx, caller.org_id, name)
             id = role_ids(tx, caller, [role])[role]
@@ -96,8 +96,8 @@ class Locations:
             return _location(_get(tx, caller.org_id, name))
 
     def revoke(self, caller: Caller, name: str, role: str, *, dry_run: bool = False) -> Location:
-        caller.require(Right.ADMINISTER)
-        with self.database.transaction("revoke_location", role=Role.DEFINE) as tx:
+        caller.require(Permission.ADMINISTER)
+        with self.database.transaction("revoke_location", role=DatabaseRole.DEFINE) as tx:
             access.lock_access(tx, caller.org_id)
             there = _get(tx, caller.org_id, name)
             role_ids(tx, caller, [role])
@@ -109,7 +109,7 @@ class Locations:
 
 
 def define(tx: Transaction, org: UUID, name: str, url: str, roles: dict[str, UUID], *, actor: str) -> None:
-    """One that the org does not have; under its lock."""
+    """Defines a new location; call it under the org's lock."""
     store.name_location(tx, org=org, name=name)
     store.revise(tx, org=org, name=name, url=url, actor=actor)
     for role in roles.values():
@@ -118,25 +118,25 @@ def define(tx: Transaction, org: UUID, name: str, url: str, roles: dict[str, UUI
 
 
 def checked_url(url: str, private: PrivatePlaces) -> str:
-    """The canonical URL; raises LocationRefused for one that is none, or that is in or around what no location may reach."""
+    """The canonical URL; raises LocationRefused for an invalid URL, or one that overlaps a private folder of the installation."""
     try:
         canonical = canonical_url(url)
     except ValueError as error:
         raise LocationRefused(f"{url[:500]!r} cannot be the root of a location: {error}.") from None
     if touched := private.touched_by(canonical):
-        raise LocationRefused(f"{canonical} cannot be the root of a location: it is in or around {touched}; name a folder or prefix of its own.")
+        raise LocationRefused(f"{canonical} cannot be the root of a location: it is in or around {touched}; choose a separate folder or prefix.")
     return canonical
 
 
 def _require_operator(caller: Caller) -> None:
-    """Before anything is said of a URL: a refusal would reveal the private folders of the installation."""
-    caller.require(Right.ADMINISTER)
+    """Checked before the URL: a refusal of the URL would reveal private folders of the installation."""
+    caller.require(Permission.ADMINISTER)
     if not caller.operates:
         raise Forbidden("Only operators (admins of the first org) can define where a location points; ask one to add it for your org.")
 
 
 def _org_of(tx: Transaction, caller: Caller, org: str | None) -> Caller:
-    """The caller as it acts in the org whose location is defined."""
+    """The caller, acting in the org of the location."""
     if org is None or org == caller.org:
         return caller
     found = access.find_org(tx, org)

@@ -1,4 +1,4 @@
-"""The location tables, one function a query."""
+"""The location tables, one function per query."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +19,7 @@ class LocationRow:
     revision: int
     actor: str
     at: datetime
-    roles: list[str]  # that may use it, beside `admin`
+    roles: list[str]  # that may use it, in addition to `admin`
 
 
 def locations(tx: Transaction, org: UUID) -> dict[str, LocationRow]:

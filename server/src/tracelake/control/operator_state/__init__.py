@@ -1,1 +1,1 @@
-"""What operators remember between their tasks: one value a generation, moved by compare-and-swap."""
+"""The state that operators keep between tasks: one value per generation, changed by compare-and-swap."""

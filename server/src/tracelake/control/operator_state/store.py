@@ -1,4 +1,4 @@
-"""The operator state table, one function a query."""
+"""The operator state table, one function per query."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +6,7 @@ from uuid import UUID
 
 from tracelake import wire_json
 from tracelake.control.database.named_queries import load
-from tracelake.control.database.transactions import Asked, Transaction
+from tracelake.control.database.transactions import Pending, Transaction
 
 sql = load(__name__, "operator_state.sql")
 
@@ -22,13 +22,13 @@ def get(tx: Transaction, generations: list[UUID]) -> dict[UUID, StateRow]:
     return {row.generation_id: row for row in tx.all(StateRow, sql["get"], generations=generations)}
 
 
-def ask_revisions(tx: Transaction, generations: list[UUID]) -> Asked[dict[UUID, int]]:
-    """Of those that have a state."""
-    return tx.ask_tuples(sql["revisions"], generations=generations).then(dict)
+def send_revisions(tx: Transaction, generations: list[UUID]) -> Pending[dict[UUID, int]]:
+    """Generations without a state are omitted."""
+    return tx.send_tuples(sql["revisions"], generations=generations).then(dict)
 
 
 def swap(tx: Transaction, *, generation: UUID, revision: int, value: dict[str, Any]) -> bool:
-    """Whether the state was still at `revision` (0: none yet) and is now `value`."""
+    """Sets `value` if the state is still at `revision` (0: none yet); returns whether it did."""
     text = wire_json.text(value)
     if revision == 0:
         return tx.touched(sql["begin"], generation=generation, value=text) == 1

@@ -1,1 +1,1 @@
-"""Side effects that a committed change asked for, performed at least once with the row's id as idempotency key."""
+"""Side effects of committed changes, performed at least once with the row's id as idempotency key."""

@@ -1,4 +1,4 @@
-"""Builds the drainer of a control process, where a webhook is set."""
+"""Builds the drainer of a control process if a webhook is configured."""
 
 from datetime import timedelta
 

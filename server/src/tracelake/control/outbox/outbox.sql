@@ -3,7 +3,7 @@ INSERT INTO outbox (id, org_id, kind, body)
 SELECT * FROM unnest(%(ids)s::uuid[], %(orgs)s::uuid[], %(kinds)s::text[], %(bodies)s::jsonb[])
 
 -- name: take
--- Its own due time is the lease: a drainer that dies leaves the row to be taken again.
+-- Its due time is the lease: after a crash of the drainer the row is taken again.
 WITH next AS (
     SELECT id FROM outbox
     WHERE sent_at IS NULL AND given_up_at IS NULL AND due_at <= coalesce(%(now)s::timestamptz, now())

@@ -1,6 +1,6 @@
-"""The drainer: takes due errands, performs each with its sender, and marks it.
+"""The drainer: takes due outbox entries, performs each with its sender, and marks it.
 
-A crash between performing and marking performs the errand again under the same id; the receiver recognizes it by that id.
+After a crash between performing and marking, the entry is performed again under the same id, by which the receiver recognizes it.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import structlog
 
-from tracelake.control.database.transactions import Database, Watch, nobody_watches
+from tracelake.control.database.transactions import Database, Watch, no_watch
 from tracelake.control.outbox import store
 from tracelake.control.outbox.store import Errand
 
@@ -18,7 +18,7 @@ _log = structlog.get_logger()
 
 
 class SendingFailed(Exception):
-    """The receiver did not take it; `final` when asking again cannot help."""
+    """The receiver refused it; `final` if a retry cannot help."""
 
     def __init__(self, reason: str, *, final: bool = False) -> None:
         super().__init__(reason)
@@ -34,11 +34,11 @@ class Drainer:
     longest_send: timedelta
     batch: int = 5
     most_tries: int = 20
-    watch: Watch = nobody_watches
+    watch: Watch = no_watch
 
     def run_once(self) -> int:
-        """Takes one batch and says how many errands it tried."""
-        # Longer than the whole batch can take: nobody else takes an errand that is still being sent.
+        """Takes one batch; returns how many entries it tried."""
+        # Longer than the whole batch can take: no other process takes an entry that is still being sent.
         lease = self.batch * self.longest_send + timedelta(seconds=10)
         with self.database.transaction("outbox_take") as tx:
             errands = store.take(tx, room=self.batch, lease=lease)

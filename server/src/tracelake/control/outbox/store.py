@@ -1,4 +1,4 @@
-"""The outbox table, one function a query."""
+"""The outbox table, one function per query."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ class Errand:
 
 
 def write(tx: Transaction, errands: list[tuple[UUID, str, dict[str, Any]]]) -> None:
-    """Appends (org, kind, body) errands in the transaction of the change that asks for them."""
+    """Appends (org, kind, body) entries in the transaction of the change that causes them."""
     if errands:
         tx.run(
             sql["write"],

@@ -1,4 +1,4 @@
-"""The webhook sender: one signed POST per errand, to public addresses alone unless the operator says otherwise."""
+"""The webhook sender: one signed POST per entry, only to public addresses unless the operator allows private ones."""
 
 import hashlib
 import hmac
@@ -18,7 +18,7 @@ from tracelake.control.outbox.store import Errand
 
 @dataclass(frozen=True)
 class Webhook:
-    """Sends errands to one URL. Redirects are not followed; the reply's body is not read."""
+    """Sends entries to one URL. Redirects are not followed; the reply's body is not read."""
 
     url: str
     secret: str | None
@@ -32,7 +32,7 @@ class Webhook:
             headers["Tracelake-Signature"] = "sha256=" + hmac.new(self.secret.encode(), body, hashlib.sha256).hexdigest()
         address = self._address()
         parts = urlsplit(self.url)
-        # Sent to the address that was checked: a name that is resolved again could point elsewhere by now.
+        # Sent to the checked address: resolving the name again could give another one.
         literal = f"[{address}]" if ":" in address else address
         url = parts._replace(netloc=f"{literal}:{parts.port}" if parts.port else literal).geturl()
         headers["Host"] = parts.netloc.rpartition("@")[2]
@@ -46,7 +46,7 @@ class Webhook:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        """Read once: it takes 30 ms, more than a delivery. Without TLS, one that trusts nobody."""
+        """Read once: it takes 30 ms, more than a delivery. Without TLS, a context that trusts no certificate."""
         return httpx2.create_ssl_context() if urlsplit(self.url).scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
     def _address(self) -> str:

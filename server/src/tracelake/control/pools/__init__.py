@@ -1,1 +1,1 @@
-"""Worker pools: where a job's tasks wait for workers. Every runtime has one, `default`, as large as its workers' room."""
+"""Worker pools: where a job's tasks wait for workers. Every runtime has one pool, `default`, as large as the capacity of its workers."""

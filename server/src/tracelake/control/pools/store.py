@@ -1,4 +1,4 @@
-"""The pool table, one function a query."""
+"""The pool table, one function per query."""
 
 from uuid import UUID
 

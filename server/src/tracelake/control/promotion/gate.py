@@ -1,14 +1,14 @@
-"""The gate: whether what one run wrote may become a version of its dataset. Pure: the same candidate always gets the same decision, word for word.
+"""The gate: whether what one run wrote may become a version of its dataset. Pure: the same candidate always gets the same decision, with the same sentences.
 
-Eligibility, execution, policies, quality, decision: the first stage that refuses decides, inside a stage everything is looked at, and what lies
-behind is recorded as not evaluated. What could not be evaluated blocks, whatever its severity: a warning that nobody could look for is not a pass.
+Eligibility, execution, policies, quality, decision: the first stage that refuses decides, a stage evaluates everything, and later
+checks are recorded as not evaluated. A check that could not be evaluated blocks, whatever its severity: an unchecked warning is not a pass.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from tracelake.control.promotion import gate_words as words
+from tracelake.control.promotion import gate_sentences as sentences
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.rules import MeasuringMethod, RowCount, RuleMeasurement, RuleScope, RuleTree, Severity
 from tracelake_sdk.rules.promotions import Enforcement, GateStage, GateVerdict, PolicyResult, PolicyType, QualityResult
@@ -40,19 +40,19 @@ class JudgedDataset:
 class Parent:
     """A version that the run read."""
 
-    dataset: str  # its name, or its uuid where it has none
+    dataset: str  # its name, or its uuid if it is not published
     layer: Layer
     version: int
-    allowed: bool | None  # by the decisions that promoted this very version; None: there is none
+    allowed: bool | None  # whether the decisions that promoted this version allowed it; None: no decision
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaFacts:
-    """How the columns that were written fit the table, in sentences."""
+    """How the written columns fit the table, in sentences."""
 
-    breaking: tuple[str, ...] = ()      # a reader of today would miss something
-    harmless: tuple[str, ...] = ()      # changes that no reader of today notices
-    cannot_carry: tuple[str, ...] = ()  # what no table of this kind can hold
+    breaking: tuple[str, ...] = ()      # changes that break current readers
+    harmless: tuple[str, ...] = ()      # changes that current readers do not notice
+    cannot_carry: tuple[str, ...] = ()  # changes that no Delta table can carry
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +76,21 @@ class JudgedRule:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One run's output of one dataset, and everything that is known of it."""
+    """One run's output of one dataset, with everything that the gate needs."""
 
     dataset: JudgedDataset
     output_index: int
     parents: tuple[Parent, ...]  # inputs that are tables; an input that only emits ranges has no rows
     policies: tuple[JudgedPolicy, ...]
     rules: tuple[JudgedRule, ...]
-    rows: int                    # that were written
-    table_rows: int              # of the table as it would be
-    outside_scope: int = 0       # rows that belong to no scope that was announced
-    unique_key: tuple[str, ...] = ()  # of an append in which every row needs one
+    rows: int                    # written rows
+    table_rows: int              # rows of the table after the change
+    outside_scope: int = 0       # rows outside the announced scopes
+    unique_key: tuple[str, ...] = ()  # of an append whose rows must have a key
     null_keys: int = 0           # rows with a null in it
-    refused_batches: tuple[str, ...] = ()   # what stands against batches that the same task posted
+    refused_batches: tuple[str, ...] = ()   # why batches of the same task were refused
     schema: SchemaFacts = SchemaFacts()
-    refused_siblings: tuple[str, ...] = ()  # what stands against other outputs of the same task
+    refused_siblings: tuple[str, ...] = ()  # why other outputs of the same task were refused
 
     @property
     def name(self) -> str:
@@ -99,22 +99,22 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Decision:
-    """The gate's answer, with everything it rests on."""
+    """The gate's decision, with all results."""
 
     from_layer: str
     to_layer: Layer
     allowed: bool
-    stage: GateStage  # where it was decided
+    stage: GateStage  # the stage that decided
     reason: str       # a sentence
     policy_results: tuple[PolicyResult, ...]
     quality_results: tuple[QualityResult, ...]
 
 
 def judge_all(candidates: Sequence[Candidate]) -> list[Decision]:
-    """The decisions on all outputs of one task, which are published all or none: one refusal blocks its siblings, and their decisions name it."""
+    """The decisions on all outputs of one task, which are published together or not at all: one refusal blocks its siblings, and their decisions name it."""
     alone = [judge(candidate) for candidate in candidates]
     refused = tuple(
-        words.refused_sibling(candidate.output_index, candidate.name, decision.reason)
+        sentences.refused_sibling(candidate.output_index, candidate.name, decision.reason)
         for candidate, decision in zip(candidates, alone, strict=True)
         if not decision.allowed
     )
@@ -126,23 +126,23 @@ def judge_all(candidates: Sequence[Candidate]) -> list[Decision]:
 
 def judge(candidate: Candidate) -> Decision:
     if ineligible := _ineligible(candidate):
-        return _decision(candidate, GateStage.ELIGIBILITY, words.blocked_by_facts(ineligible))
+        return _decision(candidate, GateStage.ELIGIBILITY, sentences.blocked_by_facts(ineligible))
     implicit = _implicit_results(candidate)
     if unsuccessful := _unsuccessful(candidate, implicit):
-        return _decision(candidate, GateStage.EXECUTION, words.blocked_by_facts(unsuccessful), implicit=implicit)
+        return _decision(candidate, GateStage.EXECUTION, sentences.blocked_by_facts(unsuccessful), implicit=implicit)
     policies = tuple(_policy_result(candidate, policy) for policy in _ordered_policies(candidate))
     if broken := [result.sentence for result in policies if result.verdict in _BLOCKS]:
-        return _decision(candidate, GateStage.POLICIES, words.blocked_by(broken, "policy", "policies"), implicit=implicit, policies=policies)
+        return _decision(candidate, GateStage.POLICIES, sentences.blocked_by(broken, "policy", "policies"), implicit=implicit, policies=policies)
     quality = tuple(_quality_result(candidate, rule) for rule in _ordered_rules(candidate))
     if broken := [result.sentence for result in quality if result.verdict in _BLOCKS]:
-        return _decision(candidate, GateStage.QUALITY, words.blocked_by(broken, "rule", "rules"), implicit=implicit, policies=policies, quality=quality)
+        return _decision(candidate, GateStage.QUALITY, sentences.blocked_by(broken, "rule", "rules"), implicit=implicit, policies=policies, quality=quality)
     warnings = [result.sentence for result in (*policies, *quality) if result.verdict is GateVerdict.WARN]
-    reason = words.allowed(len(policies), len(quality), warnings)
+    reason = sentences.allowed(len(policies), len(quality), warnings)
     return _decision(candidate, GateStage.DECISION, reason, implicit=implicit, policies=policies, quality=quality)
 
 
 def unmeasured(rules: Sequence[JudgedRule], *, rows: int, table_rows: int) -> list[JudgedRule]:
-    """The rules that came, or changed, after the measuring: an attempt is asked to measure them before it is judged."""
+    """The rules that were added or changed after measuring: the attempt must measure them before it is decided."""
     return [rule for rule in rules if _measurement(rule) is None and _needs_measuring(rule, rows if rule.scope is RuleScope.BATCH else table_rows)]
 
 
@@ -169,18 +169,18 @@ def _ineligible(candidate: Candidate) -> list[str]:
 
 
 def _unsuccessful(candidate: Candidate, implicit: tuple[QualityResult, ...]) -> list[str]:
-    found = [words.fact(sentence) for sentence in candidate.schema.cannot_carry]
-    found += [words.fact(result.sentence) for result in implicit if result.verdict in _BLOCKS]
+    found = [sentences.fact(sentence) for sentence in candidate.schema.cannot_carry]
+    found += [sentences.fact(result.sentence) for result in implicit if result.verdict in _BLOCKS]
     return [*found, *candidate.refused_batches, *candidate.refused_siblings]
 
 
 def _implicit_results(candidate: Candidate) -> tuple[QualityResult, ...]:
-    """Of the implicit rules; the one about keys is reported only if it is broken, because every append has it."""
+    """Results of the implicit rules; the key rule is reported only if it is broken, because every append has it."""
     rows = candidate.rows
-    scope = _implicit(SCOPE, candidate.outside_scope, rows, words.scope_sentence(candidate.outside_scope, rows))
+    scope = _implicit(SCOPE, candidate.outside_scope, rows, sentences.scope_sentence(candidate.outside_scope, rows))
     if not candidate.unique_key or not candidate.null_keys:
         return (scope,)
-    return scope, _implicit(KEY, candidate.null_keys, rows, words.key_sentence(candidate.unique_key, candidate.null_keys, rows))
+    return scope, _implicit(KEY, candidate.null_keys, rows, sentences.key_sentence(candidate.unique_key, candidate.null_keys, rows))
 
 
 def _implicit(type: str, violations: int, rows: int, sentence: str) -> QualityResult:
@@ -199,12 +199,12 @@ def _implicit(type: str, violations: int, rows: int, sentence: str) -> QualityRe
 
 def _policy_result(candidate: Candidate, policy: JudgedPolicy) -> PolicyResult:
     if policy.type != PolicyType.SCHEMA or policy.expression != NO_BREAKING_CHANGE:
-        # Not understood is not passed: a policy of a newer release, or one that was written around the service.
-        return _policy(policy, GateVerdict.ERROR, words.unknown_policy(policy.type, policy.expression))
+        # An unknown policy does not pass: it is of a newer release, or was written directly into the database.
+        return _policy(policy, GateVerdict.ERROR, sentences.unknown_policy(policy.type, policy.expression))
     if not candidate.schema.breaking:
-        return _policy(policy, GateVerdict.PASS, words.schema_kept(candidate.schema.harmless))
+        return _policy(policy, GateVerdict.PASS, sentences.schema_kept(candidate.schema.harmless))
     verdict = GateVerdict.FAIL if policy.enforcement is Enforcement.BLOCK else GateVerdict.WARN
-    return _policy(policy, verdict, words.schema_broken(candidate.schema.breaking))
+    return _policy(policy, verdict, sentences.schema_broken(candidate.schema.breaking))
 
 
 def _policy(policy: JudgedPolicy, verdict: GateVerdict, sentence: str) -> PolicyResult:
@@ -219,7 +219,7 @@ def _quality_result(candidate: Candidate, rule: JudgedRule) -> QualityResult:
     if measured is None:
         if _needs_measuring(rule, rows):
             return _unknown(rule, measured, "it was not measured")
-        return _quality(rule, GateVerdict.PASS, words.nothing_to_break(rule.tree), violations=0, examined=0)
+        return _quality(rule, GateVerdict.PASS, sentences.nothing_to_break(rule.tree), violations=0, examined=0)
     if measured.violations is None:
         return _unknown(rule, measured, measured.error or "it could not be measured")
     if measured.violations < 0 or (rows == 0 and measured.violations > 0):
@@ -227,18 +227,18 @@ def _quality_result(candidate: Candidate, rule: JudgedRule) -> QualityResult:
     return _quality(
         rule,
         _verdict(rule, broken=measured.violations > 0),
-        words.rule_sentence(rule.tree, rule.scope, measured.violations, rows),
+        sentences.rule_sentence(rule.tree, rule.scope, measured.violations, rows),
         violations=measured.violations,
         measured=measured,
     )
 
 
 def _counted(rule: JudgedRule, tree: RowCount, rows: int) -> QualityResult:
-    """Decided from the numbers of rows, which the gate knows by itself; a violation is a row too few or too many."""
+    """Decided from row counts, without a measurement; a violation is a row too few or too many."""
     missing = max(0, (tree.least or 0) - rows)
     surplus = max(0, rows - tree.most) if tree.most is not None else 0
     violations = missing + surplus
-    sentence = words.count_sentence(tree, rule.scope, rows, broken=violations > 0)
+    sentence = sentences.count_sentence(tree, rule.scope, rows, broken=violations > 0)
     return _quality(rule, _verdict(rule, broken=violations > 0), sentence, violations=violations, examined=rows, method=MeasuringMethod.FOOTERS)
 
 
@@ -249,17 +249,17 @@ def _verdict(rule: JudgedRule, *, broken: bool) -> GateVerdict:
 
 
 def _unknown(rule: JudgedRule, measured: RuleMeasurement | None, why: str) -> QualityResult:
-    return _quality(rule, GateVerdict.ERROR, words.not_evaluable(rule.tree, why), measured=measured)
+    return _quality(rule, GateVerdict.ERROR, sentences.not_evaluable(rule.tree, why), measured=measured)
 
 
 def _measurement(rule: JudgedRule) -> RuleMeasurement | None:
-    """What was measured for this very revision."""
+    """The measurement of this revision."""
     measured = rule.measurement
     return measured if measured is not None and (measured.rule_id, measured.revision) == (rule.id, rule.revision) else None
 
 
 def _needs_measuring(rule: JudgedRule, rows: int) -> bool:
-    """A number of rows is known without measuring, and no row breaks no rule."""
+    """Row counts need no measurement, and without rows no rule is broken."""
     return rows > 0 and not isinstance(rule.tree, RowCount)
 
 
@@ -284,7 +284,7 @@ def _quality(
         examined=examined,
         method=method.value if method else None,
         milliseconds=measured.milliseconds if measured else None,
-        samples=[words.plain(sample) for sample in measured.samples] if measured else [],
+        samples=[sentences.plain(sample) for sample in measured.samples] if measured else [],
         sentence=sentence,
     )
 
@@ -298,14 +298,14 @@ def _decision(
     policies: tuple[PolicyResult, ...] | None = None,
     quality: tuple[QualityResult, ...] | None = None,
 ) -> Decision:
-    """What was not looked at is recorded as that, never left out."""
+    """What was not evaluated is recorded as such, never omitted."""
     if implicit is None:
-        unknown = {"verdict": GateVerdict.NOT_EVALUATED, "violations": None, "examined": None, "sentence": words.NOT_EVALUATED}
+        unknown = {"verdict": GateVerdict.NOT_EVALUATED, "violations": None, "examined": None, "sentence": sentences.NOT_EVALUATED}
         implicit = tuple(result.model_copy(update=unknown) for result in _implicit_results(candidate))
     if policies is None:
-        policies = tuple(_policy(policy, GateVerdict.NOT_EVALUATED, words.NOT_EVALUATED) for policy in _ordered_policies(candidate))
+        policies = tuple(_policy(policy, GateVerdict.NOT_EVALUATED, sentences.NOT_EVALUATED) for policy in _ordered_policies(candidate))
     if quality is None:
-        quality = tuple(_quality(rule, GateVerdict.NOT_EVALUATED, words.NOT_EVALUATED) for rule in _ordered_rules(candidate))
+        quality = tuple(_quality(rule, GateVerdict.NOT_EVALUATED, sentences.NOT_EVALUATED) for rule in _ordered_rules(candidate))
     layer = candidate.dataset.layer
     return Decision(LAYER_BELOW[layer], layer, stage is GateStage.DECISION, stage, reason, policies, (*implicit, *quality))
 

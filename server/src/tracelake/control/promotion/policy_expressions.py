@@ -1,4 +1,4 @@
-"""Policy expressions: what each type of policy may say. Pure."""
+"""Policy expressions: the valid expressions of each policy type. Pure."""
 
 from tracelake.control.promotion.gate import NO_BREAKING_CHANGE
 from tracelake_sdk.errors import PolicyInvalid
@@ -8,11 +8,11 @@ _SAYS: dict[PolicyType, str] = {PolicyType.SCHEMA: NO_BREAKING_CHANGE}
 
 
 def parse_policy(policy_type: str, expression: str) -> tuple[PolicyType, str]:
-    """The policy in its one spelling, or PolicyInvalid with what there is."""
+    """The policy in canonical form; raises PolicyInvalid with the valid choices."""
     try:
         type = PolicyType(policy_type)
     except ValueError:
         raise PolicyInvalid(f"{policy_type[:80]!r} is not a valid policy type; choose one of {', '.join(PolicyType)}.") from None
     if " ".join(expression.lower().split()) != _SAYS[type]:
-        raise PolicyInvalid(f"A {type.value} policy says `{_SAYS[type]}`; {expression[:80]!r} is not valid.")
+        raise PolicyInvalid(f"The expression of a {type.value} policy is `{_SAYS[type]}`; {expression[:80]!r} is not valid.")
     return type, _SAYS[type]

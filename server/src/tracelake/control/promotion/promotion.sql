@@ -11,7 +11,7 @@ FROM (SELECT table_schema FROM data_version WHERE dataset_id = %(dataset)s ORDER
 CROSS JOIN LATERAL jsonb_array_elements(newest.table_schema -> 'fields') AS field
 
 -- name: lock_definition
--- A statement of its own: what it protects is read by a later one.
+-- A separate statement: a later one reads what it protects.
 SELECT pg_advisory_xact_lock(hashtextextended('definition ' || %(id)s::text, 0))
 
 -- name: append_rule
@@ -84,7 +84,7 @@ SELECT * FROM (
 WHERE active
 
 -- name: has_policies
--- In whatever state: who switched a default off keeps it off.
+-- In any state: an org that deactivated a default keeps it inactive.
 SELECT EXISTS (SELECT 1 FROM policy_rule WHERE org_id = %(org)s)
 
 -- name: decide

@@ -1,7 +1,7 @@
 """Rule expressions: what people write, `amount in [0, 100)`, and the tree that it means. Pure.
 
-An expression is parsed once, when a rule is defined; everything after that works on the tree. `spell` is the way back:
-the tree of a spelt tree is the tree.
+An expression is parsed once, when a rule is defined; everything after that works on the tree. `spell` is the inverse:
+parsing a spelled tree gives the same tree.
 """
 
 import math
@@ -42,11 +42,11 @@ _PLAIN = re.compile(r"[^\W\d]\w*")
 class _Token:
     kind: str  # number, text, quoted, name, symbol, end
     text: str
-    at: int    # the character where it begins, counted from 1
+    at: int    # the position of its first character, counted from 1
 
     @property
     def word(self) -> str | None:
-        """The keyword that this is, if it is one."""
+        """The keyword, if the token is one."""
         return self.text.lower() if self.kind == "name" and self.text.lower() in _KEYWORDS else None
 
 
@@ -85,7 +85,7 @@ class _Words:
         if token.kind != "name":
             raise self.unexpected("the name of a column", token)
         if token.word is not None:
-            raise self.wrong(f"`{token.text}` is a word of the language", f'a column of that name is written in double quotes, "{token.text}"')
+            raise self.wrong(f"`{token.text}` is a keyword", f'a column of that name is written in double quotes, "{token.text}"')
         return token.text
 
     def end(self) -> None:
@@ -131,7 +131,7 @@ class _Words:
         if letter == '"':
             return self.wrong(f"the name that begins at character {start + 1} has no end or is empty", 'close it with "')
         if letter == ".":
-            return self.wrong(f"a `.` is at character {start + 1}", "a column whose name has a dot is written in double quotes; fields inside a column have no rules")
+            return self.wrong(f"`.` at character {start + 1} is not valid here", "a column whose name has a dot is written in double quotes; fields inside a column have no rules")
         return self.wrong(f"`{_shown(letter)}` at character {start + 1} is not valid here")
 
 
@@ -152,7 +152,7 @@ def parse(rule_type: str, expression: str) -> RuleTree:
 
 
 def spell(tree: RuleTree) -> str:
-    """The expression of a tree, in its one spelling."""
+    """The canonical expression of a tree."""
     match tree:
         case NotNull(column=column):
             return _column(column)
@@ -171,7 +171,7 @@ def spell(tree: RuleTree) -> str:
 def _not_null(words: _Words) -> RuleTree:
     column = words.column()
     if words.peek().kind != "end":
-        raise words.wrong("it has more than the name of a column", "write the name of one column alone, in double quotes where it is not plain")
+        raise words.wrong("the expression has more than a column name", "write the name of one column alone, in double quotes where it is not plain")
     return NotNull(column=column)
 
 
@@ -274,7 +274,7 @@ def _enum(words: _Words) -> RuleTree:
     while words.symbol(",", ")") == ",":
         values.append(_exact(words))
         if len(values) > MOST_VALUES:
-            raise words.wrong(f"there are more than {MOST_VALUES:,} values", "store so many values in a dataset, not in a rule")
+            raise words.wrong(f"there are more than {MOST_VALUES:,} values", "store this many values in a dataset instead of a rule")
     null_passes = words.null_passes()
     if len({type(value) for value in values}) > 1:
         raise words.wrong("the values are of several kinds", "write all as texts in quotes, all as whole numbers, or all as true and false")
@@ -365,7 +365,7 @@ def _suffix(null_passes: bool) -> str:
 
 
 def _shown(text: str) -> str:
-    """What somebody wrote, fit for one line of an answer."""
+    """User input shortened for one line of an error."""
     short = text if len(text) <= 80 else text[:79] + "…"
     return "".join(letter if letter.isprintable() else "�" for letter in short)
 

@@ -1,4 +1,4 @@
-"""Guard: people define rules and policies, which is an admin's act, and ask what was decided and why."""
+"""Rules and policies: admins define them; people read decisions and their reasons."""
 
 import hashlib
 from dataclasses import asdict, dataclass, replace
@@ -7,15 +7,16 @@ from uuid import UUID
 
 from tracelake import wire_json
 from tracelake.control.access import store as access
-from tracelake.control.access.callers import Caller, Right
+from tracelake.control.access.callers import Caller, Permission
 from tracelake.control.database import idempotency
 from tracelake.control.database.ids import new_id
-from tracelake.control.database.transactions import Database, Role, Transaction
+from tracelake.control.database.pages import next_token
+from tracelake.control.database.transactions import Database, DatabaseRole, Transaction
 from tracelake.control.promotion import store
 from tracelake.control.promotion.gate import NO_BREAKING_CHANGE
 from tracelake.control.promotion.policy_expressions import parse_policy
 from tracelake.control.promotion.rule_expressions import parse
-from tracelake.control.promotion.store import DatasetRow, PolicyRow, PromotionRow, RuleLine
+from tracelake.control.promotion.store import PolicyRow, PromotionRow, RuleDataset, RuleLine
 from tracelake.control.registry import reading
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.errors import IdempotencyConflict, NotFound, PolicyInvalid, RuleInvalid
@@ -24,11 +25,11 @@ from tracelake_sdk.rules import RuleScope, Severity
 from tracelake_sdk.rules.promotions import Enforcement, Policy, PolicyType, Promotion, Rule
 
 _DEFINITION = "definition"
-_EVERY = 100_000  # definitions of one dataset or org; far more than anybody writes
+_EVERY = 100_000  # limit of definitions of one dataset or org, never reached in practice
 
 
 @dataclass(frozen=True)
-class Guard:
+class RulesAndPolicies:
     database: Database
 
     # Rules
@@ -44,10 +45,10 @@ class Guard:
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> Rule:
-        """Defines a rule of a dataset, by its name or uuid; it applies to every run that is decided from now on. A dry run only judges."""
-        caller.require(Right.DEFINE)
+        """Defines a rule of a dataset, by its name or uuid; it applies to every run that is decided from now on. A dry run only validates."""
+        caller.require(Permission.DEFINE)
         tree = parse(type, expression)
-        with self.database.transaction("add_rule", role=Role.DEFINE) as tx:
+        with self.database.transaction("add_rule", role=DatabaseRole.DEFINE) as tx:
             found = _dataset(tx, caller, dataset)
             if not found.has_files:
                 raise RuleInvalid(f"The dataset {dataset} has events only and no rows; a rule needs the rows of a table.")
@@ -74,9 +75,9 @@ class Guard:
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> Rule:
-        """Appends a revision with what is given and switches the rule on if it was off; one that says nothing new makes nothing."""
-        caller.require(Right.DEFINE)
-        with self.database.transaction("revise_rule", role=Role.DEFINE) as tx:
+        """Appends a revision with the given values and activates an inactive rule; without a change it appends nothing."""
+        caller.require(Permission.DEFINE)
+        with self.database.transaction("revise_rule", role=DatabaseRole.DEFINE) as tx:
             store.lock_definition(tx, id)
             before = _get_rule(tx, caller, id)
             after = before if expression is None else replace(
@@ -88,9 +89,9 @@ class Guard:
             return _revise_rule(tx, caller, before, after, "revise_rule", dry_run=dry_run)
 
     def deactivate_rule(self, caller: Caller, id: UUID, *, dry_run: bool = False, idempotency_key: str | None = None) -> Rule:
-        """Switches a rule off, by a revision that says so; one that is off stays as it is."""
-        caller.require(Right.DEFINE)
-        with self.database.transaction("deactivate_rule", role=Role.DEFINE) as tx:
+        """Deactivates a rule with a new revision; an inactive rule does not change."""
+        caller.require(Permission.DEFINE)
+        with self.database.transaction("deactivate_rule", role=DatabaseRole.DEFINE) as tx:
             store.lock_definition(tx, id)
             before = _get_rule(tx, caller, id)
             if _earlier(tx, caller, None if dry_run else idempotency_key, ["deactivate_rule", str(id)], id):
@@ -99,11 +100,11 @@ class Guard:
 
     def list_rules(self, caller: Caller, *, dataset: str | None = None, inactive: bool = False, limit: int = 50, after: UUID | None = None) -> Page[Rule]:
         """The current revision of each rule, the oldest rule first."""
-        caller.require(Right.READ)
+        caller.require(Permission.READ)
         with self.database.transaction("list_rules") as tx:
             chosen = [reading.find(tx, caller, dataset)] if dataset else reading.all_visible(tx, caller)
             rows = store.rules(tx, org=caller.org_id, datasets=chosen, inactive=inactive, after=after, limit=limit + 1)
-        return Page(items=[_rule(row) for row in rows[:limit]], next=str(rows[limit - 1].id) if len(rows) > limit else None)
+        return Page(items=[_rule(row) for row in rows[:limit]], next=next_token(rows, limit, lambda row: row.id))
 
     # Policies
     def add_policy(
@@ -117,10 +118,10 @@ class Guard:
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> Policy:
-        """Defines a policy for every dataset of a layer; it applies to every run that is decided from now on. A dry run only judges."""
-        caller.require(Right.DEFINE)
+        """Defines a policy for every dataset of a layer; it applies to every run that is decided from now on. A dry run only validates."""
+        caller.require(Permission.DEFINE)
         policy_type, says = parse_policy(type, expression)
-        with self.database.transaction("add_policy", role=Role.DEFINE) as tx:
+        with self.database.transaction("add_policy", role=DatabaseRole.DEFINE) as tx:
             store.lock_definition(tx, caller.org_id)
             new = PolicyRow(new_id(), 1, layer.value, policy_type.value, says, enforcement.value, True, caller.name, datetime.now(UTC))
             if earlier := _earlier(tx, caller, None if dry_run else idempotency_key, ["add_policy", layer, type, expression, enforcement], new.id):
@@ -140,9 +141,9 @@ class Guard:
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> Policy:
-        """Appends a revision with what is given and switches the policy on if it was off; one that says nothing new makes nothing."""
-        caller.require(Right.DEFINE)
-        with self.database.transaction("revise_policy", role=Role.DEFINE) as tx:
+        """Appends a revision with the given values and activates an inactive policy; without a change it appends nothing."""
+        caller.require(Permission.DEFINE)
+        with self.database.transaction("revise_policy", role=DatabaseRole.DEFINE) as tx:
             store.lock_definition(tx, id)
             before = _get_policy(tx, caller, id)
             says = before.policy_expression if expression is None else parse_policy(before.policy_type, expression)[1]
@@ -152,9 +153,9 @@ class Guard:
             return _revise_policy(tx, caller, before, after, "revise_policy", dry_run=dry_run)
 
     def deactivate_policy(self, caller: Caller, id: UUID, *, dry_run: bool = False, idempotency_key: str | None = None) -> Policy:
-        """Switches a policy off, by a revision that says so; one that is off stays as it is."""
-        caller.require(Right.DEFINE)
-        with self.database.transaction("deactivate_policy", role=Role.DEFINE) as tx:
+        """Deactivates a policy with a new revision; an inactive policy does not change."""
+        caller.require(Permission.DEFINE)
+        with self.database.transaction("deactivate_policy", role=DatabaseRole.DEFINE) as tx:
             store.lock_definition(tx, id)
             before = _get_policy(tx, caller, id)
             if _earlier(tx, caller, None if dry_run else idempotency_key, ["deactivate_policy", str(id)], id):
@@ -165,26 +166,26 @@ class Guard:
         self, caller: Caller, *, layer: Layer | None = None, inactive: bool = False, limit: int = 50, after: UUID | None = None
     ) -> Page[Policy]:
         """The current revision of each policy, the oldest policy first."""
-        caller.require(Right.READ)
+        caller.require(Permission.READ)
         with self.database.transaction("list_policies") as tx:
             rows = store.policies(tx, org=caller.org_id, layer=layer, inactive=inactive, after=after, limit=limit + 1)
-        return Page(items=[_policy(row) for row in rows[:limit]], next=str(rows[limit - 1].id) if len(rows) > limit else None)
+        return Page(items=[_policy(row) for row in rows[:limit]], next=next_token(rows, limit, lambda row: row.id))
 
     # Decisions
     def promotions(
         self, caller: Caller, *, dataset: str | None = None, allowed: bool | None = None, limit: int = 50, before: int | None = None
     ) -> Page[Promotion]:
         """Decisions with their results, the newest first."""
-        caller.require(Right.READ)
+        caller.require(Permission.READ)
         with self.database.transaction("list_promotions") as tx:
             chosen = [reading.find(tx, caller, dataset)] if dataset else reading.all_visible(tx, caller)
             rows = store.promotions(tx, org=caller.org_id, datasets=chosen, allowed=allowed, before=before, limit=limit + 1)
             items = _with_results(tx, caller, rows[:limit])
-        return Page(items=items, next=str(rows[limit - 1].seq) if len(rows) > limit else None)
+        return Page(items=items, next=next_token(rows, limit, lambda row: row.seq))
 
     def decision(self, caller: Caller, which: str) -> Promotion:
         """One decision, by its id or by the id of its run."""
-        caller.require(Right.READ)
+        caller.require(Permission.READ)
         id = reading.uuid_of(which)
         with self.database.transaction("get_promotion") as tx:
             rows = store.promotions(tx, org=caller.org_id, id=id, run=None if id else which, datasets=reading.all_visible(tx, caller), limit=1)
@@ -194,13 +195,13 @@ class Guard:
 
 
 def decision_of(tx: Transaction, caller: Caller, *, run: str) -> Promotion | None:
-    """What was decided about a run that the caller may know of."""
+    """The decision about a run that the caller may see."""
     found = _with_results(tx, caller, store.promotions(tx, org=caller.org_id, run=run, limit=1))
     return found[0] if found else None
 
 
 def ensure_default_policies(tx: Transaction, *, org: UUID, actor: str) -> None:
-    """No layer takes a breaking change, until somebody says otherwise. An org that has, or had, a policy keeps to its own."""
+    """By default no layer accepts a breaking change. An org that has or had a policy keeps its own."""
     store.lock_definition(tx, org)
     if store.has_policies(tx, org=org):
         return
@@ -212,7 +213,7 @@ def ensure_default_policies(tx: Transaction, *, org: UUID, actor: str) -> None:
     access.append_audit(tx, org=org, actor=actor, action="add_policy", object="the default policies")
 
 
-def _dataset(tx: Transaction, caller: Caller, named: str) -> DatasetRow:
+def _dataset(tx: Transaction, caller: Caller, named: str) -> RuleDataset:
     id = reading.uuid_of(named)
     found = store.find_dataset(tx, org=caller.org_id, id=id, name=None if id else named)
     if found is None:
@@ -236,22 +237,22 @@ def _get_policy(tx: Transaction, caller: Caller, id: UUID) -> PolicyRow:
 
 def _revise_rule(tx: Transaction, caller: Caller, before: RuleLine, after: RuleLine, action: str, *, dry_run: bool) -> Rule:
     if after == before:
-        return _told(tx, before)
+        return _with_warning(tx, before)
     new = replace(after, revision=before.revision + 1, actor=caller.name, at=datetime.now(UTC))
     return _append_rule(tx, caller, new, action, dry_run=dry_run)
 
 
 def _append_rule(tx: Transaction, caller: Caller, new: RuleLine, action: str, *, dry_run: bool) -> Rule:
     if dry_run:
-        return _told(tx, new)
+        return _with_warning(tx, new)
     store.append_rule(tx, org=caller.org_id, rule=new)
     detail = {"revision": new.revision, "dataset": str(new.dataset_id), "type": new.rule_type, "severity": new.severity, "active": new.active}
     access.append_audit(tx, org=caller.org_id, actor=caller.name, action=action, object=str(new.id), detail=detail)
-    return _told(tx, _get_rule(tx, caller, new.id))
+    return _with_warning(tx, _get_rule(tx, caller, new.id))
 
 
-def _told(tx: Transaction, row: RuleLine) -> Rule:
-    """A warning for the author of a rule: a missing column was named too early, or is misspelt and blocks every run."""
+def _with_warning(tx: Transaction, row: RuleLine) -> Rule:
+    """Adds a warning for columns that the table lacks: they are misspelled and block every run, or do not exist yet."""
     there = store.columns_now(tx, row.dataset_id) if row.active else []
     named = [row.tree["column"]] if "column" in row.tree else row.tree.get("columns", [])
     return _rule(row).model_copy(update={"absent_columns": [column for column in named if there and column not in there]})
@@ -274,7 +275,7 @@ def _append_policy(tx: Transaction, caller: Caller, new: PolicyRow, action: str,
 
 
 def _earlier(tx: Transaction, caller: Caller, key: str | None, said: list[str | None], id: UUID) -> UUID | None:
-    """What an earlier request with this key was about; None where this is the first one, or has no key."""
+    """The definition that an earlier request with this key created; None for the first request, or without a key."""
     if key is None:
         return None
     name = hashlib.sha256(key.encode()).digest()
@@ -296,7 +297,7 @@ def _policy(row: PolicyRow) -> Policy:
 
 
 def _with_results(tx: Transaction, caller: Caller, rows: list[PromotionRow]) -> list[Promotion]:
-    """Samples are values of rows, and for those who read them; what was read and may not be known of is not named."""
+    """Samples are row values and need read permission; inputs that the caller may not see are not named."""
     ids = [row.id for row in rows]
     policies, quality = store.policy_results(tx, ids), store.quality_results(tx, ids)
     reads = reading.readable(tx, caller, {row.dataset_id for row in rows})

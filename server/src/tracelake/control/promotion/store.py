@@ -1,4 +1,4 @@
-"""The rule, policy and decision tables, one function a query."""
+"""The rule, policy and decision tables, one function per query."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from tracelake import wire_json
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.named_queries import load
-from tracelake.control.database.transactions import Asked, Transaction
+from tracelake.control.database.transactions import Pending, Transaction
 from tracelake.control.promotion.gate import Decision, JudgedPolicy, JudgedRule
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.rules import RuleMeasurement, RuleScope, RuleToMeasure, RuleTree, Severity
@@ -22,7 +22,7 @@ _TREE: TypeAdapter[RuleTree] = TypeAdapter(RuleTree)
 
 
 @dataclass(frozen=True)
-class DatasetRow:
+class RuleDataset:
     id: UUID
     name: str | None
     layer: str
@@ -47,14 +47,14 @@ class RuleRow:
         return RuleToMeasure(id=self.id, revision=self.revision, scope=RuleScope(self.scope), tree=_TREE.validate_python(self.tree))
 
     def judged(self, measurements: Iterable[RuleMeasurement]) -> JudgedRule:
-        """With what was measured for this very revision, where that is among the measurements."""
+        """With the measurement of this revision, if there is one."""
         found = next((one for one in measurements if (one.rule_id, one.revision) == (self.id, self.revision)), None)
         return JudgedRule(self.id, self.revision, _TREE.validate_python(self.tree), Severity(self.severity), RuleScope(self.scope), found)
 
 
 @dataclass(frozen=True, slots=True)
 class TableRuleRow:
-    """How many rows of a table broke a rule about the whole of it, after the place that changed it last."""
+    """How many rows of a table broke a table rule, after the last place that changed the table."""
 
     dataset_version_id: UUID
     rule_id: UUID
@@ -102,7 +102,7 @@ class PolicyRow:
 
 @dataclass(frozen=True)
 class Decided:
-    """A decision with whose output it is about, and what it rests on besides its results."""
+    """A decision, its output, and its evidence other than results."""
 
     org_id: UUID
     dataset_id: UUID
@@ -158,8 +158,8 @@ class QualityResultRow:
     sentence: str
 
 
-def find_dataset(tx: Transaction, *, org: UUID, id: UUID | None, name: str | None) -> DatasetRow | None:
-    return tx.find(DatasetRow, sql["find_dataset"], org=org, id=id, name=name)
+def find_dataset(tx: Transaction, *, org: UUID, id: UUID | None, name: str | None) -> RuleDataset | None:
+    return tx.find(RuleDataset, sql["find_dataset"], org=org, id=id, name=name)
 
 
 def columns_now(tx: Transaction, dataset: UUID) -> list[str]:
@@ -168,7 +168,7 @@ def columns_now(tx: Transaction, dataset: UUID) -> list[str]:
 
 # Definitions
 def lock_definition(tx: Transaction, id: UUID) -> None:
-    """Revisions of one definition come one after the other."""
+    """Serializes revisions of one definition."""
     tx.run(sql["lock_definition"], id=id)
 
 
@@ -226,20 +226,20 @@ def has_policies(tx: Transaction, *, org: UUID) -> bool:
     return tx.value(sql["has_policies"], org=org)
 
 
-# What a completion asks and writes
+# Reads and writes of completions
 def rules_of(tx: Transaction, datasets: Iterable[UUID]) -> dict[UUID, list[RuleRow]]:
-    return ask_rules_of(tx, datasets).answer()
+    return send_rules_of(tx, datasets).result()
 
 
-def ask_rules_of(tx: Transaction, datasets: Iterable[UUID]) -> Asked[dict[UUID, list[RuleRow]]]:
-    """The active rules of each dataset, in their current revision; every dataset that was asked for is there."""
+def send_rules_of(tx: Transaction, datasets: Iterable[UUID]) -> Pending[dict[UUID, list[RuleRow]]]:
+    """The active rules of each dataset, in their current revision; every given dataset has an entry."""
     wanted = list(datasets)
-    rows = tx.ask(RuleRow, sql["rules_of"], datasets=wanted)
+    rows = tx.send(RuleRow, sql["rules_of"], datasets=wanted)
     return rows.then(lambda found: {dataset: [row for row in found if row.dataset_id == dataset] for dataset in wanted})
 
 
-def ask_table_rules(tx: Transaction, dataset_versions: Iterable[UUID]) -> Asked[list[TableRuleRow]]:
-    return tx.ask(TableRuleRow, sql["table_rules"], dataset_versions=list(dataset_versions))
+def send_table_rules(tx: Transaction, dataset_versions: Iterable[UUID]) -> Pending[list[TableRuleRow]]:
+    return tx.send(TableRuleRow, sql["table_rules"], dataset_versions=list(dataset_versions))
 
 
 def note_table_rules(tx: Transaction, rows: Sequence[TableRuleRow]) -> None:
@@ -253,10 +253,10 @@ def note_table_rules(tx: Transaction, rows: Sequence[TableRuleRow]) -> None:
     )
 
 
-def ask_policies_of(tx: Transaction, *, org: UUID, layers: Iterable[Layer]) -> Asked[dict[Layer, list[PolicyRow]]]:
-    """The active policies of each layer, in their current revision; every layer that was asked for is there."""
+def send_policies_of(tx: Transaction, *, org: UUID, layers: Iterable[Layer]) -> Pending[dict[Layer, list[PolicyRow]]]:
+    """The active policies of each layer, in their current revision; every given layer has an entry."""
     wanted = list(layers)
-    rows = tx.ask(PolicyRow, sql["policies_of"], org=org, layers=[layer.value for layer in wanted])
+    rows = tx.send(PolicyRow, sql["policies_of"], org=org, layers=[layer.value for layer in wanted])
     return rows.then(lambda found: {layer: [row for row in found if row.applies_to_layer == layer.value] for layer in wanted})
 
 
@@ -320,7 +320,7 @@ def _append_quality_results(tx: Transaction, new: Sequence[Decided]) -> None:
         )
 
 
-# What people ask
+# Reads of people
 def promotions(
     tx: Transaction,
     *,

@@ -1,1 +1,1 @@
-"""Queries: pins that protect what is read, receipts by which it can be read again, and statements that people keep."""
+"""Queries: pins that protect the files being read, receipts for replay, and saved queries."""

@@ -1,4 +1,4 @@
-"""Pins: what a query reads, resolved for all its datasets in one snapshot and committed before it opens the first file."""
+"""Pins: the versions that a query reads, resolved for all its datasets in one snapshot and committed before it opens the first file."""
 
 import hashlib
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import orjson
 import structlog
 
 from tracelake import wire_json
-from tracelake.control.access.callers import Caller, Right
+from tracelake.control.access.callers import Caller, Permission
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.queries import resolving, store
@@ -23,7 +23,7 @@ from tracelake_sdk.queries import Expected, QueryPin, Released, ReleaseRequest, 
 
 _log = structlog.get_logger()
 
-_MOST_FILES = 500_000  # of all tables whose spelling is kept
+_MOST_FILES = 500_000  # cache size: files of all cached tables
 
 
 class _Table(NamedTuple):
@@ -42,8 +42,8 @@ class Pins:
     _spelt_tables: BoundedCache[tuple[UUID, int], _Table] = field(default_factory=_no_tables)  # by dataset and version; nothing of it ever changes
 
     def take(self, caller: Caller, names: Sequence[RequestedName], *, replay_of: UUID | None = None) -> dict[str, Any]:
-        """The form is that of `Pinned`; raises NotFound with the nearest name where the caller may not read one of them."""
-        caller.require(Right.READ)
+        """The form is that of `Pinned`; raises NotFound with the nearest name for a dataset that the caller may not read."""
+        caller.require(Permission.READ)
         id = new_id()
         with self.database.transaction("pin") as tx:
             expected = None
@@ -66,7 +66,7 @@ class Pins:
         return Renewed(lost=[pin for pin in pins if pin not in kept])
 
     def release(self, request: ReleaseRequest, caller: Caller | None, *, now: datetime | None = None) -> Released:
-        """Writes the query's line and gives its pin back; the same again changes nothing. Raises Unavailable where the pin did not hold to the end."""
+        """Writes the query's log entry and releases its pin; a repeat changes nothing. Raises Unavailable if the pin expired before the end."""
         id = request.pin or new_id()
         with self.database.transaction("release_pin") as tx:
             if request.pin is not None:
@@ -74,7 +74,7 @@ class Pins:
             elif caller is not None:
                 by = Author(caller.org_id, caller.name, caller.user_id, caller.token_id)
             else:
-                raise Malformed("A query that had no pin is somebody's: `caller` is missing.")
+                raise Malformed("A query without a pin needs its caller: `caller` is missing.")
             if by is None:
                 at = store.run_at(tx, id)
                 if at is None:
@@ -84,18 +84,18 @@ class Pins:
             return Released(id=id, at=store.add_run(tx, request.run, id=id, by=by, sql_sha256=sha256))
 
     def run_once(self, *, now: datetime | None = None) -> int:
-        """Drops pins that have run out."""
+        """Drops expired pins."""
         with self.database.transaction("drop_pins") as tx:
             dropped = store.drop_pins(tx, now=now)
         if any(dropped):
-            _log.warning("pins expired: their holder has ended", number=sum(dropped))
+            _log.warning("pins expired without a release", number=sum(dropped))
         return len(dropped)
 
     def _pins_of(self, tx: Transaction, caller: Caller, names: Sequence[RequestedName], replay_of: UUID) -> tuple[list[QueryPin], Expected]:
-        """The pins that a query had, as far as the caller may read their datasets today."""
+        """The pins of an earlier query; the caller must still have permission to read their datasets."""
         run = resolving.get_run(tx, caller, replay_of)
         if not run.replayable:
-            raise NotReplayable(run.why_not or "It has no result that could be compared.")
+            raise NotReplayable(run.why_not or "The query has no result to compare with.")
         had = {pin.name: pin for pin in (QueryPin.model_validate(pin) for pin in run.pins)}
         if {name.called for name in names} != set(had):
             raise NotReplayable("The statement reads other datasets than the query to replay.")

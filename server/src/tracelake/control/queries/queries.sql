@@ -1,5 +1,5 @@
 -- name: tables
--- What is behind versions. Nothing of it ever changes.
+-- The tables of versions. They never change.
 SELECT version.dataset_id, version.version, version.dataset_version_id, version.org_id, version.table_schema, version.schema_hash,
        coalesce((SELECT job.spec -> 'unique_key' FROM dataset_version AS made JOIN job ON job.generation_id = made.generation_id
                  WHERE made.id = version.dataset_version_id AND job.spec ->> 'update_strategy' = 'append' LIMIT 1), '[]') AS unique_key
@@ -12,8 +12,8 @@ WHERE dataset_version_id = %(dataset_version)s AND added_version <= %(version)s 
 ORDER BY added_place, path
 
 -- name: need_not_survive_a_crash
--- Seen by everybody when it commits, and on disk a moment later. A pin that a crash of the database removes is missed when it is given
--- back, and its query has no result; so nobody waits for the disk before the first file is opened.
+-- Asynchronous commit: visible at once, on disk a moment later. If a crash of the database loses a pin, its release fails
+-- and the query has no result; so queries need not wait for the disk before they open the first file.
 SELECT set_config('synchronous_commit', 'off', true)
 
 -- name: take_pin
@@ -35,7 +35,7 @@ WHERE id = %(pin)s AND released_at IS NULL AND lease_expires_at > coalesce(%(now
 RETURNING org_id, caller, user_id, token_id
 
 -- name: drop_pins
--- Those that were given back, and those whose holder is gone.
+-- Released pins, and expired ones.
 DELETE FROM pin WHERE id IN (
     SELECT id FROM pin WHERE lease_expires_at <= coalesce(%(now)s::timestamptz, clock_timestamp()) ORDER BY lease_expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED
 )

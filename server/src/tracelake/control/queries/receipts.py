@@ -1,13 +1,14 @@
-"""Receipts: what was asked, and whether it can be asked again."""
+"""Receipts: the queries that ran, and whether they can be replayed."""
 
 from dataclasses import dataclass
 from uuid import UUID
 
-from tracelake.control.access.callers import Caller, Right
+from tracelake.control.access.callers import Caller, Permission
+from tracelake.control.database.pages import next_token
 from tracelake.control.database.transactions import Database
 from tracelake.control.queries import resolving, store
 from tracelake.control.queries.pins import sql_sha256
-from tracelake.control.queries.store import RunRow
+from tracelake.control.queries.store import QueryRunRow
 from tracelake_sdk.errors import NotFound, NotReplayable
 from tracelake_sdk.pages import Page
 from tracelake_sdk.queries import QueryPin, QueryRun, QueryStatus
@@ -18,26 +19,26 @@ class Receipts:
     database: Database
 
     def get(self, caller: Caller, id: UUID) -> QueryRun:
-        """The caller's own; admins and auditors see everybody's, without the statement."""
-        caller.require(Right.READ)
+        """The caller's own queries; admins and auditors see all queries, without the statement."""
+        caller.require(Permission.READ)
         with self.database.transaction("query_run") as tx:
             rows = store.runs(tx, caller, everybody=caller.sees_all, id=id)
         if not rows:
             raise NotFound(f"Query {id} of {caller.name} was not found in this org.")
-        return _told(caller, rows[0])
+        return _query_run(caller, rows[0])
 
     def list_runs(self, caller: Caller, *, before: UUID | None, limit: int) -> Page[QueryRun]:
-        caller.require(Right.READ)
+        caller.require(Permission.READ)
         with self.database.transaction("query_runs") as tx:
             rows = store.runs(tx, caller, everybody=caller.sees_all, before=before, limit=limit + 1)
-        return Page(items=[_told(caller, row) for row in rows[:limit]], next=str(rows[limit - 1].id) if len(rows) > limit else None)
+        return Page(items=[_query_run(caller, row) for row in rows[:limit]], next=next_token(rows, limit, lambda row: row.id))
 
     def to_replay(self, caller: Caller, id: UUID, sql: str | None) -> str:
-        """The statement to ask again; raises NotReplayable at once where another answer would mean nothing.
+        """The statement to run again; raises NotReplayable if there is no result to compare with.
 
-        Whether the caller may read the datasets today is asked when they are pinned.
+        Pinning checks whether the caller may still read the datasets.
         """
-        caller.require(Right.READ)
+        caller.require(Permission.READ)
         with self.database.transaction("query_to_replay") as tx:
             run = resolving.get_run(tx, caller, id)
         mine = _is_author(caller, run)
@@ -46,15 +47,15 @@ class Receipts:
         if sql is not None and sql_sha256(sql) != run.sql_sha256:
             raise NotReplayable("The statement is not the one of this query.")
         if not run.replayable:
-            raise NotReplayable(run.why_not or "It has no result that could be compared.")
+            raise NotReplayable(run.why_not or "The query has no result to compare with.")
         return run.sql
 
 
-def _is_author(caller: Caller, run: RunRow) -> bool:
+def _is_author(caller: Caller, run: QueryRunRow) -> bool:
     return (caller.user_id, caller.token_id) == (run.user_id, run.token_id)
 
 
-def _told(caller: Caller, run: RunRow) -> QueryRun:
+def _query_run(caller: Caller, run: QueryRunRow) -> QueryRun:
     return QueryRun(
         id=run.id,
         at=run.at,

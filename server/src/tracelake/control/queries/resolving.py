@@ -6,7 +6,7 @@ from uuid import UUID
 from tracelake.control.access.callers import Caller
 from tracelake.control.database.transactions import Transaction
 from tracelake.control.queries import store
-from tracelake.control.queries.store import RunRow
+from tracelake.control.queries.store import QueryRunRow
 from tracelake.control.registry import reading
 from tracelake.control.registry import store as registry
 from tracelake.control.registry.store import Resolved
@@ -15,7 +15,7 @@ from tracelake_sdk.queries import QueryPin, RequestedName
 
 
 def resolve(tx: Transaction, caller: Caller, names: Sequence[RequestedName]) -> list[QueryPin]:
-    """In the order of the names. One statement reads all of them, so that all are of one moment."""
+    """In the order of the names. One statement reads all of them, so that all are of one snapshot."""
     found = {row.name: row for row in registry.resolve(tx, caller.org_id, sorted({asked.name for asked in names}))} if names else {}
     may = reading.readable(tx, caller, {row.dataset_id for row in found.values()})
     for asked in names:
@@ -37,13 +37,13 @@ def resolve(tx: Transaction, caller: Caller, names: Sequence[RequestedName]) -> 
 
 
 def require_readable(tx: Transaction, caller: Caller, datasets: Mapping[UUID, str]) -> None:
-    """Raises NotFound; the values are what the datasets were called."""
+    """Raises NotFound; the values are the names of the datasets."""
     for dataset in set(datasets) - reading.readable(tx, caller, datasets):
         raise NotFound(f"No dataset {datasets[dataset]!r} that {caller.name} may read was found; {_advice(tx, caller, datasets[dataset])}")
 
 
-def get_run(tx: Transaction, caller: Caller, id: UUID) -> RunRow:
-    """A query of the org, whoever asked it; raises NotFound."""
+def get_run(tx: Transaction, caller: Caller, id: UUID) -> QueryRunRow:
+    """A query of the org, of any user; raises NotFound."""
     rows = store.runs(tx, caller, everybody=True, id=id)
     if not rows:
         raise NotFound("The query was not found in this org.")
@@ -59,7 +59,7 @@ def _current(row: Resolved) -> QueryPin:
 
 
 def _advice(tx: Transaction, caller: Caller, name: str) -> str:
-    # Auditors know of every dataset and read none: to name one would send them into the same answer.
+    # Auditors see every dataset and read none: a suggested name would fail the same way.
     if caller.sees_all and not caller.is_admin:
         return "`tracelake dataset list` lists them."
     return reading.advice(tx, caller, name)

@@ -1,8 +1,8 @@
-"""Saved queries: statements that people keep under a name, each for its author alone."""
+"""Saved queries: named statements, each visible only to its author."""
 
 from dataclasses import dataclass
 
-from tracelake.control.access.callers import Caller, Right
+from tracelake.control.access.callers import Caller, Permission
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.transactions import Database
 from tracelake.control.queries import store
@@ -11,18 +11,18 @@ from tracelake_sdk.queries import SavedQuery
 
 
 @dataclass(frozen=True)
-class SavedQueries:
+class SavedQueryService:
     database: Database
 
     def save(self, caller: Caller, name: str, sql: str, description: str) -> SavedQuery:
-        """Keeps it, in the place of what the name stood for."""
-        caller.require(Right.READ)
+        """Saves the statement; replaces an earlier one of this name."""
+        caller.require(Permission.READ)
         with self.database.transaction("save_query") as tx:
             store.save(tx, caller, id=new_id(), name=name, statement=sql, description=description)
             return store.saved(tx, caller, name=name)[0]
 
     def get(self, caller: Caller, name: str) -> SavedQuery:
-        caller.require(Right.READ)
+        caller.require(Permission.READ)
         with self.database.transaction("saved_query") as tx:
             found = store.saved(tx, caller, name=name)
         if not found:
@@ -30,12 +30,12 @@ class SavedQueries:
         return found[0]
 
     def list_saved(self, caller: Caller) -> list[SavedQuery]:
-        caller.require(Right.READ)
+        caller.require(Permission.READ)
         with self.database.transaction("saved_queries") as tx:
             return store.saved(tx, caller)
 
     def forget(self, caller: Caller, name: str) -> None:
-        caller.require(Right.READ)
+        caller.require(Permission.READ)
         with self.database.transaction("forget_query") as tx:
             if not store.forget(tx, caller, name=name):
                 raise NotFound(f"Saved query {name[:128]!r} of {caller.name} was not found.")

@@ -1,4 +1,4 @@
-"""The tables of pins, of the query log and of saved queries, one function a query."""
+"""The tables of pins, of the query log and of saved queries, one function per query."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class TableRow:
 
 @dataclass(frozen=True)
 class Author:
-    """Whose query it is."""
+    """The owner of a query."""
 
     org_id: UUID
     caller: str
@@ -38,7 +38,7 @@ class Author:
 
 
 @dataclass(frozen=True)
-class RunRow:
+class QueryRunRow:
     id: UUID
     actor: str
     user_id: UUID | None
@@ -61,13 +61,13 @@ class RunRow:
 
 
 def tables(tx: Transaction, wanted: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], TableRow]:
-    """By dataset and version; what was never recorded is missing."""
+    """By dataset and version; unrecorded versions are omitted."""
     rows = tx.all(TableRow, sql["tables"], datasets=[dataset for dataset, _ in wanted], versions=[version for _, version in wanted])
     return {(row.dataset_id, row.version): row for row in rows}
 
 
 def files(tx: Transaction, *, dataset_version: UUID, version: int) -> list[tuple[str, str]]:
-    """Paths, and the hash of each one's own schema."""
+    """Paths, with the hash of each file's schema."""
     return [(path, hashed) for path, hashed in tx.tuples(sql["files"], dataset_version=dataset_version, version=version)]
 
 
@@ -86,22 +86,22 @@ def take_pin(tx: Transaction, caller: Caller, *, id: UUID, lease: timedelta, pin
 
 
 def renew(tx: Transaction, pins: list[UUID], *, lease: timedelta, now: datetime | None) -> set[UUID]:
-    """Those that still hold."""
+    """The pins that have not expired."""
     return set(tx.values(sql["renew"], pins=pins, lease=lease, now=now))
 
 
 def release(tx: Transaction, pin: UUID, *, now: datetime | None) -> Author | None:
-    """Whose it was; None: it was given back before, or has expired."""
+    """The owner; None if the pin was already released or has expired."""
     return tx.find(Author, sql["release"], pin=pin, now=now)
 
 
 def drop_pins(tx: Transaction, *, now: datetime | None) -> list[bool]:
-    """For each that was dropped, whether its holder never gave it back."""
+    """For each dropped pin, whether it was never released."""
     return tx.values(sql["drop_pins"], now=now)
 
 
 def add_run(tx: Transaction, run: RunFacts, *, id: UUID, by: Author, sql_sha256: str) -> datetime:
-    """With the pins of its id; when it was written."""
+    """With the pins of its id; returns the time of the entry."""
     return tx.value(
         sql["add_run"], **run.model_dump(), id=id, org=by.org_id, actor=by.caller, user=by.user_id, token=by.token_id, sql_sha256=sql_sha256
     )
@@ -111,10 +111,10 @@ def run_at(tx: Transaction, id: UUID) -> datetime | None:
     return tx.value(sql["run_at"], id=id)
 
 
-def runs(tx: Transaction, caller: Caller, *, everybody: bool, id: UUID | None = None, before: UUID | None = None, limit: int = 1) -> list[RunRow]:
+def runs(tx: Transaction, caller: Caller, *, everybody: bool, id: UUID | None = None, before: UUID | None = None, limit: int = 1) -> list[QueryRunRow]:
     """The newest first."""
     return tx.all(
-        RunRow, sql["runs"], org=caller.org_id, user=caller.user_id, token=caller.token_id, everybody=everybody, id=id, before=before, limit=limit
+        QueryRunRow, sql["runs"], org=caller.org_id, user=caller.user_id, token=caller.token_id, everybody=everybody, id=id, before=before, limit=limit
     )
 
 

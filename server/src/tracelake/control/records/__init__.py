@@ -1,1 +1,1 @@
-"""Metadata records on Postgres: kinds, records, sameness, the newest of each, and the log to tail."""
+"""Metadata records on Postgres: kinds, records, identities, the latest of each, and the log to tail."""

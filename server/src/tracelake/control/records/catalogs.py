@@ -1,4 +1,4 @@
-"""The kinds of each tenant, kept in this process and looked at again when there are more."""
+"""The kinds of each tenant, cached in this process and read again when their number grows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,17 +13,17 @@ from tracelake_sdk.suggestions import did_you_mean
 
 
 @dataclass(frozen=True)
-class Catalog:
+class TenantKinds:
     """All versions of all kinds of one tenant, its own and the built-in ones, by name."""
 
     versions: Mapping[str, Sequence[Kind]]
-    number: int = 0  # of its own
+    number: int = 0  # of the tenant's own versions
 
     def newest(self) -> list[Kind]:
         return [versions[-1] for _, versions in sorted(self.versions.items())]
 
     def of(self, name: str) -> Sequence[Kind]:
-        """All versions; empty where it is not registered."""
+        """All versions; empty if the kind is not registered."""
         return self.versions.get(name, ())
 
     def kind(self, name: str, version: int | None = None) -> Kind:
@@ -36,22 +36,22 @@ class Catalog:
 
 
 @dataclass
-class Catalogs:
-    """One look counts the tenant's kinds, and only more of them are read again."""
+class KindCache:
+    """Each use counts the tenant's kinds and reads them again only if there are more."""
 
-    _known: dict[UUID, Catalog] = field(default_factory=dict)
+    _known: dict[UUID, TenantKinds] = field(default_factory=dict)
 
-    def of(self, tx: Transaction, org: UUID, *, number: int | None = None) -> Catalog:
-        """`number` is how many kinds of its own the tenant has, where that was just counted."""
+    def of(self, tx: Transaction, org: UUID, *, number: int | None = None) -> TenantKinds:
+        """`number`: how many kinds the tenant has, if that was just counted."""
         known = self._known.get(org)
         if known is None or known.number != (store.number_of_kinds(tx, org) if number is None else number):
             known = self._known[org] = _read(tx, org)
         return known
 
 
-def _read(tx: Transaction, org: UUID) -> Catalog:
+def _read(tx: Transaction, org: UUID) -> TenantKinds:
     own = [Kind.model_validate_json(definition) for definition in store.kinds(tx, org)]
     versions: dict[str, list[Kind]] = {}
     for kind in (*builtin_kinds(), *own):
         versions.setdefault(kind.name, []).append(kind)
-    return Catalog(versions, len(own))
+    return TenantKinds(versions, len(own))

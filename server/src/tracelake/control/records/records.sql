@@ -1,5 +1,5 @@
 -- name: number_of_kinds
--- Kinds are only ever added: as many as before are the same as before.
+-- Kinds are only added: an equal number means no change.
 SELECT count(*) FROM metadata_kind WHERE org_id = %(org)s
 
 -- name: kinds
@@ -18,17 +18,17 @@ SELECT id FROM org WHERE name = %(name)s
 SELECT ensure_record_partition(%(class)s, %(moment)s)
 
 -- name: take_identities
--- In ascending order, so that two transactions never wait for each other in a circle. What somebody else has is given back.
-WITH told AS (
-    SELECT * FROM unnest(%(identities)s::bytea[], %(contents)s::bytea[], %(ids)s::uuid[], %(classes)s::text[]) AS told(identity, content, id, class)
+-- In ascending order, so that transactions cannot deadlock. Returns identities that already exist.
+WITH given AS (
+    SELECT * FROM unnest(%(identities)s::bytea[], %(contents)s::bytea[], %(ids)s::uuid[], %(classes)s::text[]) AS given(identity, content, id, class)
 ), taken AS (
-    INSERT INTO record_identity (identity, content, record_id, retention_class) SELECT identity, content, id, class FROM told
+    INSERT INTO record_identity (identity, content, record_id, retention_class) SELECT identity, content, id, class FROM given
     ON CONFLICT (identity) DO NOTHING RETURNING record_id
 )
-SELECT told.identity FROM told WHERE NOT EXISTS (SELECT 1 FROM taken WHERE taken.record_id = told.id)
+SELECT given.identity FROM given WHERE NOT EXISTS (SELECT 1 FROM taken WHERE taken.record_id = given.id)
 
 -- name: identities
--- A statement of its own: it sees what the one before waited for.
+-- A separate statement: it sees what was committed while the one before waited.
 SELECT identity, content, record_id FROM record_identity WHERE identity = ANY(%(identities)s::bytea[])
 
 -- name: copy_records
@@ -38,19 +38,19 @@ COPY metadata_record (
 ) FROM STDIN
 
 -- name: set_latest
--- In ascending order, after the identities: see there.
+-- In ascending order, after the identities, for the same reason.
 INSERT INTO metadata_latest AS newest (org_id, kind, target_key, produced_at, record_id, retention_class, target, dataset_ids)
 SELECT %(org)s, kind, target_key, produced_at, id, class, target::json, dataset_ids::uuid[]
 FROM unnest(
     %(kinds)s::text[], %(target_keys)s::uuid[], %(produced)s::timestamptz[], %(ids)s::uuid[], %(classes)s::text[], %(targets)s::text[], %(datasets)s::text[]
-) AS told(kind, target_key, produced_at, id, class, target, dataset_ids)
+) AS given(kind, target_key, produced_at, id, class, target, dataset_ids)
 ON CONFLICT (org_id, kind, target_key) DO UPDATE
 SET produced_at = excluded.produced_at, record_id = excluded.record_id, retention_class = excluded.retention_class,
     target = excluded.target, dataset_ids = excluded.dataset_ids
 WHERE (excluded.produced_at, excluded.record_id) > (newest.produced_at, newest.record_id)
 
 -- name: store_one
--- A record by itself in one statement, which is a transaction: what take_identities, copy_records and set_latest do, in their order.
+-- A single record in one statement, which is a transaction: does what take_identities, copy_records and set_latest do, in this order.
 WITH taken AS (
     INSERT INTO record_identity (identity, content, record_id, retention_class)
     VALUES (%(identity)s, %(content)s, %(id)s::uuid, %(retention_class)s) ON CONFLICT (identity) DO NOTHING RETURNING record_id
@@ -64,7 +64,7 @@ WITH taken AS (
            %(dataset_ids)s::uuid[], %(record)s::json, %(job_id)s, %(run_id)s, %(namespace)s, %(cluster)s, %(workspace)s, %(context)s::json,
            %(stored_at)s::timestamptz
     FROM taken
-), told AS (
+), given AS (
     INSERT INTO metadata_latest AS newest (org_id, kind, target_key, produced_at, record_id, retention_class, target, dataset_ids)
     SELECT %(org_id)s::uuid, %(kind)s, %(target_key)s::uuid, %(produced_at)s::timestamptz, record_id, %(retention_class)s, %(target)s::json,
            %(dataset_ids)s::uuid[]
@@ -80,7 +80,7 @@ SELECT record_id FROM taken
 SELECT record.id, record.kind_version, record.stored_at, record.record::text AS record, record.context::text AS context,
        (SELECT count(*) FROM metadata_kind WHERE metadata_kind.org_id = %(org)s) AS kinds
 FROM metadata_latest AS newest
--- LIMIT: looked up by its key alone, whatever was known of a partition when this was planned.
+-- LIMIT: forces a lookup by key, whatever the statistics of a partition were when this was planned.
 CROSS JOIN LATERAL (
     SELECT * FROM metadata_record AS kept WHERE kept.retention_class = newest.retention_class AND kept.id = newest.record_id LIMIT 1
 ) AS record
@@ -88,7 +88,7 @@ WHERE newest.org_id = %(org)s AND newest.kind = %(kind)s AND newest.target_key =
   AND (%(sees_all)s OR newest.dataset_ids IS NULL OR newest.dataset_ids <@ %(seen)s::uuid[])
 
 -- name: of_target
--- As a stretch of the index of targets, not as equalities: a partition that was empty when this was planned would be walked by kind.
+-- As a range of the target index, not as equalities: a partition that was empty when this was planned would be scanned by kind.
 SELECT record.id, record.kind_version, record.stored_at, record.record::text AS record, record.context::text AS context
 FROM metadata_record AS record
 WHERE record.org_id = %(org)s AND (record.target_key, record.kind) >= (%(target_key)s::uuid, %(kind)s::text)
@@ -105,7 +105,7 @@ WHERE record.org_id = %(org)s AND record.run_id = %(run_id)s
 ORDER BY record.produced_at DESC, record.id DESC LIMIT %(limit)s
 
 -- name: candidates
--- All that filters may choose, and what they choose only after it is read in a newer version of its kind; kind by kind, as the index lies.
+-- All records that the filters may match, also those that match only after conversion to a newer version of their kind; kind by kind, in index order.
 SELECT found.id, found.kind_version, found.stored_at, found.record::text AS record, found.context::text AS context
 FROM unnest(%(kinds)s::text[], %(versions)s::integer[]) AS wanted(kind, version)
 CROSS JOIN LATERAL (
@@ -135,25 +135,25 @@ CROSS JOIN LATERAL (
             END
             AND NOT EXISTS (
                 SELECT 1
-                FROM unnest(%(paths)s::text[], %(tests)s::text[], %(texts)s::text[], %(numbers)s::float8[]) AS asked(path, test, text, number)
+                FROM unnest(%(paths)s::text[], %(tests)s::text[], %(texts)s::text[], %(numbers)s::float8[]) AS condition(path, test, text, number)
                 CROSS JOIN LATERAL (
-                    SELECT CASE WHEN asked.path LIKE 'context.%%' THEN record.context #> string_to_array(substr(asked.path, 9), '.')
-                                ELSE record.record #> string_to_array(asked.path, '.') END AS value
+                    SELECT CASE WHEN condition.path LIKE 'context.%%' THEN record.context #> string_to_array(substr(condition.path, 9), '.')
+                                ELSE record.record #> string_to_array(condition.path, '.') END AS value
                 ) AS there
                 CROSS JOIN LATERAL (
                     SELECT there.value #>> '{}' COLLATE "C" AS text,
                            CASE WHEN json_typeof(there.value) = 'number' AND length(there.value::text) < 300 THEN (there.value #>> '{}')::float8 END AS number
                 ) AS spelt
                 WHERE NOT coalesce(
-                    CASE asked.test
+                    CASE condition.test
                         WHEN 'exists' THEN there.value IS NOT NULL
-                        WHEN 'text_eq' THEN spelt.text = asked.text
-                        WHEN 'text_in' THEN asked.text::jsonb ? spelt.text
-                        WHEN 'text_le' THEN spelt.text <= asked.text
-                        WHEN 'text_ge' THEN spelt.text >= asked.text
-                        WHEN 'number_eq' THEN coalesce(spelt.number = asked.number, json_typeof(there.value) = 'number')
-                        WHEN 'number_le' THEN coalesce(spelt.number <= asked.number, json_typeof(there.value) = 'number')
-                        WHEN 'number_ge' THEN coalesce(spelt.number >= asked.number, json_typeof(there.value) = 'number')
+                        WHEN 'text_eq' THEN spelt.text = condition.text
+                        WHEN 'text_in' THEN condition.text::jsonb ? spelt.text
+                        WHEN 'text_le' THEN spelt.text <= condition.text
+                        WHEN 'text_ge' THEN spelt.text >= condition.text
+                        WHEN 'number_eq' THEN coalesce(spelt.number = condition.number, json_typeof(there.value) = 'number')
+                        WHEN 'number_le' THEN coalesce(spelt.number <= condition.number, json_typeof(there.value) = 'number')
+                        WHEN 'number_ge' THEN coalesce(spelt.number >= condition.number, json_typeof(there.value) = 'number')
                     END,
                     false
                 )
@@ -165,7 +165,7 @@ CROSS JOIN LATERAL (
 ORDER BY found.produced_at DESC, found.id DESC LIMIT %(limit)s
 
 -- name: targets
--- Those whose newest record is hidden from the caller are there if an older one is not.
+-- A target whose newest record is hidden from the caller is included if an older one is visible.
 SELECT coalesce(newest.target, shown.target)::text
 FROM (
     SELECT latest.kind, latest.target_key,
@@ -182,7 +182,7 @@ LEFT JOIN LATERAL (
 WHERE newest.target IS NOT NULL OR shown.target IS NOT NULL
 
 -- name: tail_ends
--- Up to where each log can be read: what a transaction that still runs may add lies behind it. And the first transaction that nobody has begun.
+-- Up to where each log can be read: open transactions can only add records after it. And the next transaction number.
 SELECT org.id AS org_id, last.xid::text AS xid, last.seq, in_epoch(pg_snapshot_xmax(pg_current_snapshot()))::text AS unbegun
 FROM unnest(%(orgs)s::uuid[]) AS org(id)
 LEFT JOIN LATERAL (

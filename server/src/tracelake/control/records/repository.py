@@ -1,4 +1,4 @@
-"""The records of one tenant as a MetadataRepository, for whoever is inside the process and the tenant itself."""
+"""The records of one tenant as a MetadataRepository, for code in this process that acts as the tenant."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from tracelake_sdk.records.repository.admission import same_tenant
 
 
 @dataclass(frozen=True)
-class RecordService:
+class TenantRepository:
     """A MetadataRepository on Postgres; it sees every record of its tenant."""
 
     records: Records
@@ -45,7 +45,7 @@ class RecordService:
         return self.records.bulk_store(self.tenant, records, context)
 
     def store_each(self, items: Sequence[tuple[MetadataRecord, MetadataContext]]) -> list[StoreResult]:
-        """As `bulk_store`, of records that each have a context of their own."""
+        """As `bulk_store`, with one context per record."""
         return self.records.store_each(self.tenant, items)
 
     def latest(self, target: MetadataTarget, kind: str, context: MetadataContext) -> StoredRecord | None:
@@ -73,4 +73,4 @@ class RecordService:
         return self.records.tail(self.tenant, offset, kinds=kinds, limit=limit)
 
     def close(self) -> None:
-        """The database is the process's."""
+        """Does not close the database: the process does."""

@@ -1,4 +1,4 @@
-"""What filters ask of the tables: whatever they may choose, never less. `record_matching` has the last word. Pure."""
+"""Filters as query parameters: they select every record that may match, never fewer; `record_matching` makes the final choice. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from tracelake.control.records.lines import target_key
+from tracelake.control.records.copy_lines import target_key
 from tracelake_sdk.errors.records import OffsetUnknown
 from tracelake_sdk.records import Comparison, PathFilter, RecordFilters, StoredRecord, Window
 from tracelake_sdk.records.kinds import Kind
@@ -18,8 +18,8 @@ _LONGEST_TOKEN = 100
 
 
 @dataclass(frozen=True)
-class Sight:
-    """What of a tenant's records somebody may see: all, or those about no dataset or DAG and about these."""
+class Visibility:
+    """Which records of a tenant a caller may see: all, or those about these datasets and DAGs and those about none."""
 
     datasets: list[UUID] | None = None
 
@@ -43,7 +43,7 @@ class Search:
         window_from, window_to = _sides(filters.window)
         return Search({
             "kinds": list(wanted),
-            # What is stored in an older version is judged after it was read in this one.
+            # Records of older versions are matched after they were converted to this version.
             "versions": [filters.kind_version or versions[-1].version for versions in wanted.values()],
             "produced_from": produced_from, "produced_to": produced_to, "window_from": window_from, "window_to": window_to,
             "source_id": filters.source_id, "schema": filters.schema_name, "table": filters.table,
@@ -56,7 +56,7 @@ class Search:
 
 
 def page_after(stored: StoredRecord) -> str:
-    """What to ask with for the records behind this one."""
+    """The page token for the records after this one."""
     return f"{(stored.record.produced_at - _EPOCH) // timedelta(microseconds=1)}.{stored.id}"
 
 
@@ -76,7 +76,7 @@ def _sides(window: Window | None) -> tuple[datetime | str, datetime | str]:
 
 
 def _test(condition: PathFilter) -> tuple[str, str, str | None, float | None] | None:
-    """Path, test, and what to compare with; None for what is left to `record_matching` alone."""
+    """Path, test and value; None if only `record_matching` can decide."""
     path, value = condition.path, condition.value
     match condition.op, value:
         case Comparison.EXISTS, True:
@@ -88,7 +88,7 @@ def _test(condition: PathFilter) -> tuple[str, str, str | None, float | None] | 
         case Comparison.EQ | Comparison.LT | Comparison.LE | Comparison.GT | Comparison.GE, str():
             return path, f"text_{_side(condition.op)}", value, None
         case Comparison.EQ | Comparison.LT | Comparison.LE | Comparison.GT | Comparison.GE, int() | float():
-            # As floating numbers, which may call two numbers equal that are not, and never the other way round.
+            # As floating-point numbers, which may treat two different numbers as equal, but never equal ones as different.
             return (path, f"number_{_side(condition.op)}", None, float(value)) if abs(value) < 10**300 else None
         case _:
             return None

@@ -1,4 +1,4 @@
-"""Storing and reading records, one transaction a use case. What a record means is the SDK's to say; here it is kept."""
+"""Storing and reading records, one transaction per use case. The SDK defines what records mean."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -37,14 +37,14 @@ from tracelake_sdk.records.kinds.governance import admit, upcast
 from tracelake_sdk.records.matching import aggregate, in_window, matches, newest_first
 from tracelake_sdk.records.repository.admission import RecordAdmission, same_tenant
 
-_MOST_AT_ONCE = 2_000  # rows of one look
+_MOST_AT_ONCE = 2_000  # rows per query
 
 FindVisibility = Callable[[Transaction], Visibility]
 Refusing = Callable[[MetadataRecord], None]
 
 
 def sees_all(tx: Transaction) -> Visibility:
-    """Of whoever is the tenant itself."""
+    """For code that acts as the tenant."""
     return Visibility()
 
 
@@ -57,7 +57,7 @@ def _ignore(org: UUID) -> None:
 
 
 def refuses_nothing(record: MetadataRecord) -> None:
-    """Whatever its kind admits."""
+    """Accepts every record that its kind admits."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Records:
 
     # Storing
     def store(self, tenant: Tenant, record: MetadataRecord, context: MetadataContext, *, refusing: Refusing = refuses_nothing) -> StoreResult:
-        """Stored, or the same as before; raises what is wrong with it."""
+        """Stores a record once; raises the reason of a refusal."""
         [result] = self.bulk_store(tenant, [record], context, refusing=refusing)
         if result.problem is not None:
             raise TracelakeError.of(result.problem)
@@ -109,55 +109,55 @@ class Records:
     def bulk_store(
         self, tenant: Tenant, records: Sequence[MetadataRecord], context: MetadataContext, *, refusing: Refusing = refuses_nothing
     ) -> list[StoreResult]:
-        """One result a record; what is good becomes durable together."""
+        """One result per record; accepted records become durable together."""
         same_tenant(context, tenant.name)
         results, good = self._validation.validate(tenant.org, self._catalog(tenant), records, context, refusing, at=self.now())
         return self._kept(tenant, results, good)
 
     def store_each(self, tenant: Tenant, items: Sequence[tuple[MetadataRecord, MetadataContext]]) -> list[StoreResult]:
-        """As `bulk_store`, of records that each have a context of their own."""
+        """As `bulk_store`, with one context per record."""
         catalog, at = self._catalog(tenant), self.now()
         results: list[StoreResult] = []
         good: list[AcceptedRecord] = []
         for record, context in items:
             same_tenant(context, tenant.name)
             [result], mine = self._validation.validate(tenant.org, catalog, [record], context, refuses_nothing, at=at)
-            good += [candidate._replace(place=len(results)) for candidate in mine]
+            good += [accepted._replace(index=len(results)) for accepted in mine]
             results.append(result)
         return self._kept(tenant, results, good)
 
     def _kept(self, tenant: Tenant, results: list[StoreResult], good: list[AcceptedRecord]) -> list[StoreResult]:
         if not good:
             return results
-        for retention_class in {candidate.sameness.retention_class for candidate in good}:
-            self._partitions.ensure(retention_class, good[0].sameness.id, good[-1].sameness.id)
+        for retention_class in {accepted.identity.retention_class for accepted in good}:
+            self._partitions.ensure(retention_class, good[0].identity.id, good[-1].identity.id)
         stored = self._keep_one(good[0], results) if len(good) == 1 else self._keep(tenant, good, results)
         if stored:
             self.on_stored(tenant.org)
         return results
 
-    def _keep_one(self, candidate: AcceptedRecord, results: list[StoreResult]) -> int:
+    def _keep_one(self, accepted: AcceptedRecord, results: list[StoreResult]) -> int:
         with self.database.at_once("store_records") as tx:
-            stored = store.store_one(tx, sameness=candidate.sameness, line=candidate.line, target=candidate.record.target.model_dump_json())
-            kept = (candidate.sameness.content, candidate.sameness.id) if stored else store.identities(tx, [candidate.sameness.identity])[candidate.sameness.identity]
-        results[candidate.place] = _result(candidate, *kept)
+            stored = store.store_one(tx, identity=accepted.identity, line=accepted.line, target=accepted.record.target.model_dump_json())
+            kept = (accepted.identity.content, accepted.identity.id) if stored else store.identities(tx, [accepted.identity.key])[accepted.identity.key]
+        results[accepted.index] = _result(accepted, *kept)
         return int(stored)
 
     def _keep(self, tenant: Tenant, good: list[AcceptedRecord], results: list[StoreResult]) -> int:
         first: dict[bytes, AcceptedRecord] = {}
-        for candidate in good:
-            first.setdefault(candidate.sameness.identity, candidate)
+        for accepted in good:
+            first.setdefault(accepted.identity.key, accepted)
         with self.database.transaction("store_records", copies=True) as tx:
-            taken_before = store.take_identities(tx, [first[identity].sameness for identity in sorted(first)])
+            taken_before = store.take_identities(tx, [first[identity].identity for identity in sorted(first)])
             known = store.identities(tx, taken_before) if taken_before else {}
-            new = [candidate for identity, candidate in first.items() if identity not in known]
+            new = [accepted for identity, accepted in first.items() if identity not in known]
             if new:
-                store.copy_records(tx, [candidate.line for candidate in new])
+                store.copy_records(tx, [accepted.line for accepted in new])
                 store.set_latest(tx, org=tenant.org, newest=_newest(new))
-        for candidate in good:
-            kept = first[candidate.sameness.identity].sameness
-            content, id = known.get(kept.identity, (kept.content, kept.id))
-            results[candidate.place] = _result(candidate, content, id)
+        for accepted in good:
+            kept = first[accepted.identity.key].identity
+            content, id = known.get(kept.key, (kept.content, kept.id))
+            results[accepted.index] = _result(accepted, content, id)
         return len(new)
 
     # Reading
@@ -167,7 +167,7 @@ class Records:
             row = store.latest(tx, org=tenant.org, kind=kind, target_key=key, visibility=visibility_of(tx))
             if row is not None:
                 return _in_version(_stored(row), self.catalogs.of(tx, tenant.org, number=row.kinds), None)
-        # The newest may be hidden and an older one not, or it has left Postgres, or nobody knows the kind.
+        # The newest may be hidden while an older one is visible, or it has left Postgres, or the kind is unknown.
         with self.database.transaction("latest_record") as tx:
             catalog = self.catalogs.of(tx, tenant.org)
             catalog.kind(kind)
@@ -197,7 +197,7 @@ class Records:
         with self.database.transaction("record_targets") as tx:
             visibility = visibility_of(tx)
             found_here = store.targets(tx, org=tenant.org, kind=kind, visibility=visibility)
-            # The newest record of a target describes it, wherever it is stored; only callers who may not see it look further.
+            # The newest record of a target is enough, wherever it is stored; only callers who may not see it need older ones.
             older = [] if visibility.all else [row.record for row in self._cold(tx, tenant, RecordFilters(kinds=[kind] if kind else []), visibility, START)]
         found = {target.key: target for target in (MetadataRecord.model_validate_json(record).target for record in reversed(older))}
         found |= {target.key: target for target in map(MetadataTarget.model_validate_json, found_here)}
@@ -268,7 +268,7 @@ class Records:
         at_once: int,
         read: Callable[[RecordRow], StoredRecord],
     ) -> Iterator[StoredRecord]:
-        """Hot and cold as one. Postgres is asked first: what is read there cannot leave before the files are chosen."""
+        """Hot and cold records together. Postgres is read first: rows read there cannot leave before the files are chosen."""
         hot = _walk(rows, place, at_once, read)
         cold = (read(row) for row in self._cold(tx, tenant, filters, visibility, place))
         return merge(hot, cold, key=newest_first, reverse=True)
@@ -286,7 +286,7 @@ def _walk(
     at_once: int,
     read: Callable[[RecordRow], StoredRecord],
 ) -> Iterator[StoredRecord]:
-    """Row after row, so many at a look, for as long as somebody takes them."""
+    """Rows one by one, fetched in batches, for as long as the caller iterates."""
     number = min(at_once, _MOST_AT_ONCE)
     while found := rows(place, number):
         stored: StoredRecord | None = None
@@ -308,16 +308,16 @@ def _page(found: Iterator[StoredRecord], limit: int) -> RecordPage:
 
 
 def _newest(new: list[AcceptedRecord]) -> list[LatestEntry]:
-    """One a kind and target, in the order in which everybody locks them."""
+    """One per kind and target, in lock order."""
     newest: dict[tuple[str, tuple[str, str, str]], AcceptedRecord] = {}
-    for candidate in new:
-        key = candidate.record.kind, candidate.record.target.key
-        known = newest.setdefault(key, candidate)
-        if (known.record.produced_at, known.sameness.id) < (candidate.record.produced_at, candidate.sameness.id):
-            newest[key] = candidate
+    for accepted in new:
+        key = accepted.record.kind, accepted.record.target.key
+        known = newest.setdefault(key, accepted)
+        if (known.record.produced_at, known.identity.id) < (accepted.record.produced_at, accepted.identity.id):
+            newest[key] = accepted
     rows = [
         LatestEntry(
-            kind, target_key(target), one.record.produced_at, one.sameness.id, one.sameness.retention_class, one.record.target.model_dump_json(),
+            kind, target_key(target), one.record.produced_at, one.identity.id, one.identity.retention_class, one.record.target.model_dump_json(),
             one.dataset_ids,
         )
         for (kind, target), one in newest.items()
@@ -325,10 +325,10 @@ def _newest(new: list[AcceptedRecord]) -> list[LatestEntry]:
     return sorted(rows, key=lambda one: (one.kind, one.target_key))
 
 
-def _result(candidate: AcceptedRecord, content: bytes, id: UUID) -> StoreResult:
-    if id == candidate.sameness.id:
+def _result(accepted: AcceptedRecord, content: bytes, id: UUID) -> StoreResult:
+    if id == accepted.identity.id:
         return StoreResult(result="stored", id=id)
-    if content == candidate.sameness.content:
+    if content == accepted.identity.content:
         return StoreResult(result="same", id=id)
     return StoreResult(result="conflict", id=id, problem=RecordConflict(stored_id=str(id)).problem())
 

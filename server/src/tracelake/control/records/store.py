@@ -1,4 +1,4 @@
-"""The record tables, one function a query."""
+"""The record tables, one function per query."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from uuid import UUID
 
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Transaction
-from tracelake.control.records.lines import Newest, Sameness, cells_of
-from tracelake.control.records.searches import Search, Sight
+from tracelake.control.records.copy_lines import LatestEntry, RecordIdentity, cells_of
+from tracelake.control.records.searches import Search, Visibility
 
 sql = load(__name__, "records.sql")
 
@@ -24,7 +24,7 @@ class RecordRow:
 
 @dataclass(frozen=True)
 class LatestRow(RecordRow):
-    kinds: int  # that the tenant has of its own
+    kinds: int  # versions of the tenant's own kinds
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class LoggedRow(RecordRow):
 @dataclass(frozen=True)
 class TailEnd:
     org_id: UUID
-    xid: str | None  # None: nothing is there
+    xid: str | None  # None: the log is empty
     seq: int | None
     unbegun: str
 
@@ -65,15 +65,15 @@ def org_called(tx: Transaction, name: str) -> UUID | None:
 
 # Storing
 def ensure_partition(tx: Transaction, *, retention_class: str, moment: datetime) -> datetime:
-    """Up to when the partition reaches."""
+    """Returns the end of the partition."""
     return tx.value(sql["ensure_partition"], **{"class": retention_class, "moment": moment})
 
 
-def take_identities(tx: Transaction, records: Sequence[Sameness]) -> list[bytes]:
-    """Makes these identities known, given in ascending order; answers with those that somebody else has made known before."""
+def take_identities(tx: Transaction, records: Sequence[RecordIdentity]) -> list[bytes]:
+    """Stores these identities, given in ascending order; returns those that already existed."""
     return tx.values(
         sql["take_identities"],
-        identities=[one.identity for one in records],
+        identities=[one.key for one in records],
         contents=[one.content for one in records],
         ids=[one.id for one in records],
         classes=[one.retention_class for one in records],
@@ -81,21 +81,21 @@ def take_identities(tx: Transaction, records: Sequence[Sameness]) -> list[bytes]
 
 
 def identities(tx: Transaction, identities: list[bytes]) -> dict[bytes, tuple[bytes, UUID]]:
-    """Content and record of each."""
+    """Content hash and record id of each."""
     return {identity: (content, id) for identity, content, id in tx.tuples(sql["identities"], identities=identities)}
 
 
-def store_one(tx: Transaction, *, sameness: Sameness, line: str, target: str) -> bool:
-    """Whether it is stored; otherwise its identity is somebody else's already. `target` is JSON."""
-    return tx.value(sql["store_one"], **cells_of(line), identity=sameness.identity, content=sameness.content, target=target) is not None
+def store_one(tx: Transaction, *, identity: RecordIdentity, line: str, target: str) -> bool:
+    """Returns whether it was stored; otherwise its identity already exists. `target` is JSON."""
+    return tx.value(sql["store_one"], **cells_of(line), identity=identity.key, content=identity.content, target=target) is not None
 
 
 def copy_records(tx: Transaction, lines: Iterable[str]) -> None:
     tx.copy(sql["copy_records"], lines)
 
 
-def set_latest(tx: Transaction, *, org: UUID, newest: Sequence[Newest]) -> None:
-    """One a kind and target, in ascending order."""
+def set_latest(tx: Transaction, *, org: UUID, newest: Sequence[LatestEntry]) -> None:
+    """One per kind and target, in ascending order."""
     tx.run(
         sql["set_latest"],
         org=org,
@@ -110,35 +110,35 @@ def set_latest(tx: Transaction, *, org: UUID, newest: Sequence[Newest]) -> None:
 
 
 # Reading
-def latest(tx: Transaction, *, org: UUID, kind: str, target_key: UUID, sight: Sight) -> LatestRow | None:
-    return tx.find(LatestRow, sql["latest"], org=org, kind=kind, target_key=target_key, sees_all=sight.all, seen=sight.datasets)
+def latest(tx: Transaction, *, org: UUID, kind: str, target_key: UUID, visibility: Visibility) -> LatestRow | None:
+    return tx.find(LatestRow, sql["latest"], org=org, kind=kind, target_key=target_key, sees_all=visibility.all, seen=visibility.datasets)
 
 
 def of_target(
-    tx: Transaction, *, org: UUID, kind: str, target_key: UUID, before: tuple[datetime | str, UUID], limit: int, sight: Sight
+    tx: Transaction, *, org: UUID, kind: str, target_key: UUID, before: tuple[datetime | str, UUID], limit: int, visibility: Visibility
 ) -> list[RecordRow]:
     return tx.all(
         RecordRow, sql["of_target"], org=org, kind=kind, target_key=target_key, before=before[0], before_id=before[1], limit=limit,
-        sees_all=sight.all, seen=sight.datasets,
+        sees_all=visibility.all, seen=visibility.datasets,
     )  # fmt: skip
 
 
-def of_run(tx: Transaction, *, org: UUID, run_id: str, before: tuple[datetime | str, UUID], limit: int, sight: Sight) -> list[RecordRow]:
+def of_run(tx: Transaction, *, org: UUID, run_id: str, before: tuple[datetime | str, UUID], limit: int, visibility: Visibility) -> list[RecordRow]:
     return tx.all(
-        RecordRow, sql["of_run"], org=org, run_id=run_id, before=before[0], before_id=before[1], limit=limit, sees_all=sight.all, seen=sight.datasets
+        RecordRow, sql["of_run"], org=org, run_id=run_id, before=before[0], before_id=before[1], limit=limit, sees_all=visibility.all, seen=visibility.datasets
     )
 
 
-def candidates(tx: Transaction, *, org: UUID, search: Search, before: tuple[datetime | str, UUID], limit: int, sight: Sight) -> list[RecordRow]:
+def candidates(tx: Transaction, *, org: UUID, search: Search, before: tuple[datetime | str, UUID], limit: int, visibility: Visibility) -> list[RecordRow]:
     return tx.all(
-        RecordRow, sql["candidates"], org=org, before=before[0], before_id=before[1], limit=limit, sees_all=sight.all, seen=sight.datasets,
+        RecordRow, sql["candidates"], org=org, before=before[0], before_id=before[1], limit=limit, sees_all=visibility.all, seen=visibility.datasets,
         **search.values,
     )  # fmt: skip
 
 
-def targets(tx: Transaction, *, org: UUID, kind: str | None, sight: Sight) -> list[str]:
-    """As JSON; one a kind and target."""
-    return tx.values(sql["targets"], org=org, kind=kind, sees_all=sight.all, seen=sight.datasets)
+def targets(tx: Transaction, *, org: UUID, kind: str | None, visibility: Visibility) -> list[str]:
+    """As JSON; one per kind and target."""
+    return tx.values(sql["targets"], org=org, kind=kind, sees_all=visibility.all, seen=visibility.datasets)
 
 
 # The log
@@ -147,10 +147,10 @@ def tail_ends(tx: Transaction, orgs: list[UUID]) -> list[TailEnd]:
 
 
 def tail(
-    tx: Transaction, *, org: UUID, after: tuple[str, int], last: tuple[str, int], kinds: list[str], limit: int, sight: Sight
+    tx: Transaction, *, org: UUID, after: tuple[str, int], last: tuple[str, int], kinds: list[str], limit: int, visibility: Visibility
 ) -> list[LoggedRow]:
-    """Of these kinds, or of all; up to and with `last`."""
+    """Of these kinds, or of all; up to and including `last`."""
     return tx.all(
         LoggedRow, sql["tail"], org=org, xid=after[0], seq=after[1], last_xid=last[0], last_seq=last[1], every_kind=not kinds, kinds=kinds, limit=limit,
-        sees_all=sight.all, seen=sight.datasets,
+        sees_all=visibility.all, seen=visibility.datasets,
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Open streams of records: one look for all of them, and a word to those whose log has grown.
+"""Open streams of records: one query checks all of them and wakes those whose log has grown.
 
-A stream that waits holds no thread and no database connection; the look is one statement, woken by whoever stores, and
-once a second for what was stored elsewhere and went unheard. Without an open stream nobody looks.
+A stream that waits holds no thread and no database connection; the check is one statement, run after each local write and
+once a second for writes of other processes whose wake-up was lost. Without an open stream nothing is checked.
 """
 
 import threading
@@ -16,7 +16,7 @@ from tracelake_sdk.errors.records import TooManyTails
 
 RECORDS_STORED = "records"  # the topic of the wake-up
 _LOOK_SECONDS = 1.0
-_SOON_SECONDS = 0.02  # a record is stored, and somebody's transaction still lies before it
+_SOON_SECONDS = 0.02  # pause while an earlier transaction is still open before a stored record
 _SOON_LOOKS = 10
 
 Wake = Callable[[], None]
@@ -43,7 +43,7 @@ class Tails:
         self.loop.stop(timeout=5)
 
     def close(self) -> None:
-        """Sends every stream home: the process stops."""
+        """Ends every stream: the process stops."""
         with self._lock:
             self._closed = True
             waiting = [wake for wakes in self._open.values() for wake in wakes]
@@ -78,12 +78,12 @@ class Tails:
                     self._ends.pop(org, None)
 
     def ring(self) -> None:
-        """Somebody has stored; never waits."""
+        """A record was stored; never blocks."""
         self._looks_soon = _SOON_LOOKS
         self._bell.set()
 
     def run_once(self) -> int:
-        """How many logs have grown since the last look."""
+        """Returns how many logs have grown since the last check."""
         with self._lock:
             orgs = list(self._open)
         if not orgs:

@@ -1,4 +1,4 @@
-"""What is to become of records before the tables are asked: refused, or a candidate with its sameness and its line. Pure but for its clock."""
+"""Validates records before they are stored: each is refused, or accepted with its identity and its COPY line. Pure except for the clock."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ from tracelake_sdk.records.ids import RecordIds
 from tracelake_sdk.records.kinds import Kind
 from tracelake_sdk.records.repository.admission import RecordAdmission, small_enough
 
-_SURELY_SMALL = LARGEST_RECORD // 2  # bytes of what it says: below, nobody has to count all of it
+_SURELY_SMALL = LARGEST_RECORD // 2  # bytes of content; below this the exact size need not be checked
 
 
 class AcceptedRecord(NamedTuple):
-    """A record that nothing is wrong with."""
+    """A valid record, ready to store."""
 
-    place: int  # among those that were handed in
+    index: int  # among the given records
     record: MetadataRecord
-    sameness: RecordIdentity
+    identity: RecordIdentity
     line: str
     dataset_ids: str | None
 
@@ -38,31 +38,31 @@ class RecordValidation:
         self, org: UUID, catalog: TenantKinds, records: Sequence[MetadataRecord], context: MetadataContext, refusing: Callable[[MetadataRecord], None],
         at: datetime,
     ) -> tuple[list[StoreResult], list[AcceptedRecord]]:  # fmt: skip
-        """A result each, of which those of candidates are still to be said."""
+        """One result per record; those of accepted records are placeholders until they are stored."""
         lines, fingerprints = CopyLines(org, context, at), Fingerprints(context, spell=canonical_json)
         kinds: dict[tuple[str, int | None], tuple[Kind, str]] = {}
         results: list[StoreResult] = []
         good: list[AcceptedRecord] = []
-        for place, record in enumerate(records):
+        for index, record in enumerate(records):
             try:
-                asked = (record.kind, record.version)
-                if asked not in kinds:
-                    kinds[asked] = catalog.kind(*asked), retention_class(catalog.kind(record.kind))
-                kind, kept = kinds[asked]
+                versioned_kind = (record.kind, record.version)
+                if versioned_kind not in kinds:
+                    kinds[versioned_kind] = catalog.kind(*versioned_kind), retention_class(catalog.kind(record.kind))
+                kind, kept = kinds[versioned_kind]
                 self.admission.judge(record, kind)
                 refusing(record)
-                said = fingerprints.content_json(record)
-                if len(said) > _SURELY_SMALL:
+                content_json = fingerprints.content_json(record)
+                if len(content_json) > _SURELY_SMALL:
                     small_enough(canonical(record.model_dump(mode="json")))
             except TracelakeError as error:
                 results.append(StoreResult(result="refused", problem=error.problem()))
                 continue
-            content = fingerprints.content_of(said)
-            sameness = RecordIdentity(fingerprints.identity(record, kind, content), content, self.ids.new(), kept)
+            content = fingerprints.content_of(content_json)
+            identity = RecordIdentity(fingerprints.identity(record, kind, content), content, self.ids.new(), kept)
             about = array_literal(subjects_of(record))
-            good.append(AcceptedRecord(place, record, sameness, lines.line(record, said.decode(), kind, kept, sameness.id, about), about))
-            results.append(_UNSAID)
+            good.append(AcceptedRecord(index, record, identity, lines.line(record, content_json.decode(), kind, kept, identity.id, about), about))
+            results.append(_TO_STORE)
         return results, good
 
 
-_UNSAID = StoreResult(result="refused")
+_TO_STORE = StoreResult(result="refused")

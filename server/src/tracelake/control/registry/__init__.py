@@ -1,1 +1,1 @@
-"""The dataset registry: which datasets there are, who produces them, and the authority for name → uuid."""
+"""The dataset registry: which datasets exist, who produces them, and the mapping from name to uuid."""

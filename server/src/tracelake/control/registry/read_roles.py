@@ -1,4 +1,4 @@
-"""Read roles: which roles read a dataset. An admin's act, never part of a DAG file."""
+"""Read roles: which roles may read a dataset. Set by admins, never by a DAG file."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -6,27 +6,27 @@ from uuid import UUID
 
 from tracelake.control.access import store as access
 from tracelake.control.access.administration import role_ids
-from tracelake.control.access.callers import Caller, Right
-from tracelake.control.database.transactions import Database, Role, Transaction
+from tracelake.control.access.callers import Caller, Permission
+from tracelake.control.database.transactions import Database, DatabaseRole, Transaction
 from tracelake.control.registry import store
 from tracelake.control.registry.reading import find
 from tracelake_sdk.access import ReadRoles
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadRoleService:
     database: Database
 
     def read_roles(self, caller: Caller, dataset: str) -> ReadRoles:
-        caller.require(Right.ADMINISTER)
+        caller.require(Permission.ADMINISTER)
         with self.database.transaction("read_roles") as tx:
             id = find(tx, caller, dataset)
-            return _told(tx, id, store.read_roles(tx, id))
+            return _read_roles(tx, id, store.read_roles(tx, id))
 
     def set_read_roles(self, caller: Caller, dataset: str, roles: Collection[str], *, dry_run: bool = False) -> ReadRoles:
-        """Exactly these roles from now on; none: only those who deploy or trigger its DAG, and the admins."""
-        caller.require(Right.ADMINISTER)
-        with self.database.transaction("set_read_roles", role=Role.DEFINE) as tx:
+        """Sets exactly these roles; with none, only callers who may deploy or trigger its DAG and admins read it."""
+        caller.require(Permission.ADMINISTER)
+        with self.database.transaction("set_read_roles", role=DatabaseRole.DEFINE) as tx:
             access.lock_access(tx, caller.org_id)
             id = find(tx, caller, dataset)
             ids = role_ids(tx, caller, roles)
@@ -35,8 +35,8 @@ class Reading:
                 store.set_read_roles(tx, dataset=id, roles=sorted(ids.values()))
                 detail = {"before": before, "after": sorted(ids)}
                 access.append_audit(tx, org=caller.org_id, actor=caller.name, action="set_read_roles", object=str(id), detail=detail)
-            return _told(tx, id, sorted(ids))
+            return _read_roles(tx, id, sorted(ids))
 
 
-def _told(tx: Transaction, id: UUID, roles: list[str]) -> ReadRoles:
+def _read_roles(tx: Transaction, id: UUID, roles: list[str]) -> ReadRoles:
     return ReadRoles(dataset_uuid=id, dataset=store.facts(tx, [id])[id].name, roles=roles)

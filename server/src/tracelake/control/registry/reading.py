@@ -1,8 +1,8 @@
-"""Reading: which datasets a caller may read, and which it may know of. Every path that reads asks here.
+"""Reading: which datasets a caller may read, and which it may see. Every read path checks here.
 
-Rows are for those whom `dataset_reader` lets in. What is known about a dataset (its registry line, versions, decisions,
-events, runs) is for the same callers and for auditors, who see it of every dataset and no row of any. What a caller may
-not know of does not exist for it.
+Rows need permission by `dataset_reader`. The metadata of a dataset (registry entry, versions, decisions,
+events, runs) is visible to the same callers and to auditors, who see it for every dataset without any rows. A dataset that
+a caller may not see is reported as not found.
 """
 
 from collections.abc import Collection
@@ -32,19 +32,19 @@ def all_readable(tx: Transaction, caller: Caller) -> list[UUID] | None:
 
 
 def visible(tx: Transaction, caller: Caller, datasets: Collection[UUID]) -> set[UUID]:
-    """Which of these datasets the caller may know of."""
+    """Which of these datasets the caller may see."""
     if caller.sees_all and datasets:
         return set(store.of_org(tx, org=caller.org_id, datasets=list(datasets)))
     return readable(tx, caller, datasets)
 
 
 def all_visible(tx: Transaction, caller: Caller) -> list[UUID] | None:
-    """Every dataset that the caller may know of; None: all of the org."""
+    """Every dataset that the caller may see; None: all of the org."""
     return None if caller.sees_all else _readable(tx, caller, None)
 
 
 def find(tx: Transaction, caller: Caller, called: str) -> UUID:
-    """The dataset of this name, of this snapshot's name, or of this uuid; raises NotFound with the nearest name that the caller may know of."""
+    """The dataset of this name, of this snapshot's name, or of this uuid; raises NotFound with the nearest visible name."""
     id = uuid_of(called)
     found = store.called(tx, org=caller.org_id, name=None if id else called, id=id)
     if found is None or found not in visible(tx, caller, [found]):
@@ -61,7 +61,7 @@ def uuid_of(text: str) -> UUID | None:
 
 
 def advice(tx: Transaction, caller: Caller, called: str) -> str:
-    """What somebody who named a dataset that does not exist for it can do: the nearest name that it may know of, or the list."""
+    """Advice for a dataset that was not found: the nearest visible name, or the list."""
     return did_you_mean(called, store.all_names(tx, org=caller.org_id, datasets=all_visible(tx, caller)), "`tracelake dataset list` lists them.")
 
 

@@ -1,5 +1,5 @@
 -- name: lock_org
--- One deploy at a time in an org: names and the graph of all its DAGs are judged under it.
+-- One deploy at a time in an org: names and the graph of all its DAGs are checked under this lock.
 SELECT pg_advisory_xact_lock(hashtextextended('org ' || %(org)s::uuid, 0))
 
 -- name: register
@@ -81,7 +81,7 @@ JOIN data_version AS version ON version.dataset_id = snapshot.dataset_id AND ver
 WHERE snapshot.org_id = %(org)s AND snapshot.name = ANY(%(names)s::text[])
 
 -- name: current_version
--- That readers see now; none where nothing was promoted yet.
+-- The version that readers see now; no row if nothing was promoted yet.
 SELECT version.version
 FROM dataset
 JOIN job_key ON job_key.id = dataset.job_key_id
@@ -112,15 +112,15 @@ DELETE FROM dataset_snapshot WHERE org_id = %(org)s AND name = %(name)s
 -- name: add_version
 INSERT INTO dataset_version (id, dataset_id, generation_id) VALUES (%(id)s, %(dataset)s, %(generation)s)
 
--- name: said
--- The greatest revision: what people say about datasets now.
+-- name: descriptions
+-- The latest revision.
 SELECT DISTINCT ON (dataset_id) dataset_id, domain, owner, description
 FROM dataset_revision WHERE dataset_id = ANY(%(datasets)s::uuid[]) ORDER BY dataset_id, revision DESC
 
 -- name: facts
--- What is said of datasets now.
+-- The latest facts of datasets.
 SELECT dataset.id, name.name, dataset.layer, revision.active, dataset.has_files
 FROM dataset
 LEFT JOIN dataset_name AS name ON name.dataset_id = dataset.id
-CROSS JOIN LATERAL (SELECT said.active FROM dataset_revision AS said WHERE said.dataset_id = dataset.id ORDER BY said.revision DESC LIMIT 1) AS revision
+CROSS JOIN LATERAL (SELECT latest.active FROM dataset_revision AS latest WHERE latest.dataset_id = dataset.id ORDER BY latest.revision DESC LIMIT 1) AS revision
 WHERE dataset.id = ANY(%(datasets)s::uuid[])

@@ -3,8 +3,8 @@
 from dataclasses import asdict, dataclass
 
 from tracelake.control.access import store as access
-from tracelake.control.access.callers import Caller, Right
-from tracelake.control.database.transactions import Database, Role, Transaction
+from tracelake.control.access.callers import Caller, Permission
+from tracelake.control.database.transactions import Database, DatabaseRole, Transaction
 from tracelake.control.registry import store
 from tracelake.control.registry.reading import all_visible, find, readable, visible
 from tracelake.control.registry.store import SnapshotRow
@@ -14,13 +14,13 @@ from tracelake_sdk.suggestions import did_you_mean
 
 
 @dataclass(frozen=True)
-class Snapshots:
+class SnapshotService:
     database: Database
 
     def pin(self, caller: Caller, dataset: str, name: str, *, version: int | None = None, dry_run: bool = False) -> Snapshot:
-        """Gives the name to this version, or to the one that readers see now. Who may read the dataset may pin it; the same pin again changes nothing."""
-        caller.require(Right.OPERATE)
-        with self.database.transaction("pin_version", role=Role.DEFINE) as tx:
+        """Gives the name to this version, or to the current one. Needs permission to read the dataset; repeating the same pin changes nothing."""
+        caller.require(Permission.OPERATE)
+        with self.database.transaction("pin_version", role=DatabaseRole.DEFINE) as tx:
             store.lock_org(tx, caller.org_id)
             id = find(tx, caller, dataset)
             if id not in readable(tx, caller, [id]):
@@ -46,9 +46,9 @@ class Snapshots:
             return _told(store.snapshots(tx, org=caller.org_id, name=name)[0])
 
     def unpin(self, caller: Caller, name: str, *, dry_run: bool = False) -> Snapshot:
-        """Takes the name away; who gave it and admins may. What was read under it stays as it was."""
-        caller.require(Right.OPERATE)
-        with self.database.transaction("unpin_version", role=Role.DEFINE) as tx:
+        """Removes the name; allowed for its creator and admins. Past reads under the name are not affected."""
+        caller.require(Permission.OPERATE)
+        with self.database.transaction("unpin_version", role=DatabaseRole.DEFINE) as tx:
             store.lock_org(tx, caller.org_id)
             found = store.snapshots(tx, org=caller.org_id, name=name)
             if not found or found[0].dataset_id not in visible(tx, caller, [found[0].dataset_id]):
@@ -65,7 +65,7 @@ class Snapshots:
             return _told(found[0])
 
     def list_snapshots(self, caller: Caller) -> list[Snapshot]:
-        caller.require(Right.READ)
+        caller.require(Permission.READ)
         with self.database.transaction("list_snapshots") as tx:
             return [_told(row) for row in store.snapshots(tx, org=caller.org_id, datasets=all_visible(tx, caller))]
 

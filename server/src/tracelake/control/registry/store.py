@@ -1,4 +1,4 @@
-"""The registry tables, one function a query."""
+"""The registry tables, one function per query."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,13 +6,13 @@ from uuid import UUID
 
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.named_queries import load
-from tracelake.control.database.transactions import Asked, Transaction
+from tracelake.control.database.transactions import Pending, Transaction
 
 sql = load(__name__, "registry.sql")
 
 
 @dataclass(frozen=True)
-class NamedDataset:
+class PublishedDataset:
     name: str
     id: UUID
     layer: str
@@ -22,12 +22,12 @@ class NamedDataset:
 
 @dataclass(frozen=True)
 class Resolved:
-    """What a name stands for now."""
+    """What a name refers to now."""
 
     name: str
     dataset_id: UUID
     dataset_version_id: UUID | None
-    version: int | None  # None: nothing was promoted yet, or it has no files
+    version: int | None  # None: no version yet, or a dataset without files
     has_files: bool
     pinned: bool         # the name of a snapshot
 
@@ -45,8 +45,8 @@ class SnapshotRow:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What people say about a dataset."""
+class DatasetDescription:
+    """The description of a dataset: domain, owner and text."""
 
     domain: str
     owner: str
@@ -72,11 +72,11 @@ def revise(tx: Transaction, *, dataset: UUID, domain: str, owner: str, descripti
     tx.run(sql["revise"], dataset=dataset, domain=domain, owner=owner, description=description, actor=actor)
 
 
-def said(tx: Transaction, datasets: list[UUID]) -> dict[UUID, Said]:
-    return {dataset: Said(*words) for dataset, *words in tx.tuples(sql["said"], datasets=datasets)}
+def descriptions(tx: Transaction, datasets: list[UUID]) -> dict[UUID, DatasetDescription]:
+    return {dataset: DatasetDescription(*words) for dataset, *words in tx.tuples(sql["descriptions"], datasets=datasets)}
 
 
-# Names; call what gives or takes one under the org's lock
+# Names; call functions that change one under the org's lock
 def lock_org(tx: Transaction, org: UUID) -> None:
     tx.run(sql["lock_org"], org=org)
 
@@ -89,13 +89,13 @@ def drop_names(tx: Transaction, *, org: UUID, names: list[str]) -> None:
     tx.run(sql["drop_names"], org=org, names=names)
 
 
-def named(tx: Transaction, *, org: UUID) -> list[NamedDataset]:
+def named(tx: Transaction, *, org: UUID) -> list[PublishedDataset]:
     """Every published dataset of the org."""
-    return tx.all(NamedDataset, sql["named"], org=org)
+    return tx.all(PublishedDataset, sql["named"], org=org)
 
 
 def snapshot_names(tx: Transaction, *, org: UUID, names: list[str]) -> list[str]:
-    """Which of these names are snapshots'."""
+    """Which of these names belong to snapshots."""
     return tx.values(sql["snapshot_names"], org=org, names=names)
 
 
@@ -109,7 +109,7 @@ def all_names(tx: Transaction, *, org: UUID, datasets: list[UUID] | None) -> lis
 
 
 def resolve(tx: Transaction, org: UUID, names: list[str]) -> list[Resolved]:
-    """What these names stand for, all in one snapshot; a name that is not given to anything is missing."""
+    """What these names refer to, in one snapshot; unknown names are omitted."""
     return tx.all(Resolved, sql["resolve"], org=org, names=names)
 
 
@@ -161,8 +161,8 @@ def add_version(tx: Transaction, *, dataset: UUID, generation: UUID) -> UUID:
 
 
 def facts(tx: Transaction, datasets: list[UUID]) -> dict[UUID, DatasetFacts]:
-    return ask_facts(tx, datasets).answer()
+    return send_facts(tx, datasets).result()
 
 
-def ask_facts(tx: Transaction, datasets: list[UUID]) -> Asked[dict[UUID, DatasetFacts]]:
-    return tx.ask(DatasetFacts, sql["facts"], datasets=datasets).then(lambda facts: {fact.id: fact for fact in facts})
+def send_facts(tx: Transaction, datasets: list[UUID]) -> Pending[dict[UUID, DatasetFacts]]:
+    return tx.send(DatasetFacts, sql["facts"], datasets=datasets).then(lambda facts: {fact.id: fact for fact in facts})

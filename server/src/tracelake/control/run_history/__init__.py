@@ -1,1 +1,1 @@
-"""Run history: exactly one row per attempt and output, written by whatever makes the attempt final."""
+"""Run history: exactly one row per attempt and output, written by the transaction that ends the attempt."""

@@ -1,4 +1,4 @@
-"""The run table, one function a query."""
+"""The run table, one function per query."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Builds the task services of one control process; the table of contents of this slice."""
+"""Builds the task services of one control process; an overview of this slice."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -16,7 +16,7 @@ from tracelake.control.tasks.completions.joining import Joining
 from tracelake.control.tasks.completions.posting import Posting
 from tracelake.control.tasks.completions.recording import Recording
 from tracelake.control.tasks.finishing import Finisher
-from tracelake.control.tasks.judgement import Backoff
+from tracelake.control.tasks.judgement import RetryDelay
 from tracelake.control.tasks.notifications import NotifyLines, WakePools
 from tracelake.control.tasks.pausing import Pauses
 from tracelake.control.tasks.requesting import Requests
@@ -90,6 +90,6 @@ class TaskBuilder:
         return timedelta(seconds=self.settings.tasks.lease_seconds)
 
     @property
-    def _backoff(self) -> Backoff:
+    def _backoff(self) -> RetryDelay:
         tasks = self.settings.tasks
-        return Backoff(timedelta(seconds=tasks.backoff_seconds), timedelta(seconds=tasks.max_backoff_seconds))
+        return RetryDelay(timedelta(seconds=tasks.backoff_seconds), timedelta(seconds=tasks.max_backoff_seconds))

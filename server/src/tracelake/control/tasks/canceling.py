@@ -1,11 +1,11 @@
-"""Cancel: a queued task ends at once, a running one is asked to stop and keeps its lease until it reports or the lease ends."""
+"""Cancel: a queued task ends at once, a running one gets a stop request and keeps its lease until it reports or the lease ends."""
 
 from dataclasses import dataclass
 from uuid import UUID
 
 from tracelake.control.access import store as access
-from tracelake.control.access.callers import Caller, Right
-from tracelake.control.dags import rights
+from tracelake.control.access.callers import Caller, Permission
+from tracelake.control.dags import permissions
 from tracelake.control.database.transactions import Database
 from tracelake.control.tasks import store
 from tracelake.control.tasks.finishing import Finisher, final_body, next_turns
@@ -27,8 +27,8 @@ class Cancels:
     finisher: Finisher
 
     def cancel(self, caller: Caller, task_id: UUID) -> TaskState:
-        """The task's state after it; canceling a canceled task changes nothing, a final one is refused."""
-        caller.require(Right.OPERATE)
+        """Returns the task's state; canceling a canceled task changes nothing, a final one is refused."""
+        caller.require(Permission.OPERATE)
         state, pools = until_routing_holds(lambda: self._cancel(caller, task_id))
         self.wake(pools)
         return state
@@ -38,8 +38,8 @@ class Cancels:
             keys = store.keys_of(tx, org=caller.org_id, tasks=[task_id])
             if not keys:
                 raise NotFound(store.no_task(task_id))
-            rights.require_visible(tx, caller, keys[0].dag_id, missing=store.no_task(task_id))
-            rights.require(tx, caller, keys[0].dag_id, DagRight.TRIGGER)
+            permissions.require_visible(tx, caller, keys[0].dag_id, missing=store.no_task(task_id))
+            permissions.require(tx, caller, keys[0].dag_id, DagRight.TRIGGER)
             routing = look_and_lock(tx, [keys[0].generation_id], emitting=())
             task = store.lock(tx, org=caller.org_id, tasks=[task_id])[task_id]
             match TaskState(task.state):
@@ -50,7 +50,7 @@ class Cancels:
                 case TaskState.COMMITTING:
                     raise AlreadyDecided(f"Task {task_id} is decided and being committed; it can no longer be stopped.")
                 case TaskState.RUNNING:
-                    store.ask_cancel(tx, task_id)
+                    store.request_cancel(tx, task_id)
                     access.append_audit(tx, org=caller.org_id, actor=caller.name, action="cancel_task", object=str(task_id))
                     return TaskState.RUNNING, set()
                 case state:
@@ -58,7 +58,7 @@ class Cancels:
             access.append_audit(tx, org=caller.org_id, actor=caller.name, action="cancel_task", object=str(task_id))
             attempt = store.attempts(tx, [(task.id, task.attempt)]).get((task.id, task.attempt))
             if attempt is not None and attempt.ended_at is None:
-                # Its lease had run out and it was still welcome; now it is not.
+                # Its lease had expired, and a late report was still allowed; now it is not.
                 ended = EndedAttempt(task, task.attempt, stopped(TaskState.QUEUED, task.failures))
                 return TaskState.CANCELED, self.finisher.finish(tx, [ended], {task.id: attempt.started_at}, routing, now=None)
             store.move(tx, [EndedAttempt(task, task.attempt, _unstarted(task))], now=None)
@@ -69,5 +69,5 @@ class Cancels:
 
 
 def _unstarted(task: LockedTask) -> Ending:
-    """No attempt is open, so none ends and no run row is written."""
+    """No attempt is open, so no run row is written."""
     return Ending(TaskState.CANCELED, AttemptOutcome.CANCELED, RunStatus.FAILED, task.failures)

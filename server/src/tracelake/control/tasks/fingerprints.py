@@ -21,7 +21,7 @@ class Pin:
 
 
 def fingerprint(config_hash: str, *, everything: bool, scopes: Sequence[Scope], pins: Iterable[Pin]) -> str:
-    """Of config, scope and pins; of everything the scopes do not count, since they are whatever there is."""
+    """Of config, scope and pins; for everything, scopes do not count."""
     written = [] if everything else sorted((stored(scope) for scope in scopes), key=lambda scope: wire_json.encode(scope, sort_keys=True))
     read = [[pin.index, str(pin.dataset_version_id), pin.version] for pin in sorted(pins, key=lambda pin: pin.index)]
     return hashlib.sha256(wire_json.encode([config_hash, everything, written, read], sort_keys=True)).hexdigest()

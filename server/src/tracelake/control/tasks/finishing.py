@@ -1,7 +1,7 @@
-"""Finishing: what happens whenever attempts become final, whoever makes them so.
+"""Finishing: what happens whenever attempts become final, from any caller.
 
-Attempt and task rows move, the run rows are written, the webhook is notified of a final task through the outbox, a job
-that keeps an order is paused by a terminal failure, and the next tasks of its line get their turn.
+Attempt and task rows move, the run rows are written, the webhook is notified of a final task through the outbox, an
+ordered job is paused by a terminal failure, and the next tasks of its line get their turn.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Finisher:
             return set()
         store.end_attempts(tx, ended, now=now)
         store.move(tx, ended, now=now)
-        # A commit's run rows are written when it is recorded: until then nobody could see what succeeded.
+        # The run rows of a commit are written when it is recorded: its result is not visible earlier.
         over = [e for e in ended if e.ending.state is not TaskState.COMMITTING]
         run_history.append(tx, [_finished(e, starts[e.task.id]) for e in over], routing.outputs, now=now)
         done = [e.task for e in ended if e.ending.state is not TaskState.QUEUED]
@@ -50,7 +50,7 @@ class Finisher:
         stopped = _pause_broken_lines(tx, final, routing)
         at_once = [e.task.id for e in ended if e.ending.retry_in is not None and not e.ending.retry_in]
         pools = place_due(tx, [(e.task.id, e.task.generation_id) for e in ended if e.task.id in at_once], routing.jobs)
-        # Also where a task waits for its next attempt: outside an order it has no turn until then.
+        # Also if a task waits for its next attempt: in an unordered job it has no turn until then.
         return pools | next_turns(tx, {e.task.generation_id for e in ended} - stopped, routing.jobs)
 
     def notify(self, tx: Transaction, bodies: list[tuple[UUID, dict[str, Any]]]) -> None:
@@ -59,7 +59,7 @@ class Finisher:
 
 
 def place_due(tx: Transaction, tasks: list[tuple[UUID, UUID]], jobs: dict[UUID, Job]) -> set[UUID]:
-    """(task, generation) whose time has come: into the queue, behind a turn, or held while the job is paused."""
+    """(task, generation) that are due: they enter the queue, wait for a turn, or are held while the job is paused."""
     paused = [task for task, generation in tasks if jobs[generation].paused]
     held = store.hold(tx, paused) if paused else set[UUID]()
     ready = [(task, generation) for task, generation in tasks if task not in held]

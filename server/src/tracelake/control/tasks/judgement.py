@@ -1,4 +1,4 @@
-"""What becomes of one attempt's report. Pure: the locked task, the attempt's row and the report in, a verdict out."""
+"""Judges one attempt's report. Pure: the locked task, the attempt's row and the report in, a verdict out."""
 
 import hashlib
 import hmac
@@ -33,12 +33,12 @@ class LockedTask:
     trigger_kind: str
     trigger_id: UUID
     cancel_asked_at: datetime | None
-    superseded: int = 0  # how often what it had computed was out of date
+    superseded: int = 0  # how often its result was out of date
 
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """What an attempt must write of one output: these scopes, or everything there is and new ones."""
+    """What an attempt must write of one output: these scopes, or all current and new ones."""
 
     everything: bool
     scopes: tuple[Scope, ...]
@@ -82,14 +82,14 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer to a report and, where the report changes anything, the ending."""
+    """The answer to a report and, if the report changes anything, the ending."""
 
     answer: CompletionAnswer
     ending: Ending | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class RetryDelay:
     """How long a failed task waits: doubling from the first pause up to the longest, each shortened by up to half at random."""
 
     first: timedelta
@@ -114,8 +114,8 @@ def refusal(task_id: UUID, result: CompletionResult, error: TracelakeError) -> C
     return CompletionAnswer(task_id=task_id, result=result, status=error.status, code=error.code, detail=error.detail, posted=posted)
 
 
-def judge(task: LockedTask | None, attempt: AttemptRow | None, report: Completion, body: bytes, *, max_attempts: int, backoff: Backoff) -> Verdict:
-    """Duplicate first, then the fence, then the state table; whatever is refused changes nothing."""
+def judge(task: LockedTask | None, attempt: AttemptRow | None, report: Completion, body: bytes, *, max_attempts: int, backoff: RetryDelay) -> Verdict:
+    """Duplicate first, then the fence, then the state table; a refused report changes nothing."""
     id = report.fence.task_id
     if task is None or attempt is None or not hmac.compare_digest(attempt.token_sha256, lease_token_sha256(report.fence.lease_token)):
         return Verdict(refusal(id, CompletionResult.STALE, StaleAttempt()))
@@ -144,7 +144,7 @@ def _taken(id: UUID, result: CompletionResult, state: TaskState) -> CompletionAn
     return CompletionAnswer(task_id=id, result=result, status=200, task_state=state)
 
 
-def _ending(task: LockedTask, attempt: AttemptRow, report: Completion, state: TaskState, max_attempts: int, backoff: Backoff) -> Ending:
+def _ending(task: LockedTask, attempt: AttemptRow, report: Completion, state: TaskState, max_attempts: int, backoff: RetryDelay) -> Ending:
     if task.cancel_asked_at is not None:
         return stopped(state, task.failures)
     match report.outcome:
@@ -178,7 +178,7 @@ def stopped(state: TaskState, failures: int) -> Ending:
 
 
 def superseded(task: LockedTask, what: str = "The operator state that it started from has changed.") -> Ending:
-    """What the attempt built on had moved: nothing of it is taken, and it is not the task's failure."""
+    """The attempt's base had changed: its result is discarded, without counting as a failure."""
     return Ending(
         after(TaskState(task.state), Move.RETRY), AttemptOutcome.SUPERSEDED, RunStatus.FAILED, task.failures, "superseded", what, retry_in=timedelta(0)
     )

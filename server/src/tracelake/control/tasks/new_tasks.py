@@ -1,11 +1,11 @@
-"""New tasks: one for each event that a subscriber's edge lets pass, and one for each request."""
+"""New tasks: one for each event that passes a subscriber's filter, and one for each request."""
 
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from tracelake.control.dags.store import Job, Subscriber
+from tracelake.control.dags.store import Job, SubscribedInput
 from tracelake.control.database.transactions import Transaction
 from tracelake.control.tasks import store
 from tracelake.control.tasks.rows import NewTask
@@ -17,7 +17,7 @@ class WantedTask:
     """A task to make: for which job, and why."""
 
     id: UUID
-    job: Subscriber | Job
+    job: SubscribedInput | Job
     trigger_kind: TriggerKind
     trigger_id: UUID
     scope: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""Notifications: what the rest of the process learns of tasks, after their transaction has committed."""
+"""Notifications to the rest of the process, after the transaction of a task has committed."""
 
 from collections.abc import Iterable
 from typing import Protocol

@@ -1,12 +1,12 @@
-"""Pause and resume of a DAG or one of its jobs: what is queued leaves the queue, what runs goes on."""
+"""Pause and resume of a DAG or one of its jobs: queued tasks leave the queue, running tasks continue."""
 
 from dataclasses import dataclass
 from uuid import UUID
 
 from tracelake.control.access import store as access
-from tracelake.control.access.callers import Caller, Right
+from tracelake.control.access.callers import Caller, Permission
 from tracelake.control.commits import store as commits
-from tracelake.control.dags import rights
+from tracelake.control.dags import permissions
 from tracelake.control.dags import store as dags
 from tracelake.control.dags.store import JobPause
 from tracelake.control.database.transactions import Database, Transaction
@@ -23,7 +23,7 @@ class Pauses:
     wake: WakePools
 
     def pause(self, caller: Caller, dag: str, job: str | None) -> None:
-        caller.require(Right.OPERATE)
+        caller.require(Permission.OPERATE)
         with self.database.transaction("pause") as tx:
             dag_id, chosen = _choose(tx, caller, dag, job)
             generations = [pause.generation_id for pause in chosen]
@@ -37,8 +37,8 @@ class Pauses:
             access.append_audit(tx, org=caller.org_id, actor=caller.name, action="pause", object=_name(dag, job))
 
     def resume(self, caller: Caller, dag: str, job: str | None) -> None:
-        """A DAG's resume leaves jobs alone that are paused by themselves: each of them waits for its own, which also starts a line that was stopped."""
-        caller.require(Right.OPERATE)
+        """Resuming a DAG does not resume jobs that are paused individually: each needs its own resume, which also restarts a stopped line."""
+        caller.require(Permission.OPERATE)
         with self.database.transaction("resume") as tx:
             dag_id, chosen = _choose(tx, caller, dag, job)
             if job is None:
@@ -56,13 +56,13 @@ class Pauses:
 
 
 def _choose(tx: Transaction, caller: Caller, dag: str, job: str | None) -> tuple[UUID, list[JobPause]]:
-    """The DAG and the jobs meant, under the DAG's exclusive routing lock."""
-    found = rights.get_dag(tx, caller, dag)
-    rights.require(tx, caller, found.id, DagRight.TRIGGER)
+    """The DAG and its chosen jobs, under the DAG's exclusive routing lock."""
+    found = permissions.get_dag(tx, caller, dag)
+    permissions.require(tx, caller, found.id, DagRight.TRIGGER)
     dags.lock_routing(tx, [found.id])
     jobs = [pause for pause in dags.pauses_of_dag(tx, found.id) if job in (None, pause.name)]
     if not jobs:
-        raise NotFound(rights.no_job(tx, found.id, dag, job))
+        raise NotFound(permissions.no_job(tx, found.id, dag, job))
     return found.id, jobs
 
 

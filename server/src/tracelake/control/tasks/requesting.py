@@ -6,8 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from tracelake import wire_json
-from tracelake.control.access.callers import Caller, Right
-from tracelake.control.dags import rights
+from tracelake.control.access.callers import Caller, Permission
+from tracelake.control.dags import permissions
 from tracelake.control.dags import store as dags
 from tracelake.control.dags.store import Job
 from tracelake.control.database import idempotency
@@ -18,7 +18,7 @@ from tracelake.control.tasks.new_tasks import WantedTask, make_tasks
 from tracelake.control.tasks.notifications import WakePools
 from tracelake_sdk.access import DagRight
 from tracelake_sdk.dags import Activation, UpdateStrategy
-from tracelake_sdk.dags.operators import OPERATORS, EmitConfig, EmitRequest
+from tracelake_sdk.dags.operators import EmitConfig, EmitRequest
 from tracelake_sdk.dags.run_requests import check_request
 from tracelake_sdk.errors import IdempotencyConflict, Invalid
 from tracelake_sdk.tasks import TriggerKind
@@ -33,14 +33,14 @@ class Requests:
 
     def run(self, caller: Caller, dag: str, job: str, request: dict[str, Any], *, idempotency_key: str | None) -> UUID:
         """The id of the task; the same key with the same request returns the first one's."""
-        caller.require(Right.OPERATE)
+        caller.require(Permission.OPERATE)
         with self.database.transaction("accept") as tx:
-            found = rights.get_job(tx, caller, dag, job)
-            rights.require(tx, caller, found.dag_id, DagRight.TRIGGER)
+            found = permissions.get_job(tx, caller, dag, job)
+            permissions.require(tx, caller, found.dag_id, DagRight.TRIGGER)
             dags.lock_routing_shared(tx, [found.dag_id])
             if found.turns is not None:
                 store.lock_lines(tx, [found.generation_id])
-            found = rights.get_job(tx, caller, dag, job)  # again, under the locks
+            found = permissions.get_job(tx, caller, dag, job)  # again, under the locks
             checked = _checked(found, request)
             task = new_id()
             first = _first_with_key(tx, caller, idempotency_key, found, checked, task)
@@ -53,16 +53,15 @@ class Requests:
 
 def _checked(job: Job, request: dict[str, Any]) -> dict[str, Any]:
     """The request in the form that the job's operator takes, or the reason why not."""
-    operator = OPERATORS[job.spec["runtime"], job.spec["operator"]]
-    is_source, replaces = job.spec["activation"] == Activation.SOURCE.value, job.spec.get("update_strategy") == UpdateStrategy.REPLACE.value
-    checked = check_request(job.key, operator, request, is_source=is_source, replaces=replaces)
+    is_source, replaces = job.definition.activation is Activation.SOURCE, job.definition.update_strategy is UpdateStrategy.REPLACE
+    checked = check_request(job.key, job.operator, request, is_source=is_source, replaces=replaces)
     if isinstance(checked, EmitRequest):
         _check_cursors(job, checked)
     return checked.model_dump(mode="json")
 
 
 def _check_cursors(job: Job, request: EmitRequest) -> None:
-    cursor = EmitConfig.model_validate(job.spec["config"]).cursor
+    cursor = EmitConfig.model_validate(job.definition.config).cursor
     if not cursor.fits(request.cursors[0]):
         raise Invalid(f"The cursors of {job.key} are of type {cursor.value}; send whole numbers for integer, times for timestamp.")
 

@@ -1,7 +1,7 @@
-"""Routing: which jobs subscribe to a dataset, and the locks that keep the answer true until the commit.
+"""Routing: which jobs subscribe to a dataset, and the locks that keep this valid until the commit.
 
 Lock order everywhere: routing locks by DAG, then lines, then tasks, each ascending by id; a batch takes one kind for
-all its items before the next. What must be known to lock is read unlocked first and checked again after.
+all its items before the next. The ids to lock are read unlocked first and checked again under the locks.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,30 +11,30 @@ from uuid import UUID
 
 from tracelake.control.access.callers import Caller
 from tracelake.control.dags import store as dags
-from tracelake.control.dags.store import Job, Output, Subscriber
-from tracelake.control.database.transactions import Asked, Transaction
+from tracelake.control.dags.store import Job, Output, SubscribedInput
+from tracelake.control.database.transactions import Pending, Transaction
 from tracelake.control.tasks import store
 from tracelake_sdk.tasks import Completion
 
 Found = TypeVar("Found")
 
 
-# What one process remembers at most; beyond it, it starts again empty.
+# Limit of the cache of one process; beyond it, the cache is cleared.
 _MOST_REMEMBERED = 10_000  # generations
 _MOST_TASKS = 20_000
 
 
 class RoutingMoved(Exception):
-    """The routing changed between the unlocked look and the locks; look again in a fresh transaction."""
+    """The routing changed between the unlocked read and the locks; retry in a new transaction."""
 
 
 @dataclass(frozen=True)
 class Routing:
-    """The jobs of some generations, their outputs, and who subscribes to these: fixed until the commit."""
+    """The jobs of some generations, their outputs, and their subscribers: fixed until the commit."""
 
     jobs: dict[UUID, Job]                       # by generation
     outputs: dict[UUID, list[Output]]           # by generation, in the order of their indexes
-    subscribers: dict[UUID, list[Subscriber]]   # by dataset
+    subscribers: dict[UUID, list[SubscribedInput]]   # by dataset
 
     def dags(self) -> set[UUID]:
         return {job.dag_id for job in self.jobs.values()} | {s.dag_id for edges in self.subscribers.values() for s in edges}
@@ -43,7 +43,7 @@ class Routing:
         return any(output.has_files for output in self.outputs[generation])
 
     def lines(self) -> set[UUID]:
-        """The lines on which something happens in order: those of jobs with turns, and those of jobs that write files."""
+        """The lines that need a lock: those of jobs with turns, and those of jobs that write files."""
         own = {job.generation_id for job in self.jobs.values() if job.turns is not None or self.writes_files(job.generation_id)}
         return own | {s.generation_id for edges in self.subscribers.values() for s in edges if s.turns is not None}
 
@@ -57,7 +57,7 @@ class Routing:
 
 @dataclass(frozen=True)
 class Locks:
-    """What must be locked so that a routing holds."""
+    """The locks that keep a routing valid."""
 
     dags: frozenset[UUID]
     lines: frozenset[UUID]
@@ -73,14 +73,14 @@ class Locks:
 
 @dataclass(frozen=True)
 class Locked:
-    """The locks are asked for, and the routing behind them. Whatever is asked next is answered under the locks too."""
+    """The lock statements and the routing query were sent. Queries sent after them also run under the locks."""
 
     outputs: dict[UUID, list[Output]]  # by generation; known at once, because they never change
-    routing: Asked[Routing]            # its answer raises RoutingMoved where a deploy came in between
+    routing: Pending[Routing]            # its result raises RoutingMoved if a deploy happened in between
 
 
 class Routes:
-    """What a process remembers of the routing, so that it need not look before it locks: what was true is looked at again under the locks."""
+    """A cache of the routing, so that locking needs no query first: the cached routing is checked again under the locks."""
 
     def __init__(self) -> None:
         self._outputs: dict[UUID, list[Output]] = {}
@@ -88,7 +88,7 @@ class Routes:
         self._tasks: dict[tuple[UUID, UUID], UUID] = {}   # by org and task
 
     def remember(self, org: UUID, tasks: dict[UUID, UUID]) -> None:
-        """The generations of some tasks, which never change: the process that handed a task out probably gets its report."""
+        """Caches the generations of tasks, which never change: the process that served a claim probably gets the report."""
         if len(self._tasks) > _MOST_TASKS:
             self._tasks = {}
         self._tasks.update({(org, task): generation for task, generation in tasks.items()})
@@ -101,7 +101,7 @@ class Routes:
         return generation if locks and generation in locks.lines else None
 
     def generations(self, tx: Transaction, *, org: UUID, tasks: list[UUID]) -> dict[UUID, UUID]:
-        """By task; one that the org does not have is missing."""
+        """By task; tasks of other orgs are omitted."""
         known = {task: generation for task in tasks if (generation := self._tasks.get((org, task))) is not None}
         missing = [task for task in tasks if task not in known]
         return known | ({task.id: task.generation_id for task in store.keys_of(tx, org=org, tasks=missing)} if missing else {})
@@ -112,15 +112,15 @@ class Routes:
         outputs = self._outputs_of(tx, wanted)
         locks = self._remembered(wanted, emits)
         if locks is None:
-            seen = _ask(tx, outputs, emits).answer()
+            seen = _load(tx, outputs, emits).result()
             locks = Locks.of(seen)
             if not seen.subscribers and not locks.lines:
-                return Locked(outputs, Asked(lambda: seen))  # nothing is emitted and nothing is in order: there is nothing to protect
+                return Locked(outputs, Pending(lambda: seen))  # no events and no ordered lines: nothing to lock
         dags.lock_routing_shared(tx, sorted(locks.dags))
         if locks.lines:
             store.lock_lines(tx, sorted(locks.lines))
-        # Under the locks: a deploy may have come in between, and a job of a line may have been paused meanwhile.
-        return Locked(outputs, _ask(tx, outputs, emits).then(lambda found: self._checked(found, locks, emits)))
+        # Under the locks: a deploy may have happened in between, or a job of a line may have been paused.
+        return Locked(outputs, _load(tx, outputs, emits).then(lambda found: self._checked(found, locks, emits)))
 
     def _checked(self, found: Routing, locks: Locks, emits: set[UUID]) -> Routing:
         for generation in found.outputs:
@@ -130,7 +130,7 @@ class Routes:
         return found
 
     def _remembered(self, wanted: list[UUID], emits: set[UUID]) -> Locks | None:
-        """None where it does not know all of them, or where there may be nothing to protect: then nothing is looked at again."""
+        """None if not all are cached, or if there may be nothing to lock: then nothing is checked again."""
         known = [self._locks.get((generation, generation in emits)) for generation in wanted]
         found = Locks.of_all([locks for locks in known if locks is not None])
         return found if (emits or found.lines) and None not in known else None
@@ -148,18 +148,18 @@ class Routes:
 
 
 def look_and_lock(tx: Transaction, generations: Iterable[UUID], *, emitting: Iterable[UUID]) -> Routing:
-    """The same for a caller that remembers nothing and has nothing else to ask; raises RoutingMoved where a deploy came in between."""
-    return Routes().lock(tx, generations, emitting=emitting).routing.answer()
+    """The same for a caller without a cache and without further queries; raises RoutingMoved if a deploy happened in between."""
+    return Routes().lock(tx, generations, emitting=emitting).routing.result()
 
 
-def _ask(tx: Transaction, outputs: dict[UUID, list[Output]], emitting: set[UUID]) -> Asked[Routing]:
+def _load(tx: Transaction, outputs: dict[UUID, list[Output]], emitting: set[UUID]) -> Pending[Routing]:
     datasets = sorted({output.dataset_id for generation in emitting for output in outputs[generation]})
-    jobs = dags.ask_jobs_of_generations(tx, list(outputs))
-    asked = dags.ask_subscribers_of_datasets(tx, datasets) if datasets else Asked[list[Subscriber]](list)
+    jobs = dags.send_jobs_of_generations(tx, list(outputs))
+    pending = dags.send_subscribers_of_datasets(tx, datasets) if datasets else Pending[list[SubscribedInput]](list)
 
     def routing(found: dict[UUID, Job]) -> Routing:
-        subscribers: dict[UUID, list[Subscriber]] = {dataset: [] for dataset in datasets}
-        for subscriber in asked.answer():
+        subscribers: dict[UUID, list[SubscribedInput]] = {dataset: [] for dataset in datasets}
+        for subscriber in pending.result():
             subscribers[subscriber.dataset_id].append(subscriber)
         return Routing(found, outputs, subscribers)
 

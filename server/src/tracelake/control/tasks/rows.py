@@ -1,4 +1,4 @@
-"""Rows of the task tables that both rooms and the core read and write."""
+"""Rows of the task tables that `claims`, `completions` and this package use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class NewTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskKeys:
-    """What must be known of a task to take the locks before its own."""
+    """The keys of a task that are needed to take the locks before its own."""
 
     id: UUID
     dag_id: UUID

@@ -1,4 +1,4 @@
-"""The task tables as both rooms and the core read and write them, one function a query."""
+"""The queries of the task tables that `claims`, `completions` and this package share, one function per query."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tracelake import wire_json
 from tracelake.control.database.named_queries import load
-from tracelake.control.database.transactions import Asked, Transaction
+from tracelake.control.database.transactions import Pending, Transaction
 from tracelake.control.tasks.judgement import AttemptRow, LockedTask
 from tracelake.control.tasks.rows import (
     AttemptView,
@@ -25,7 +25,7 @@ from tracelake_sdk.tasks import TaskState
 
 sql = load(__name__, "tasks.sql")
 
-SUPERSEDED_BEFORE_ALONE = 2  # how often a task's result was out of date before it has its line for itself
+SUPERSEDED_BEFORE_ALONE = 2  # how often a task's result may be out of date before its line is reserved for it
 
 
 def lock_lines(tx: Transaction, generations: list[UUID]) -> None:
@@ -55,7 +55,7 @@ def add(tx: Transaction, *, org: UUID, tasks: list[NewTask]) -> None:
 
 
 def admit(tx: Transaction, turns: dict[UUID, int], *, ordered: set[UUID]) -> set[UUID]:
-    """The pools in which a task became claimable; `ordered`: the generations whose job keeps an order."""
+    """The pools in which a task became claimable; `ordered`: the generations of ordered jobs."""
     return set(tx.values(sql["admit"], generations=list(turns), turns=list(turns.values()), ordered=[generation in ordered for generation in turns]))
 
 
@@ -65,7 +65,7 @@ def place(tx: Transaction, tasks: list[UUID]) -> set[UUID]:
 
 
 def hold(tx: Transaction, tasks: list[UUID]) -> set[UUID]:
-    """Those that are held now; what adopts a batch is not."""
+    """The tasks that are now held; tasks that adopt a batch are not."""
     return set(tx.values(sql["hold"], tasks=tasks))
 
 
@@ -82,19 +82,19 @@ def keys_of(tx: Transaction, *, org: UUID, tasks: list[UUID]) -> list[TaskKeys]:
 
 
 def lock(tx: Transaction, *, org: UUID, tasks: list[UUID]) -> dict[UUID, LockedTask]:
-    return ask_lock(tx, org=org, tasks=tasks).answer()
+    return send_lock(tx, org=org, tasks=tasks).result()
 
 
-def ask_lock(tx: Transaction, *, org: UUID, tasks: list[UUID]) -> Asked[dict[UUID, LockedTask]]:
-    return tx.ask(LockedTask, sql["lock"], org=org, tasks=tasks).then(_by_id)
+def send_lock(tx: Transaction, *, org: UUID, tasks: list[UUID]) -> Pending[dict[UUID, LockedTask]]:
+    return tx.send(LockedTask, sql["lock"], org=org, tasks=tasks).then(_by_id)
 
 
 def attempts(tx: Transaction, fences: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], AttemptRow]:
-    return ask_attempts(tx, fences).answer()
+    return send_attempts(tx, fences).result()
 
 
-def ask_attempts(tx: Transaction, fences: Sequence[tuple[UUID, int]]) -> Asked[dict[tuple[UUID, int], AttemptRow]]:
-    rows = tx.ask(AttemptRow, sql["attempts"], tasks=[task for task, _ in fences], attempts=[attempt for _, attempt in fences])
+def send_attempts(tx: Transaction, fences: Sequence[tuple[UUID, int]]) -> Pending[dict[tuple[UUID, int], AttemptRow]]:
+    rows = tx.send(AttemptRow, sql["attempts"], tasks=[task for task, _ in fences], attempts=[attempt for _, attempt in fences])
     return rows.then(lambda found: {(row.task_id, row.attempt): row for row in found})
 
 
@@ -125,8 +125,8 @@ def end_attempts(tx: Transaction, ended: list[EndedAttempt], *, now: datetime | 
     )
 
 
-def ask_cancel(tx: Transaction, task: UUID) -> None:
-    tx.run(sql["ask_cancel"], task=task)
+def request_cancel(tx: Transaction, task: UUID) -> None:
+    tx.run(sql["request_cancel"], task=task)
 
 
 def get_task(tx: Transaction, *, org: UUID, task: UUID) -> TaskRow:
@@ -157,7 +157,7 @@ def attempts_of_task(tx: Transaction, task: UUID) -> list[AttemptView]:
 
 
 def caused(tx: Transaction, *, org: UUID, task: UUID, dags: list[UUID] | None, most: int) -> list[CausedRow]:
-    """The task itself and everything behind it, in these DAGs (None: in all), at most so many ids of each."""
+    """The task and its cascade, in these DAGs (None: in all), with at most `most` ids of each."""
     return tx.all(CausedRow, sql["caused"], org=org, task=task, dags=dags, most=most)
 
 
@@ -172,7 +172,7 @@ def unfinished(tx: Transaction, generations: list[UUID] | None = None) -> list[U
 
 
 def release_lines(tx: Transaction, tasks: list[UUID]) -> None:
-    """Opens the lines that were reserved for these tasks, or hands them on."""
+    """Releases the lines that were reserved for these tasks, or reserves them for the next task."""
     tx.run(sql["release_lines"], tasks=tasks, superseded=SUPERSEDED_BEFORE_ALONE)
 
 

@@ -25,7 +25,7 @@ _POSTPONED = timedelta(hours=1)  # an attempt that cannot be swept
 
 @dataclass(frozen=True)
 class Sweeper:
-    """`retention`: how long the files of an ended attempt are left alone, so that whatever still reads them is done."""
+    """`retention`: how long the files of an ended attempt are kept, so that remaining readers can finish."""
 
     database: Database
     storage: Storage
@@ -43,7 +43,7 @@ class Sweeper:
         return len(swept)
 
     def _swept(self, key: tuple[UUID, int], outputs: Iterable[SweepableAttempt]) -> bool:
-        """Whether all of it is; one attempt's trouble must not keep the others from being swept."""
+        """Whether the attempt was swept completely; a failure of one attempt must not stop the others."""
         try:
             for output in outputs:
                 self._sweep(output)
@@ -70,7 +70,7 @@ class Sweeper:
             _log.info("swept", task_id=str(attempt.task_id), attempt=attempt.attempt, files=len(unnamed))
 
     def _unnamed(self, dataset_version: UUID, paths: list[str]) -> list[str]:
-        """Read after the list was made: a file that a table comes to name is named before its attempt can be swept."""
+        """Read after the files were listed: a table names its files before their attempt can be swept."""
         nameable = [path for path in paths if _is_text(path)]
         if not nameable:
             return paths

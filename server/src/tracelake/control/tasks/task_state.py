@@ -11,11 +11,11 @@ class Move(StrEnum):
     ALLOW = "allow"      # the gate allows its outputs
     FINISH = "finish"    # it is done and has nothing to commit
     BLOCK = "block"      # the gate refuses its outputs
-    RETRY = "retry"      # reported failure, overtaken or given back, attempts left
+    RETRY = "retry"      # reported failure, superseded or given back, attempts left
     FAIL = "fail"        # no attempt left
-    EXPIRE = "expire"    # its lease ran out, attempts left
-    CANCEL = "cancel"    # a person says stop, nobody runs it
-    STOPPED = "stopped"  # a person said stop, and its attempt has ended
+    EXPIRE = "expire"    # its lease expired, attempts left
+    CANCEL = "cancel"    # a person cancels it while it is not running
+    STOPPED = "stopped"  # a person canceled it, and its attempt has ended
     RECORD = "record"    # its commit is recorded
 
 
@@ -25,7 +25,7 @@ COMPLETED, FAILED, CANCELED = TaskState.COMPLETED, TaskState.FAILED, TaskState.C
 TRANSITIONS: dict[tuple[TaskState, Move], TaskState] = {
     (QUEUED, Move.CLAIM): RUNNING,
     (QUEUED, Move.CANCEL): CANCELED,
-    # The lease ran out but nobody else has started: the slow worker is welcome.
+    # The lease expired but no other attempt has started: a late report is accepted.
     (QUEUED, Move.ALLOW): COMMITTING,
     (QUEUED, Move.FINISH): COMPLETED,
     (QUEUED, Move.BLOCK): FAILED,
@@ -34,10 +34,10 @@ TRANSITIONS: dict[tuple[TaskState, Move], TaskState] = {
     (RUNNING, Move.ALLOW): COMMITTING,    # decided; nothing can stop it now
     (RUNNING, Move.FINISH): COMPLETED,    # nothing to commit
     (RUNNING, Move.BLOCK): FAILED,        # final, never retried
-    (RUNNING, Move.RETRY): QUEUED,        # reported failure, overtaken or given back, attempts left
+    (RUNNING, Move.RETRY): QUEUED,        # reported failure, superseded or given back, attempts left
     (RUNNING, Move.FAIL): FAILED,         # final
-    (RUNNING, Move.EXPIRE): QUEUED,       # attempts left; on the last one the reaper waits one more lease and says FAIL
-    # Once a cancel was asked, every outcome, also a failure, and the end of the lease, is STOPPED.
+    (RUNNING, Move.EXPIRE): QUEUED,       # attempts left; on the last one the reaper waits one more lease, then FAIL
+    # After a cancel request, every outcome, also a failure or the end of the lease, is STOPPED.
     (RUNNING, Move.STOPPED): CANCELED,
     (QUEUED, Move.STOPPED): CANCELED,
     (CANCELED, Move.STOPPED): CANCELED,   # the report that a canceled attempt has ended; may be repeated
@@ -48,7 +48,7 @@ FINAL: frozenset[TaskState] = frozenset({COMPLETED, FAILED, CANCELED})
 
 
 def after(state: TaskState, move: Move) -> TaskState:
-    """The state after a move; raises IllegalTransition where the table has none. Ask it before you write anything."""
+    """The state after a move; raises IllegalTransition if the table has none. Call it before any write."""
     try:
         return TRANSITIONS[state, move]
     except KeyError:

@@ -14,8 +14,8 @@ FROM unnest(
 ) AS new (id, dag_id, generation_id, pool_id, trigger_kind, trigger_id, scope, request, ordinal, waits)
 
 -- name: admit
--- The next tasks of each line may be claimed, as many as its job has free turns. Call it under the lines' locks. In a job that keeps an order
--- the first unfinished tasks have the turns, whatever they wait for; in another one only what runs or may be claimed has one.
+-- The next tasks of each line may be claimed, as many as its job has free turns. Call it under the lines' locks. In an ordered job
+-- the first unfinished tasks have the turns, whatever they wait for; in other jobs only running and claimable tasks have one.
 WITH next AS (SELECT free.id FROM (
     SELECT first.id, first.ordinal
     FROM unnest(%(generations)s::uuid[], %(turns)s::integer[], %(ordered)s::boolean[]) AS line (generation_id, turns, ordered)
@@ -54,12 +54,12 @@ FROM next WHERE task.id = next.id
 RETURNING task.pool_id
 
 -- name: hold
--- Not what adopts a batch: it is part of the run that posted it, which goes on and waits for it.
+-- Not tasks that adopt a batch: they are part of the run that posted it, which continues and waits for them.
 UPDATE task SET seq = NULL, waits = 'paused' WHERE id = ANY(%(tasks)s::uuid[]) AND state = 'queued' AND trigger_kind <> 'batch'
 RETURNING id
 
 -- name: queued_of_generations
--- By the two partial indexes that hold them: what it costs is the backlog, never the history.
+-- By two partial indexes: the cost depends on the backlog, not on history.
 SELECT id FROM task
 WHERE id IN (
     SELECT id FROM task
@@ -74,7 +74,7 @@ ORDER BY id FOR UPDATE
 SELECT id FROM task WHERE generation_id = ANY(%(generations)s::uuid[]) AND waits = 'paused' ORDER BY id FOR UPDATE
 
 -- name: keys_of
--- What must be known to lock: read unlocked, checked again after.
+-- The keys needed to lock: read unlocked, checked again under the locks.
 SELECT id, dag_id, generation_id FROM task WHERE id = ANY(%(tasks)s::uuid[]) AND org_id = %(org)s
 
 -- name: lock
@@ -113,7 +113,7 @@ FROM unnest(
 ) AS done (task_id, attempt, outcome, error_class, error_message, body_sha256, result, summary)
 WHERE task_attempt.task_id = done.task_id AND task_attempt.attempt = done.attempt
 
--- name: ask_cancel
+-- name: request_cancel
 UPDATE task SET cancel_asked_at = coalesce(cancel_asked_at, now()) WHERE id = %(task)s
 
 -- name: find_task
@@ -145,7 +145,7 @@ SELECT attempt, worker, dag_version, started_at, last_heartbeat_at, timed_out_at
 FROM task_attempt WHERE task_id = %(task)s ORDER BY attempt
 
 -- name: caused
--- A task and every task behind it, by job: those of its batches and of its events, and theirs. One statement, so that nothing is between two looks:
+-- A task and its cascade, by job: tasks of its batches and events, and theirs. One statement, for one snapshot:
 -- a task becomes final in the transaction that makes the tasks of its events.
 WITH RECURSIVE caused AS (
     SELECT task.id, task.generation_id, NULL::uuid AS cause, 0 AS depth FROM task WHERE task.id = %(task)s AND task.org_id = %(org)s
@@ -176,7 +176,7 @@ GROUP BY dag.name, job_key.name, task.state, task.waits
 ORDER BY depth, dag, job
 
 -- name: newest
--- Of each job's newest tasks: what a person looks at must not cost more with every task that ever finished.
+-- Of each job's newest tasks: the cost must not grow with finished tasks.
 SELECT line.generation_id, newest.state, count(*) AS number
 FROM unnest(%(generations)s::uuid[]) AS line (generation_id)
 CROSS JOIN LATERAL (
@@ -185,7 +185,7 @@ CROSS JOIN LATERAL (
 GROUP BY line.generation_id, newest.state
 
 -- name: unfinished
--- By the partial indexes and the lines that hold them: what it costs is the backlog, never the history.
+-- By partial indexes and lines: the cost depends on the backlog, not on history.
 SELECT org.name AS org, dag.name AS dag, job_key.name AS job, pool.runtime, pool.name AS pool, held.generation_id, held.state, held.waits, held.number
 FROM (
     SELECT generation_id, pool_id, state, waits, count(*) AS number FROM (
@@ -222,7 +222,7 @@ WHERE %(generations)s::uuid[] IS NULL OR held.generation_id = ANY(%(generations)
 ORDER BY held.number DESC, org.name, dag.name, job_key.name, held.state, held.waits
 
 -- name: release_lines
--- The next one that was superseded as often, and waits for the line, has it then.
+-- The next task that was superseded as often and waits for the line gets it.
 UPDATE line SET reserved_task_id = (
     SELECT task.id FROM task
     WHERE task.generation_id = line.generation_id AND task.waits = 'line' AND task.superseded >= %(superseded)s AND task.id <> ALL(%(tasks)s::uuid[])

@@ -1,1 +1,1 @@
-"""Versions: the tables of generations, their files and scopes, and the numbered states that readers see."""
+"""Versions: the tables of generations, their files and scopes, and the numbered versions that readers see."""

@@ -12,7 +12,7 @@ from tracelake_sdk.datasets.scopes import Scope, overlap
 class BaseVerdict(StrEnum):
     GOOD = "good"
     MOVED = "moved"            # measure against the files since, and report again
-    SUPERSEDED = "superseded"  # what was computed is out of date: queued again with fresh pins
+    SUPERSEDED = "superseded"  # the result is out of date: queued again with new pins
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def judge_base(
         return BaseVerdict.SUPERSEDED
     if strategy is UpdateStrategy.APPEND:
         if since.removed:
-            # A row that was left out as a duplicate may have been a duplicate of what is gone now.
+            # A row that was dropped as a duplicate may duplicate a row that is removed now.
             return BaseVerdict.SUPERSEDED
         if any(may_share_key(mine, theirs) for mine in files for theirs in since.added):
             return BaseVerdict.MOVED
@@ -49,7 +49,7 @@ def judge_base(
 
 
 def may_share_key(one: TableFile, other: TableFile) -> bool:
-    """By the bounds of their first key column; without bounds of one kind, they may."""
+    """By the bounds of their first key column; without comparable bounds, they may."""
     if one.rows == 0 or other.rows == 0:
         return False
     bounds = (one.key_min, one.key_max, other.key_min, other.key_max)

@@ -1,6 +1,6 @@
-"""Which scopes of an output a task is to write: from the scope that it heard of, and against the scopes that are there.
+"""Which scopes of an output a task must write: from the scope of its event and the current scopes.
 
-The current scopes of a table never overlap, so a replace covers whole ones, and an append goes into the one that it lies in.
+The current scopes of a table never overlap, so a replace covers whole scopes, and an append goes into the scope that contains it.
 """
 
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ from tracelake_sdk.dags import ExecutionStrategy, PartitionSpec
 from tracelake_sdk.datasets.cursors import find_cursor, number_of, number_of_size
 from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope, Scope, Span, span_of
 
-MAX_SPANS = 1000  # that one event asks for by name; one that touches more asks for everything
+MAX_SPANS = 1000  # scopes that one event may name; one that touches more means everything
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What an event asks of an output: these scopes, or every current scope as it is, and new ones."""
+    """What an event requires of an output: these scopes, or all current and new ones."""
 
     everything: bool
     scopes: tuple[Scope, ...] = ()
@@ -26,7 +26,7 @@ EVERYTHING = Wanted(everything=True)
 
 
 def wanted(strategy: ExecutionStrategy | None, partition_by: PartitionSpec | None, event_scope: Scope | None) -> Wanted:
-    """What does not map to scopes of the output asks for everything: a request, a whole dataset, another kind of scope, an output that is not cut."""
+    """A trigger that does not map to scopes of the output means everything: a request, a full scope, another kind of scope, an output without partitions."""
     if strategy is None or partition_by is None or event_scope is None or not _of_its_kind(partition_by, event_scope):
         return EVERYTHING
     if isinstance(event_scope, (CursorScope, RangeScope)) and strategy is ExecutionStrategy.PER_PARTITION:
@@ -35,7 +35,7 @@ def wanted(strategy: ExecutionStrategy | None, partition_by: PartitionSpec | Non
 
 
 def cut_alike(reads: PartitionSpec | None, writes: PartitionSpec | None, *, trigger: bool) -> bool:
-    """Whether a scope of an output is made from the same scope of this input alone: both are cut by the same kind, and it is heard of or of the same column."""
+    """Whether a scope of an output is made from the same scope of this input alone: both are partitioned the same way, and the input is the trigger or uses the same column."""
     return reads is not None and writes is not None and reads.cursor is writes.cursor and (trigger or reads.column == writes.column)
 
 
@@ -76,7 +76,7 @@ def _aligned(partition_by: PartitionSpec, span: Span) -> Wanted:
 
 
 def _joined_spans(asked: list[CursorScope | RangeScope], current: list[CursorScope | RangeScope]) -> list[Scope]:
-    """One walk from left to right: what overlaps is one span, and current ones that hold nothing of what was asked for are left out."""
+    """One pass from left to right: overlapping spans are joined, and current spans that touch no wanted scope are omitted."""
     found: list[Scope] = []
     group: list[CursorScope | RangeScope] = []
     last: Span | None = None

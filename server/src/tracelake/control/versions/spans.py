@@ -1,7 +1,7 @@
-"""Spans: where a scope lies among all scopes of a table, as a range of text in the order of bytes. Pure.
+"""Spans: the position of a scope among all scopes of a table, as a range of text in byte order. Pure.
 
-Everything is one range, a partition key or a cursor value one point of it, so that one operator of the database says
-whether any two scopes overlap, whatever their kinds.
+Everything is one range, a partition key or a cursor value one point of it, so that one database operator tests
+whether any two scopes overlap, of any kind.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ _SCOPE: TypeAdapter[Scope] = TypeAdapter(Scope)
 
 
 def span_of(scope: Scope) -> str:
-    """The literal of a `scope_span`; made of letters, digits and `-` alone, so that nothing in it needs a quote."""
+    """The literal of a `scope_span`; made only of letters, digits and `-`, so that it needs no quoting."""
     match scope:
         case FullScope():
             return "(,)"
@@ -31,7 +31,7 @@ def span_of(scope: Scope) -> str:
 
 
 def scope_of(stored: dict[str, Any]) -> Scope:
-    """A scope as the database keeps it."""
+    """A scope as stored in the database."""
     return _SCOPE.validate_python(stored)
 
 
@@ -40,7 +40,7 @@ def stored(scope: Scope) -> dict[str, Any]:
 
 
 def _point(value: int | datetime) -> str:
-    """Numbers and instants as text whose order is theirs."""
+    """Numbers and timestamps as text with the same order."""
     if isinstance(value, int):
         return f"i{value + 2**63:016x}"
     return f"t{(value - _EPOCH) // timedelta(microseconds=1) + 2**63:016x}"

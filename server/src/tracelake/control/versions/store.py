@@ -1,4 +1,4 @@
-"""The tables of versions, files, scopes and changes, one function a query."""
+"""The tables of versions, files, scopes and changes, one function per query."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tracelake import wire_json
 from tracelake.control.database.named_queries import load
-from tracelake.control.database.transactions import Asked, Transaction
+from tracelake.control.database.transactions import Pending, Transaction
 from tracelake.control.versions.spans import scope_of, span_of, stored
 from tracelake_sdk.datasets.measurements import StagedFile, TableFile
 from tracelake_sdk.datasets.scopes import Scope
@@ -19,7 +19,7 @@ sql = load(__name__, "versions.sql")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """How far the changes of one generation have come."""
+    """The progress of the changes of one generation."""
 
     generation_id: UUID
     decided: int
@@ -33,7 +33,7 @@ class Line:
 
     @property
     def turn(self) -> tuple[UUID, int] | None:
-        """The attempt that other completions wait for."""
+        """The attempt that has the turn; other completions wait for it."""
         return (self.turn_task_id, self.turn_attempt) if self.turn_task_id is not None and self.turn_attempt is not None else None
 
 
@@ -61,7 +61,7 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class ScopeNow:
-    """A scope that is there, with the place of the change that wrote it last."""
+    """A current scope, with the place of the change that wrote it last."""
 
     scope: Scope
     place: int
@@ -91,7 +91,7 @@ class FileRemoved:
 
 @dataclass(frozen=True, slots=True)
 class ScopeMoved:
-    """A scope that is now there, at this place; `drops` are the ones that it covers and that are gone with it."""
+    """A scope written at this place; `drops` are the scopes that it replaces."""
 
     dataset_version_id: UUID
     place: int
@@ -150,11 +150,11 @@ class NewMaterialization:
 
 
 def lines(tx: Transaction, generations: list[UUID]) -> dict[UUID, Line]:
-    return ask_lines(tx, generations).answer()
+    return send_lines(tx, generations).result()
 
 
-def ask_lines(tx: Transaction, generations: list[UUID]) -> Asked[dict[UUID, Line]]:
-    return tx.ask(Line, sql["lines"], generations=generations).then(lambda lines: {line.generation_id: line for line in lines})
+def send_lines(tx: Transaction, generations: list[UUID]) -> Pending[dict[UUID, Line]]:
+    return tx.send(Line, sql["lines"], generations=generations).then(lambda lines: {line.generation_id: line for line in lines})
 
 
 def current_versions(tx: Transaction, dataset_versions: list[UUID]) -> dict[UUID, CurrentVersion]:
@@ -174,19 +174,19 @@ def files_at_place(tx: Transaction, *, dataset_version: UUID, place: int, withou
 
 
 def table_states(tx: Transaction, dataset_versions: list[UUID]) -> dict[UUID, TableState]:
-    return ask_table_states(tx, dataset_versions).answer()
+    return send_table_states(tx, dataset_versions).result()
 
 
-def ask_table_states(tx: Transaction, dataset_versions: list[UUID]) -> Asked[dict[UUID, TableState]]:
-    return tx.ask(TableState, sql["table_states"], dataset_versions=dataset_versions).then(lambda rows: {row.dataset_version_id: row for row in rows})
+def send_table_states(tx: Transaction, dataset_versions: list[UUID]) -> Pending[dict[UUID, TableState]]:
+    return tx.send(TableState, sql["table_states"], dataset_versions=dataset_versions).then(lambda rows: {row.dataset_version_id: row for row in rows})
 
 
 def scopes_now(tx: Transaction, *, dataset_version: UUID, touching: Sequence[Scope]) -> list[ScopeNow]:
-    return ask_scopes_now(tx, dataset_version=dataset_version, touching=touching).answer()
+    return send_scopes_now(tx, dataset_version=dataset_version, touching=touching).result()
 
 
-def ask_scopes_now(tx: Transaction, *, dataset_version: UUID, touching: Sequence[Scope]) -> Asked[list[ScopeNow]]:
-    rows = tx.ask_tuples(sql["scopes_now"], dataset_version=dataset_version, spans=[span_of(scope) for scope in touching])
+def send_scopes_now(tx: Transaction, *, dataset_version: UUID, touching: Sequence[Scope]) -> Pending[list[ScopeNow]]:
+    rows = tx.send_tuples(sql["scopes_now"], dataset_version=dataset_version, spans=[span_of(scope) for scope in touching])
     return rows.then(lambda found: [ScopeNow(scope_of(scope), place) for scope, place in found])
 
 
@@ -195,17 +195,17 @@ def fingerprints_now(tx: Transaction, *, dataset_version: UUID, touching: Sequen
     return [(scope_of(scope), fingerprint) for scope, fingerprint in rows]
 
 
-def ask_scopes_since(tx: Transaction, *, dataset_version: UUID, base: int) -> Asked[list[Scope]]:
-    rows = tx.ask_tuples(sql["scopes_since"], dataset_version=dataset_version, base=base)
+def send_scopes_since(tx: Transaction, *, dataset_version: UUID, base: int) -> Pending[list[Scope]]:
+    rows = tx.send_tuples(sql["scopes_since"], dataset_version=dataset_version, base=base)
     return rows.then(lambda found: [scope_of(scope) for (scope,) in found])
 
 
-def ask_added_since(tx: Transaction, *, dataset_version: UUID, base: int) -> Asked[list[TableFile]]:
-    return tx.ask_tuples(sql["added_since"], dataset_version=dataset_version, base=base).then(_files)
+def send_added_since(tx: Transaction, *, dataset_version: UUID, base: int) -> Pending[list[TableFile]]:
+    return tx.send_tuples(sql["added_since"], dataset_version=dataset_version, base=base).then(_files)
 
 
-def ask_removed_since(tx: Transaction, *, dataset_version: UUID, base: int) -> Asked[list[str]]:
-    return tx.ask_tuples(sql["removed_since"], dataset_version=dataset_version, base=base).then(lambda found: [path for (path,) in found])
+def send_removed_since(tx: Transaction, *, dataset_version: UUID, base: int) -> Pending[list[str]]:
+    return tx.send_tuples(sql["removed_since"], dataset_version=dataset_version, base=base).then(lambda found: [path for (path,) in found])
 
 
 def to_remove(tx: Transaction, *, dataset_version: UUID, scopes: Sequence[Scope]) -> list[FileToRemove]:
@@ -241,7 +241,7 @@ def remove_files(tx: Transaction, removed: list[FileRemoved]) -> None:
 
 
 def move_scopes(tx: Transaction, moved: list[ScopeMoved]) -> None:
-    """Drops first: a scope takes the room of those that it covers."""
+    """Drops first: a scope replaces those that it covers."""
     dropped = [(m.dataset_version_id, scope) for m in moved for scope in m.drops]
     if dropped:
         tx.run(sql["drop_scopes"], dataset_versions=[version for version, _ in dropped], spans=[span_of(scope) for _, scope in dropped])
@@ -295,7 +295,7 @@ def move_line(tx: Transaction, *, generation: UUID, decided: int) -> None:
 
 
 def give_turn(tx: Transaction, *, generation: UUID, task: UUID | None, attempt: int | None) -> None:
-    """None takes the turn away."""
+    """None removes the turn."""
     tx.run(sql["give_turn"], generation=generation, task=task, attempt=attempt)
 
 
@@ -304,7 +304,7 @@ def reserve(tx: Transaction, *, generation: UUID, task: UUID) -> None:
 
 
 def add_version(tx: Transaction, new: NewVersion) -> None:
-    """The numbered state, the changes that it carries, and its number on their files."""
+    """Adds the version, its changes, and its number on their files."""
     tx.run(
         sql["add_version"],
         dataset=new.dataset_id,
@@ -327,7 +327,7 @@ def add_version(tx: Transaction, new: NewVersion) -> None:
 
 
 def add_materializations(tx: Transaction, version: NewVersion, made: list[NewMaterialization]) -> None:
-    """With the pins of the attempts behind them, which become their lineage."""
+    """With the pins of their attempts, which become their lineage."""
     facts = {"ids": [m.id for m in made], "tasks": [m.task_id for m in made], "attempts": [m.attempt for m in made]}
     tx.run(
         sql["add_materializations"],

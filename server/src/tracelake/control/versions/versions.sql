@@ -3,7 +3,7 @@ SELECT generation_id, decided, frozen, recorded, stopped_at, stopped_reason, tur
 FROM line WHERE generation_id = ANY(%(generations)s::uuid[])
 
 -- name: current_versions
--- The greatest number that each table shows; what a pin is made of.
+-- The current version of each table, for pins.
 SELECT wanted.id AS dataset_version_id, newest.dataset_id, newest.version, newest.table_schema, newest.row_count
 FROM unnest(%(dataset_versions)s::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (
@@ -20,7 +20,7 @@ WHERE dataset_version_id = %(dataset_version)s AND added_version <= %(version)s 
 ORDER BY added_place, path
 
 -- name: files_at_place
--- What is there as of a decided place, but for the files of these scopes.
+-- The files as of a decided place, except those of these scopes.
 SELECT path, size, rows, scope, key_min, key_max, hashes FROM data_file
 WHERE dataset_version_id = %(dataset_version)s AND added_place <= %(place)s AND (removed_place IS NULL OR removed_place > %(place)s)
   AND NOT span && ANY(%(without)s::scope_span[])
@@ -36,7 +36,7 @@ CROSS JOIN LATERAL (
 ) AS newest
 
 -- name: scopes_now
--- The index is searched once for each span: with ANY, every scope of the table would be looked at.
+-- The index is searched once for each span: with ANY, every scope of the table would be read.
 SELECT DISTINCT ON (state.span) state.scope, state.place
 FROM unnest(%(spans)s::scope_span[]) AS wanted (span)
 JOIN scope_state AS state ON state.dataset_version_id = %(dataset_version)s AND state.span && wanted.span
@@ -137,7 +137,7 @@ UPDATE line SET decided = %(decided)s WHERE generation_id = %(generation)s
 UPDATE line SET turn_task_id = %(task)s, turn_attempt = %(attempt)s WHERE generation_id = %(generation)s
 
 -- name: reserve
--- Whoever has it keeps it; it is handed on when that task is done.
+-- A task that has it keeps it; it is passed on when that task ends.
 UPDATE line SET reserved_task_id = coalesce(reserved_task_id, %(task)s) WHERE generation_id = %(generation)s
 
 -- name: add_changes

@@ -1,4 +1,4 @@
-"""The table of failing loops, one function a query."""
+"""The table of failing loops, one function per query."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from tracelake.control.database.transactions import Transaction
 
 sql = load(__name__, "worker_loops.sql")
 
-_WITHIN = timedelta(minutes=2)  # a worker repeats what it reports several times in this time
+_WITHIN = timedelta(minutes=2)  # workers report several times within this time
 _MOST = 100
 
 
@@ -22,12 +22,12 @@ class FailingLoopRow:
 
 
 def replace(tx: Transaction, *, org: UUID, worker: str, failing: Mapping[str, str]) -> None:
-    """All that fails of one worker now: the code of each loop."""
+    """Replaces the failing loops of one worker, with the error code of each."""
     tx.run(sql["withdraw"], org=org, worker=worker)
     if failing:
         tx.run(sql["report"], org=org, worker=worker, loops=list(failing), codes=list(failing.values()))
 
 
 def failing(tx: Transaction) -> list[FailingLoopRow]:
-    """Of all workers that reported lately."""
+    """Failing loops of all workers that reported recently."""
     return tx.all(FailingLoopRow, sql["failing"], within=_WITHIN, most=_MOST)

@@ -1,5 +1,5 @@
 -- name: withdraw
--- With those of workers that are long gone.
+-- Also removes rows of workers that stopped reporting.
 DELETE FROM failing_loop WHERE (org_id = %(org)s AND worker = %(worker)s) OR reported_at < now() - interval '1 day'
 
 -- name: report

@@ -1,8 +1,8 @@
-"""Assignments: what an attempt at a task that writes files is given to build on.
+"""Assignments: base, pins and scopes of an attempt that writes files.
 
 The base is read before the pins: the other way round, an attempt could hold an older input than the base it is checked
-against, and its result would overwrite a newer one's. All of it is stored with the attempt, and a claim that is repeated
-gets it again.
+against, and its result would overwrite a newer one's. Everything is stored with the attempt, and a repeated claim
+gets the same.
 """
 
 from collections.abc import Sequence
@@ -26,8 +26,7 @@ from tracelake.control.versions.scope_mapping import cut_alike, wanted, widened
 from tracelake.control.versions.spans import scope_of, stored
 from tracelake.control.versions.store import CurrentVersion, TableState
 from tracelake.storage.paths import staging_folder, table_location
-from tracelake_sdk.dags import ExecutionStrategy, PartitionSpec, UpdateStrategy
-from tracelake_sdk.dags.operators import OPERATORS
+from tracelake_sdk.dags import PartitionSpec, UpdateStrategy
 from tracelake_sdk.datasets.measurements import TableFile
 from tracelake_sdk.datasets.scopes import FullScope, Scope, overlap
 from tracelake_sdk.rules import TableRuleState
@@ -38,7 +37,7 @@ Wire = dict[str, Any]
 
 @dataclass(frozen=True)
 class Assignment:
-    """What one attempt is given."""
+    """Base, scopes, pins and batches of one attempt."""
 
     base: int
     announced: dict[int, Announced]  # by output index
@@ -65,8 +64,8 @@ class Assignments:
         self._states: dict[UUID, TableState] = versions.table_states(tx, tables) if tables else {}
         datasets = {output.dataset_id for generation in self._jobs for output in outputs[generation]}
         self._rules: dict[UUID, list[RuleRow]] = promotion.rules_of(tx, sorted(datasets)) if datasets else {}
-        self._known: TableRules = TableRules.ask(tx, tables).answer() if tables else TableRules({})
-        self._files: dict[tuple[UUID, int, tuple[Scope, ...] | None], list[TableFile]] = {}  # tasks of one job mostly read and add to the same
+        self._known: TableRules = TableRules.load(tx, tables).result() if tables else TableRules({})
+        self._files: dict[tuple[UUID, int, tuple[Scope, ...] | None], list[TableFile]] = {}  # tasks of one job mostly read and append to the same tables
 
     def writes_files(self, generation: UUID) -> bool:
         return generation in self._jobs
@@ -84,7 +83,7 @@ class Assignments:
             )
 
     def stored(self, facts: Sequence[TaskFacts]) -> dict[UUID, Assignment]:
-        """What was stored, for a claim that is repeated."""
+        """The stored assignments, for a repeated claim."""
         fences = [(fact.id, fact.attempt) for fact in facts if self.writes_files(fact.generation_id)]
         if not fences:
             return {}
@@ -93,10 +92,9 @@ class Assignments:
         return {task: self._from_attempt(by_id[task], attempts[task, attempt], pins.get((task, attempt), [])) for task, attempt in fences}
 
     def is_unchanged(self, fact: TaskFacts, assignment: Assignment) -> bool:
-        """Whether what the task would write already exists, made by the same config of the same inputs for the same scope."""
+        """Whether the task's result already exists: same config, same inputs, same scope."""
         job = self._jobs[fact.generation_id]
-        keeps_state = OPERATORS[job.spec["runtime"], job.spec["operator"]].keeps_state
-        if fact.trigger_kind != TriggerKind.EVENT.value or keeps_state or not assignment.pins:
+        if fact.trigger_kind != TriggerKind.EVENT.value or job.operator.keeps_state or not assignment.pins:
             return False
         return all(self._already_exists(job, output, assignment) for output in self._outputs[fact.generation_id])
 
@@ -127,19 +125,18 @@ class Assignments:
 
     def _announce(self, fact: TaskFacts, output: Output) -> Announced:
         job = self._jobs[fact.generation_id]
-        strategy = job.spec["execution_strategy"]
         asked = wanted(
-            ExecutionStrategy(strategy) if strategy else None,
-            _partition_by(job.spec["outputs"][output.output_index].get("partition_by")),
+            job.definition.execution_strategy,
+            job.definition.outputs[output.output_index].partition_by,
             scope_of(fact.scope) if fact.scope else None,
         )
-        replaces = job.spec["update_strategy"] == UpdateStrategy.REPLACE.value
+        replaces = job.definition.update_strategy is UpdateStrategy.REPLACE
         touching: Sequence[Scope] = (FullScope(),) if asked.everything else asked.scopes
         known = output.dataset_version_id in self._states and replaces
         current = [now.scope for now in versions.scopes_now(self._tx, dataset_version=output.dataset_version_id, touching=touching)] if known else []
         if asked.everything:
             return Announced(everything=True, scopes=tuple(current))
-        # A replace covers whole scopes, visibly; an append goes where it goes.
+        # A replace announces whole scopes; an append keeps its own.
         return Announced(everything=False, scopes=widened(asked.scopes, current) if replaces else asked.scopes)
 
     def _already_exists(self, job: Job, output: Output, assignment: Assignment) -> bool:
@@ -184,9 +181,9 @@ class Assignments:
         return self._files[key]
 
     def _restriction(self, fact: TaskFacts, input: Input, assignment: Assignment) -> tuple[Scope, ...] | None:
-        """The rows of the output's own scopes, where the input is cut alike."""
-        reads, announced = _partition_by(input.partition_by), assignment.announced.get(0)
-        writes = _partition_by(self._jobs[fact.generation_id].spec["outputs"][0].get("partition_by"))
+        """Restricts the input to the output's scopes, if both are partitioned the same way."""
+        reads = PartitionSpec.model_validate(input.partition_by) if input.partition_by else None
+        writes, announced = self._jobs[fact.generation_id].definition.outputs[0].partition_by, assignment.announced.get(0)
         if announced is None or announced.everything or not cut_alike(reads, writes, trigger=input.trigger):
             return None
         return announced.scopes
@@ -194,9 +191,9 @@ class Assignments:
     def _output(self, fact: TaskFacts, job: Job, output: Output, assignment: Assignment) -> Wire:
         announced, state = assignment.announced[output.output_index], self._states.get(output.dataset_version_id)
         rules = self._rules[output.dataset_id]
-        appends = job.spec["update_strategy"] == UpdateStrategy.APPEND.value
+        appends = job.definition.update_strategy is UpdateStrategy.APPEND
         replaced: Sequence[Scope] = () if appends else (FullScope(),) if announced.everything else announced.scopes
-        # Whatever the rules are now: one about the whole table may come while the attempt runs.
+        # Independent of the current rules: a table rule may be added while the attempt runs.
         stays = state is not None and (appends or not announced.everything)
         current = self._files_at_place(output.dataset_version_id, assignment.base, tuple(replaced)) if stays else []
         location = table_location(fact.org_id, output.dataset_id, output.dataset_version_id)
@@ -206,7 +203,7 @@ class Assignments:
                 "staging": f"{location}/{staging_folder(fact.id, fact.attempt)}",
                 "everything": announced.everything,
                 "scopes": [stored(scope) for scope in announced.scopes],
-                "partition_by": job.spec["outputs"][output.output_index].get("partition_by"),
+                "partition_by": job.spec["outputs"][output.output_index].get("partition_by"),  # as it is stored
                 "table_schema": state.table_schema if state else None,
                 "rules": [rule.to_measure().model_dump(mode="json") for rule in rules],
                 "current": [file.model_dump(mode="json") for file in current],
@@ -215,7 +212,7 @@ class Assignments:
         }
 
     def _known_at(self, output: Output, state: TableState | None, base: int) -> list[TableRuleState]:
-        """Only what is known of the table at the base; a claim that is repeated may have an older one."""
+        """Only counts of the table at the base; a repeated claim may have an older base."""
         return self._known.known(output.dataset_version_id, place=state.place) if state is not None and state.place <= base else []
 
 
@@ -241,7 +238,3 @@ def unpinned(input: Input) -> Wire:
         "where": input.filter,
         "pinned": None,
     }
-
-
-def _partition_by(spec: dict[str, Any] | None) -> PartitionSpec | None:
-    return PartitionSpec.model_validate(spec) if spec else None

@@ -35,11 +35,11 @@ TIMED_OUT = "The lease expired without a report."
 
 @dataclass(frozen=True)
 class _Claimed:
-    """What one transaction claimed. All of it runs; only `tasks` are handed to the worker."""
+    """What one transaction claimed. All tasks are running; only `tasks` go to the worker."""
 
     tasks: list[Wire] = field(default_factory=list)
     unchanged: list[TaskFacts] = field(default_factory=list)   # their result already exists
-    revoked: list[RevokedTask] = field(default_factory=list)   # they may not use what they need
+    revoked: list[RevokedTask] = field(default_factory=list)   # they lack a permission
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class Claims:
     lease: timedelta
     unchanged: UnchangedTasks
     revoked: RevokedTasks
-    max_unrecorded: int = 100  # places of a line that may wait to be recorded before its tasks are held back
+    max_unrecorded: int = 100  # unrecorded places of a line before its tasks are held back
     watermarks: Watermarks = field(default_factory=Watermarks)
     clock: Callable[[], float] = time.monotonic
     known_pools: dict[tuple[UUID, str, str], UUID] = field(default_factory=dict)
     routes: Routes = field(default_factory=Routes)
 
     def claim(self, caller: Caller, request: ClaimRequest, *, poll: Poll | None = None, now: datetime | None = None) -> list[Wire]:
-        """What the worker gets, at once or within `wait_s`; one that hung up gets nothing, so that nothing waits for its lease."""
+        """Tasks for the worker, at once or within `wait_s`; a worker that disconnected gets none, so that no task waits for its lease to expire."""
         poll = poll or Poll()
         deadline = self.clock() + request.wait_s
         pool_ids = self._pools(caller, request)
@@ -77,7 +77,7 @@ class Claims:
                 return []
 
     def _claim_now(self, caller: Caller, request: ClaimRequest, pool_ids: dict[UUID, int], now: datetime | None) -> _Claimed:
-        """One transaction; a claim that is repeated returns what it holds."""
+        """One transaction; a repeated claim returns the tasks it already holds."""
         claim_sha256 = hashlib.sha256(request.claim_id.encode()).digest()
         learned: dict[UUID, int | None] = {}
         with self.database.transaction("claim") as tx:
@@ -94,7 +94,7 @@ class Claims:
         for pool, low in learned.items():
             self.watermarks.learn(pool, low)
             if low is not None and sum(1 for fact in facts if fact.pool_id == pool) >= pool_ids[pool]:
-                self.waiting.wake(pool)  # there may be more than this worker could take
+                self.waiting.wake(pool)  # there may be more tasks than this worker could take
         return claimed
 
     def _repeat(self, tx: Transaction, request: ClaimRequest, facts: list[TaskFacts]) -> _Claimed:
@@ -109,7 +109,7 @@ class Claims:
         unchanged = [fact for fact in permitted if fact.id in planned and maker.is_unchanged(fact, planned[fact.id])]
         handed = [fact for fact in permitted if fact not in unchanged]
         self._close_overtaken(tx, facts, maker, now)
-        # What no worker is handed is not the claim's: the same claim may take other tasks in its place.
+        # Tasks that go to no worker do not count: the same claim may take others instead.
         for claim, started in ((claim_sha256, handed), (secrets.token_bytes(32), [fact for fact in facts if fact not in handed])):
             if started:
                 attempts = [_new_attempt(fact, _lease_token(request, fact), maker) for fact in started]
@@ -118,7 +118,7 @@ class Claims:
         return _Claimed(_handed_out(request, maker, handed, planned), unchanged, revoked)
 
     def fetch(self, caller: Caller, task: UUID) -> Wire:
-        """The payload as a claim would hand it out, changing nothing."""
+        """The payload as a claim would return it, without changes."""
         with self.database.transaction("fetch") as tx:
             fact = store.for_payload(tx, org=caller.org_id, task=task, pools=sorted(caller.pools) if caller.pools is not None else None)
             return self._payloads(tx, [fact]).payload(fact, claimed=False)
@@ -140,7 +140,7 @@ class Claims:
         return found
 
     def _take(self, tx: Transaction, pool: UUID, room: int, now: datetime | None, *, writes_files: bool) -> tuple[list[TaskFacts], int | None]:
-        """Queued tasks from the watermark on; where others hold some of a full look, the next look goes behind it."""
+        """Queued tasks from the watermark on; if other claims hold some of a full batch, the next query continues after it."""
         low, learned, found = self.watermarks.low(pool), None, list[TaskFacts]()
         while len(found) < room:
             wanted = room - len(found)
@@ -155,7 +155,7 @@ class Claims:
         return found, learned
 
     def _ready(self, tx: Transaction, queued: list[QueuedTask]) -> list[QueuedTask]:
-        """Those that can run now; the others leave the queue and say what they wait for."""
+        """The tasks that can run now; the others leave the queue and record what they wait for."""
         held = store.held_back(tx, [task.id for task in queued], max_unrecorded=self.max_unrecorded)
         if held:
             store.hold_back(tx, held)
@@ -166,7 +166,7 @@ class Claims:
 
     @staticmethod
     def _close_overtaken(tx: Transaction, facts: list[TaskFacts], maker: PayloadMaker, now: datetime | None) -> None:
-        """The attempts before these, where they never reported."""
+        """Closes earlier attempts of these tasks that never reported."""
         overtaken = {fact.id: fact for fact in facts if fact.attempt > 1}
         if overtaken:
             closed = store.close_overtaken(tx, [(fact.id, fact.attempt - 1) for fact in overtaken.values()], message=TIMED_OUT, now=now)
@@ -176,7 +176,7 @@ class Claims:
 def _new_attempt(fact: TaskFacts, token: str, maker: PayloadMaker) -> NewAttempt:
     job = maker.jobs[fact.generation_id]
     return NewAttempt(
-        fact.id, fact.attempt, lease_token_sha256(token), maker.state_revision(fact.generation_id), job.spec["timeout_seconds"], job.dag_version
+        fact.id, fact.attempt, lease_token_sha256(token), maker.state_revision(fact.generation_id), job.definition.timeout_seconds, job.dag_version
     )
 
 

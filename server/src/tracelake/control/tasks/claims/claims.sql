@@ -1,5 +1,5 @@
 -- name: lock_claim
--- A statement of its own: the next one then sees what an equal claim has committed meanwhile.
+-- A separate statement: the next one then sees what an equal claim has committed meanwhile.
 SELECT pg_advisory_xact_lock(hashtextextended('claim ' || encode(%(claim)s, 'hex'), 0))
 
 -- name: held_by_claim
@@ -11,15 +11,15 @@ WHERE attempt.claim_sha256 = %(claim)s AND task.org_id = %(org)s
 ORDER BY task.id
 
 -- name: queued
--- Read without a lock: what others hold is seen and stays known, so that the watermark never overtakes it. One index
--- entry is read for each task, however many dead ones are before it.
+-- Read without a lock: tasks that others hold are returned too, so that the watermark never passes them. One index
+-- entry is read for each task, however many dead entries precede it.
 SELECT id, seq FROM task
 WHERE state = 'queued' AND seq IS NOT NULL AND pool_id = %(pool)s AND seq >= %(low)s
 ORDER BY seq LIMIT %(room)s
 
 -- name: claim
--- SKIP LOCKED: workers pass each other instead of waiting in line. `waits IS NULL` says that it still has its place;
--- said by `seq`, the planner would read the whole queue's index for it.
+-- SKIP LOCKED: workers pass each other instead of waiting in line. `waits IS NULL` means that it is still in the queue;
+-- with a condition on `seq`, the planner would read the whole index of the queue.
 WITH taken AS (
     SELECT id FROM task WHERE id = ANY(%(tasks)s::uuid[]) AND state = 'queued' AND waits IS NULL FOR UPDATE SKIP LOCKED
 )
@@ -39,7 +39,7 @@ FROM unnest(
 ) AS new (task_id, attempt, token_sha256, state_revision, timeout_seconds, dag_version)
 
 -- name: close_overtaken
--- Attempts whose lease ran out and that never reported become final when the next attempt starts.
+-- Attempts whose lease expired without a report become final when the next attempt starts.
 UPDATE task_attempt
 SET ended_at = coalesce(%(now)s::timestamptz, now()), outcome = 'timed_out', error_class = 'timed_out', error_message = %(message)s
 FROM unnest(%(tasks)s::uuid[], %(attempts)s::integer[]) AS overtaken (task_id, attempt)
@@ -89,7 +89,7 @@ FROM unnest(%(tasks)s::uuid[], %(attempts)s::integer[]) AS late (task_id, attemp
 WHERE task_attempt.task_id = late.task_id AND task_attempt.attempt = late.attempt AND task_attempt.timed_out_at IS NULL
 
 -- name: expire
--- The attempt stays open: a late report is welcome until somebody else starts.
+-- The attempt stays open: a late report is accepted until another attempt starts.
 UPDATE task
 SET state = 'queued', waits = 'retry', failures = late.failures, lease_expires_at = NULL,
     due_at = coalesce(%(now)s::timestamptz, now()) + late.retry_in
@@ -123,7 +123,7 @@ JOIN task_input AS input ON input.task_id = fence.task_id AND input.attempt = fe
 ORDER BY input.index
 
 -- name: store_assignments
--- What each attempt that starts now builds on: base first, then scopes and pins that were read after it.
+-- The base of each new attempt, then the scopes and pins that were read after it.
 WITH based AS (
     UPDATE task_attempt SET base = given.base, scopes = given.scopes
     FROM unnest(%(tasks)s::uuid[], %(attempts)s::integer[], %(bases)s::bigint[], %(scopes)s::jsonb[]) AS given (task_id, attempt, base, scopes)
@@ -135,8 +135,8 @@ SELECT * FROM unnest(
 )
 
 -- name: held_back
--- Of these queued tasks of jobs that write files: those that cannot be claimed now, and what each waits for.
--- Not through current_job: with its joins the planner takes ten times as long, and every claim asks this.
+-- The queued tasks of jobs that write files that cannot be claimed now, and what each waits for.
+-- Not through current_job: with its joins planning takes ten times as long, and every claim runs this.
 SELECT task.id, held.waits FROM task
 CROSS JOIN LATERAL (
     SELECT 'line' AS waits FROM line
@@ -169,7 +169,7 @@ WITH still AS (
 UPDATE task SET seq = NULL, waits = still.waits FROM still WHERE task.id = still.id
 
 -- name: waiting_for_others
--- Tasks that wait for an input's first version or for their line: the oldest of each job, so that no job's backlog hides another's.
+-- Tasks that wait for an input's first version or for their line: the oldest of each job, so that the backlog of one job does not hide another's.
 SELECT oldest.id, oldest.dag_id, oldest.generation_id
 FROM (SELECT DISTINCT generation_id FROM task WHERE waits IN ('input', 'line')) AS waiting
 JOIN line ON line.generation_id = waiting.generation_id

@@ -1,4 +1,4 @@
-"""Heartbeats: a worker says which attempts are alive and learns which to stop and which it has lost."""
+"""Heartbeats: a worker reports which attempts are alive; the answer says which to stop and which leases are lost."""
 
 import hmac
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ def _genuine(fence: Fence, attempt: AttemptRow | None) -> bool:
 
 
 def _holds(fence: Fence, task: LockedTask | None, attempt: AttemptRow | None) -> bool:
-    """Whether the lease goes on: the current attempt, running, and not yet timed out."""
+    """Whether the lease is renewed: the current attempt, running, and not yet timed out."""
     if task is None or attempt is None or not _genuine(fence, attempt):
         return False
     return task.attempt == fence.attempt and task.state == TaskState.RUNNING.value and attempt.timed_out_at is None

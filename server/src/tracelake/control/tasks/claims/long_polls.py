@@ -1,7 +1,7 @@
 """Long polls: who waits for which pool, and who is woken when something may be claimable there.
 
-A waiter reads the counter before it looks, so that a wake-up between its look and its wait is not lost. One wake-up
-wakes one waiter; a waiter that found all it could take passes it on.
+A waiter reads the counter before it queries, so that a wake-up between its query and its wait is not lost. One wake-up
+wakes one waiter; a waiter that took all it could passes it on.
 """
 
 import threading
@@ -11,7 +11,7 @@ from uuid import UUID
 
 
 class Poll:
-    """One caller's wait, which ends early when the caller hangs up."""
+    """One caller's wait, which ends early when the caller disconnects."""
 
     def __init__(self) -> None:
         self.bell: threading.Event = threading.Event()
@@ -23,7 +23,7 @@ class Poll:
 
 
 class WaitingRoom:
-    """Who waits here holds a thread and nothing else; how many threads there are is the caller's bound."""
+    """A waiter holds only a thread; the caller bounds the number of threads."""
 
     def __init__(self) -> None:
         self._lock: threading.Lock = threading.Lock()
@@ -36,7 +36,7 @@ class WaitingRoom:
             return [self._counters.get(pool, 0) for pool in pools]
 
     def wait(self, poll: Poll, pools: Sequence[UUID], seen: list[int], seconds: float) -> None:
-        """Returns when one of the pools was woken since `seen`, when the caller hung up, or after `seconds`."""
+        """Returns when one of the pools was woken since `seen`, when the caller disconnected, or after `seconds`."""
         with self._lock:
             poll.bell.clear()
             if poll.gone or self._closed or [self._counters.get(pool, 0) for pool in pools] != seen:
@@ -49,7 +49,7 @@ class WaitingRoom:
                 if poll.bell in self._waiting[pool]:
                     self._waiting[pool].remove(poll.bell)
         if poll.gone or (not rang and poll.bell.is_set()):
-            # It will not look any more: the wake-up was meant for somebody who does.
+            # This waiter does not query again: pass the wake-up on.
             for pool in pools:
                 self.wake(pool)
 
@@ -64,14 +64,14 @@ class WaitingRoom:
                     return
 
     def wake_each_pool(self) -> None:
-        """The look every second that covers a lost wake-up: one waiter a pool, not all of them."""
+        """The poll every second that covers a lost wake-up: one waiter per pool, not all of them."""
         with self._lock:
             pools = [pool for pool, queue in self._waiting.items() if queue]
         for pool in pools:
             self.wake(pool)
 
     def close(self) -> None:
-        """Sends everybody home: the process stops."""
+        """Ends every wait: the process stops."""
         with self._lock:
             self._closed = True
             bells = [bell for queue in self._waiting.values() for bell in queue]

@@ -1,7 +1,7 @@
-"""Payloads: everything an operator may know of its task; the same object for fetch and claim.
+"""Payloads: everything that an operator needs for its task; the same object for fetch and claim.
 
-They are built as they go over the wire, in the form of `tracelake_sdk.tasks.TaskPayload`: what the tasks of one job
-share is spelled once for all of them.
+They are built in wire format, as in `tracelake_sdk.tasks.TaskPayload`: parts that the tasks of one job
+share are encoded once.
 """
 
 from collections.abc import Sequence
@@ -21,15 +21,16 @@ from tracelake.control.operator_state.store import StateRow
 from tracelake.control.tasks.claims import store
 from tracelake.control.tasks.claims.assignments import Assignment, Assignments, unpinned, unstaged
 from tracelake.control.tasks.claims.rows import TaskFacts, TriggerEvent
-from tracelake_sdk.dags.operators import OPERATORS
 from tracelake_sdk.tasks import MAX_EVENTS, PAYLOAD_VERSION, TaskState, TriggerKind
 from tracelake_sdk.tasks.events import EventKind
 
 Wire = dict[str, Any]
 
+_JOB_FIELDS = {"operator", "runtime", "config", "update_strategy", "unique_key", "execution_strategy", "timeout_seconds"}  # that an operator may know
+
 
 class PayloadMaker:
-    """Reads in one go what the payloads of some tasks need."""
+    """Reads at once what the payloads of some tasks need."""
 
     def __init__(self, tx: Transaction, facts: Sequence[TaskFacts], *, lease_seconds: float) -> None:
         generations = sorted({fact.generation_id for fact in facts})
@@ -37,7 +38,7 @@ class PayloadMaker:
         self.outputs: dict[UUID, list[Output]] = dags.outputs_of_generations(tx, generations)
         self.inputs: dict[UUID, list[Input]] = dags.inputs_of_jobs(tx, [job.id for job in self.jobs.values()])
         self.locations: dict[UUID, dict[str, LocationRow]] = locations_of_jobs(tx, self.jobs.values())  # by org
-        stateful = [generation for generation, job in self.jobs.items() if _keeps_state(job)]
+        stateful = [generation for generation, job in self.jobs.items() if job.operator.keeps_state]
         self._stateful: frozenset[UUID] = frozenset(stateful)
         # Before the pins, as the base is: an attempt must not hold an older input than the state that it builds on.
         self._states: dict[UUID, StateRow] = operator_state.get(tx, stateful) if stateful else {}
@@ -60,7 +61,7 @@ class PayloadMaker:
     def is_unchanged(self, fact: TaskFacts, assignment: Assignment) -> bool:
         """Whether what the task would write already exists.
 
-        Never behind a rewrite of a dataset without rows: it has no versions that could show what has changed, and somebody said that it has.
+        Never after a rewrite of a dataset without rows: it has no versions that could show a change, and the rewrite says there is one.
         """
         event = self._events.get(fact.trigger_id)
         rewritten = event is not None and event.kind == EventKind.REWRITTEN.value and not event.of_a_table
@@ -89,7 +90,7 @@ class PayloadMaker:
         revision = self.state_revision(generation)
         if revision is None:
             return None
-        # What an earlier attempt posted is done: the next one goes on behind it.
+        # Batches of an earlier attempt are done: the next attempt continues after them.
         posted = [batch.state for batch in assignment.batches if batch.state is not None] if assignment else []
         value = posted[-1] if posted else self._states[generation].value if revision else None
         return {"revision": revision, "value": value}
@@ -108,17 +109,13 @@ class PayloadMaker:
 
 
 def _shared(job: Job, inputs: list[Input], outputs: list[Output], limits: Wire) -> Wire:
-    spec = job.spec
     parts = {
         "dag": {"name": job.dag, "version": job.dag_version},
         "job": {
             "key": job.key,
             "name": job.name,
             "config_hash": job.config_hash,
-            **{
-                name: spec[name]
-                for name in ("operator", "runtime", "config", "update_strategy", "unique_key", "execution_strategy", "timeout_seconds")
-            },
+            **job.definition.model_dump(mode="json", include=_JOB_FIELDS),
         },
         "inputs": [unpinned(input) for input in inputs],
         "outputs": [unstaged(output) for output in outputs],
@@ -128,7 +125,3 @@ def _shared(job: Job, inputs: list[Input], outputs: list[Output], limits: Wire) 
         "limits": limits,
     }
     return {"schema_version": PAYLOAD_VERSION} | {name: orjson.Fragment(wire_json.encode(part)) for name, part in parts.items()}
-
-
-def _keeps_state(job: Job) -> bool:
-    return OPERATORS[job.spec["runtime"], job.spec["operator"]].keeps_state

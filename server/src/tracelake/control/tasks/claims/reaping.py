@@ -1,18 +1,18 @@
-"""The reaper: marks leases that ran out, by the database's clock, and gives due retries their place in the queue."""
+"""The reaper: marks leases that ran out, by the database's clock, and puts due retries into the queue."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from tracelake.control.dags import store as dags
-from tracelake.control.dags.lapsed_rights import lapsed_rights
+from tracelake.control.dags.lapsed_permissions import lapsed_permissions
 from tracelake.control.dags.location_paths import locations_of_jobs
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.tasks import store as task_store
 from tracelake.control.tasks.claims import store
 from tracelake.control.tasks.claims.claiming import TIMED_OUT
 from tracelake.control.tasks.finishing import Finisher, next_turns, place_due
-from tracelake.control.tasks.judgement import AttemptRow, Backoff, Ending, LockedTask, stopped
+from tracelake.control.tasks.judgement import AttemptRow, Ending, LockedTask, RetryDelay, stopped
 from tracelake.control.tasks.notifications import WakePools
 from tracelake.control.tasks.routing import Routing, look_and_lock, until_routing_holds
 from tracelake.control.tasks.rows import EndedAttempt
@@ -28,25 +28,25 @@ class Reaper:
     database: Database
     wake: WakePools
     lease: timedelta
-    backoff: Backoff
+    backoff: RetryDelay
     finisher: Finisher
     max_unrecorded: int = 100
 
     def run_once(self, *, now: datetime | None = None) -> int:
-        """One batch of each kind; says how many tasks it moved."""
+        """One batch of each kind; returns how many tasks it moved."""
         reaped, pools = until_routing_holds(lambda: self._reap(now))
         placed, more = until_routing_holds(lambda: self._place_due(now))
         self.wake(pools | more)
         return reaped + placed + self.place_waiting() + self.place_permitted()
 
     def place_waiting(self) -> int:
-        """Tasks whose input has a version now, or whose line is open again, get their place; says how many."""
+        """Queues tasks whose input now has a version or whose line is open again; returns how many."""
         placed, pools = until_routing_holds(self._place_waiting)
         self.wake(pools)
         return placed
 
     def place_permitted(self) -> int:
-        """Tasks whose DAG's activator has every right that they need again get their place; says how many."""
+        """Queues tasks whose DAG's activator has all needed permissions again; returns how many."""
         placed, pools = until_routing_holds(self._place_permitted)
         self.wake(pools)
         return placed
@@ -72,7 +72,7 @@ class Reaper:
                 ended.append(EndedAttempt(task, task.attempt, stopped(TaskState(task.state), task.failures)))
             elif attempts[task.id, task.attempt].timed_out_at is not None:
                 ended.append(EndedAttempt(task, task.attempt, _given_up(task)))
-            elif task.failures + 1 < routing.jobs[task.generation_id].spec["max_attempts"]:
+            elif task.failures + 1 < routing.jobs[task.generation_id].definition.max_attempts:
                 after(TaskState(task.state), Move.EXPIRE)
                 expired.append(task)
             else:
@@ -112,10 +112,10 @@ class Reaper:
             waiting = store.waiting_for_a_right(tx, room=BATCH)
             if not waiting:
                 return 0, set()
-            # Looked at without locks: a right that lapses again in between is found by the claim.
+            # Checked without locks: the claim finds a permission that lapses in between.
             jobs = dags.jobs_of_generations(tx, list({place.generation_id for place in waiting}))
             inputs = dags.inputs_of_jobs(tx, [job.id for job in jobs.values()])
-            lapsed = lapsed_rights(tx, jobs.values(), inputs, locations_of_jobs(tx, jobs.values()))
+            lapsed = lapsed_permissions(tx, jobs.values(), inputs, locations_of_jobs(tx, jobs.values()))
             ready = [place for place in waiting if jobs[place.generation_id].id not in lapsed]
             if not ready:
                 return 0, set()
@@ -125,6 +125,6 @@ class Reaper:
 
 
 def _given_up(task: LockedTask) -> Ending:
-    """The last permitted attempt had its further lease, and no report came."""
+    """The last attempt had one more lease, and no report arrived."""
     state = after(TaskState(task.state), Move.FAIL)
     return Ending(state, AttemptOutcome.TIMED_OUT, RunStatus.FAILED, task.failures, "timed_out", TIMED_OUT)

@@ -1,13 +1,13 @@
-"""Revoked access: a task whose DAG was activated by somebody who may no longer use what it needs is not handed to a worker, and its attempt fails.
+"""Revoked access: a task whose DAG's activator lost a needed permission does not go to a worker, and its attempt fails.
 
-An event is emitted once, so its task waits for the right and then runs by itself. A requested task fails for good: whoever requested it sees the error and
-can request it again. A task that adopts a batch belongs to the attempt that posted it, which had the right when it began and waits for it.
+An event is emitted once, so its task waits for the permission and then runs. A requested task fails permanently: the requester sees the error and
+can request it again. A task that adopts a batch belongs to the attempt that posted it, which had the permission at its start and waits for it.
 """
 
 from dataclasses import dataclass
 from uuid import UUID
 
-from tracelake.control.dags.lapsed_rights import Lapse, lapsed_rights
+from tracelake.control.dags.lapsed_permissions import Lapse, lapsed_permissions
 from tracelake.control.dags.store import Input, Job
 from tracelake.control.database.transactions import Database, Transaction
 from tracelake.control.locations.store import LocationRow
@@ -34,15 +34,15 @@ class RevokedTask:
 def revoked_tasks(
     tx: Transaction, facts: list[TaskFacts], jobs: dict[UUID, Job], inputs: dict[UUID, list[Input]], locations: dict[UUID, dict[str, LocationRow]]
 ) -> list[RevokedTask]:
-    """Of tasks that are being claimed; jobs by generation, inputs by job, locations by org."""
+    """Those of the tasks that are being claimed; jobs by generation, inputs by job, locations by org."""
     judged = [fact for fact in facts if fact.trigger_kind != TriggerKind.BATCH.value]
-    found = lapsed_rights(tx, [jobs[generation] for generation in {fact.generation_id for fact in judged}], inputs, locations)
+    found = lapsed_permissions(tx, [jobs[generation] for generation in {fact.generation_id for fact in judged}], inputs, locations)
     return [RevokedTask(fact, found[job.id]) for fact in judged if (job := jobs[fact.generation_id]).id in found]
 
 
 @dataclass(frozen=True)
 class RevokedTasks:
-    """Not in the claim's own transaction, which waits for no line; a crash in between costs a lease, and then it is found again."""
+    """Not in the claim's transaction, which must not wait for a line; after a crash in between, the lease expires and the next claim finds it again."""
 
     database: Database
     wake: WakePools
@@ -56,7 +56,7 @@ class RevokedTasks:
         with self.database.transaction("end_revoked") as tx:
             routing = look_and_lock(tx, {fact.generation_id for fact in facts}, emitting=())
             locked = [task for org in {fact.org_id for fact in facts} for task in task_store.lock(tx, org=org, tasks=list(found)).values()]
-            # Meanwhile its lease may have run out, or a person may have canceled it.
+            # Meanwhile its lease may have expired, or a person may have canceled it.
             mine = [
                 task
                 for task in locked
@@ -71,7 +71,7 @@ def _ending(task: LockedTask, lapse: Lapse) -> Ending:
     if task.trigger_kind == TriggerKind.REQUEST.value:
         failed = after(TaskState(task.state), Move.FAIL)
         return Ending(failed, AttemptOutcome.FAILED, RunStatus.FAILED, task.failures + 1, lapse.code, f"{lapse.why} Then request the run again.")
-    # Not the task's failure: however long it lacks the right, it keeps its attempts.
+    # Not a failure of the task: however long it lacks the permission, it keeps its attempts.
     waits = after(TaskState(task.state), Move.RETRY)
     why = f"{lapse.why} The task waits for this and then runs."
     return Ending(waits, AttemptOutcome.FAILED, RunStatus.FAILED, task.failures, lapse.code, why, waits=Waits.RIGHT)

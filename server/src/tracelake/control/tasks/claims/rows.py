@@ -11,7 +11,7 @@ from tracelake_sdk.tasks import TaskState
 
 @dataclass(frozen=True, slots=True)
 class QueuedTask:
-    """A task in the queue, which another claim may hold already."""
+    """A task in the queue; another claim may already hold it."""
 
     id: UUID
     seq: int
@@ -19,7 +19,7 @@ class QueuedTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskFacts:
-    """What a payload is made of."""
+    """The task columns of a payload."""
 
     id: UUID
     org_id: UUID
@@ -47,7 +47,7 @@ class NewAttempt:
 
 @dataclass(frozen=True, slots=True)
 class NewAssignment:
-    """What an attempt is given to build on, stored with it."""
+    """Base, scopes and pins of an attempt, stored with it."""
 
     task_id: UUID
     attempt: int

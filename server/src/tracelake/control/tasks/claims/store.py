@@ -1,4 +1,4 @@
-"""The task tables as claims read and write them, one function a query."""
+"""The task tables as claims read and write them, one function per query."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -29,7 +29,7 @@ def queued(tx: Transaction, *, pool: UUID, low: int, room: int) -> list[QueuedTa
 
 
 def claim(tx: Transaction, tasks: list[UUID], *, lease: timedelta, now: datetime | None) -> dict[UUID, TaskFacts]:
-    """Those of the tasks that nobody else holds, now running."""
+    """The tasks that no other claim holds, now running."""
     return {fact.id: fact for fact in tx.all(TaskFacts, sql["claim"], tasks=tasks, lease=lease, now=now)}
 
 
@@ -88,7 +88,7 @@ def mark_timed_out(tx: Transaction, late: Sequence[LockedTask], *, now: datetime
 
 
 def expire(tx: Transaction, late: list[tuple[UUID, int, timedelta]], *, now: datetime | None) -> None:
-    """(task, failures, pause) of tasks whose lease ran out with attempts left."""
+    """(task, failures, pause) of tasks whose lease expired with attempts left."""
     tx.run(sql["expire"], tasks=[id for id, _, _ in late], failures=[f for _, f, _ in late], retry_in=[p for _, _, p in late], now=now)
 
 
@@ -153,5 +153,5 @@ def waiting_for_a_right(tx: Transaction, *, room: int) -> list[TaskKeys]:
 
 
 def lock_waiting(tx: Transaction, tasks: list[UUID]) -> list[tuple[UUID, UUID]]:
-    """(task, generation) of those that still wait and that nobody else holds."""
+    """(task, generation) of tasks that still wait and that no other transaction holds."""
     return [(id, generation) for id, generation in tx.tuples(sql["lock_waiting"], tasks=tasks)]

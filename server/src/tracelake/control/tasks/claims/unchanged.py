@@ -20,7 +20,7 @@ UNCHANGED = "Unchanged: the current rows were made from the same config, scope a
 
 @dataclass(frozen=True)
 class UnchangedTasks:
-    """Not in the claim's own transaction, which waits for no line; a crash in between costs a lease, and then it is found again."""
+    """Not in the claim's transaction, which must not wait for a line; after a crash in between, the lease expires and the next claim finds it again."""
 
     database: Database
     wake: WakePools
@@ -34,7 +34,7 @@ class UnchangedTasks:
             routing = look_and_lock(tx, {fact.generation_id for fact in facts}, emitting=())
             attempts = {fact.id: fact.attempt for fact in facts}
             locked = [task for org in {fact.org_id for fact in facts} for task in task_store.lock(tx, org=org, tasks=list(attempts)).values()]
-            # Meanwhile its lease may have run out, or a person may have canceled it.
+            # Meanwhile its lease may have expired, or a person may have canceled it.
             mine = [task for task in locked if task.state == TaskState.RUNNING.value and task.attempt == attempts[task.id] and task.cancel_asked_at is None]
             rows = task_store.attempts(tx, [(task.id, task.attempt) for task in mine])
             ended = [EndedAttempt(task, task.attempt, _ending(task.state, task.failures)) for task in mine]

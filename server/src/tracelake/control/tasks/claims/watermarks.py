@@ -1,4 +1,4 @@
-"""Watermarks: where in a pool's queue the next claim begins to look."""
+"""Watermarks: where in a pool's queue the next claim starts."""
 
 import threading
 import time
@@ -13,10 +13,10 @@ _WITHOUT_HINT_SECONDS = 5.0
 
 @dataclass
 class Watermarks:
-    """Per pool the least `seq` that may still be queued: a hint that spares reading what was claimed long ago.
+    """Per pool the lowest `seq` that may still be queued: a hint that skips tasks claimed long ago.
 
-    It never passes a row that was seen queued, locked or not. What it cannot see (a transaction that drew an earlier
-    number and commits late) is found by the claim that runs without it every few seconds.
+    It never passes a row that was seen queued, locked or not. A task that it misses (its transaction drew an earlier
+    number and committed late) is found by the claim that runs without it every few seconds.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -32,14 +32,14 @@ class Watermarks:
             return self._low.get(pool, 0)
 
     def learn(self, pool: UUID, low: int | None) -> None:
-        """`low` None: the look found nothing, so it says nothing."""
+        """`low` None: the query found nothing, so the watermark stays."""
         if low is not None:
             with self._lock:
                 self._low[pool] = low
 
 
 def next_low(queued: Sequence[QueuedTask], taken: Collection[UUID]) -> int | None:
-    """After a look: the first task that another claim holds, else just past the last one. Pure."""
+    """After a query: the first task that another claim holds, else just past the last one. Pure."""
     for task in queued:
         if task.id not in taken:
             return task.seq

@@ -1,1 +1,1 @@
-"""From a report to its effects: `completing.Completions` judges and decides it, and `recording.Recording` records what was committed and emits its events."""
+"""From a report to its effects: `completing.Completions` checks and decides it, and `recording.Recording` records what was committed and emits its events."""

@@ -1,4 +1,4 @@
-"""Answers: what deciding says about the outputs of one report."""
+"""Answers: the possible results of deciding the outputs of one report."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from tracelake_sdk.tasks import MissingRules, MovedOutput
 
 @dataclass(frozen=True)
 class Committed:
-    """Allowed: the change has its place."""
+    """Allowed: the change has a place in the line."""
 
     place: int
     reason: str
@@ -36,7 +36,7 @@ class Unmeasured:
 
 @dataclass(frozen=True)
 class Wait:
-    """Another attempt of the line has its turn."""
+    """Another attempt of the line has the turn."""
 
 
 @dataclass(frozen=True)

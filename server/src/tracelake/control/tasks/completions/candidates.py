@@ -1,4 +1,4 @@
-"""Candidates: everything the gate must know of some reports, read in one go and put into its words."""
+"""Candidates: everything that the gate needs for some reports, read at once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from tracelake.control.dags.store import Output
-from tracelake.control.database.transactions import Asked, Transaction
+from tracelake.control.database.transactions import Pending, Transaction
 from tracelake.control.promotion import store as promotion
 from tracelake.control.promotion.gate import Candidate, JudgedDataset, JudgedRule, Parent, SchemaFacts, unmeasured
 from tracelake.control.promotion.store import PolicyRow, RuleRow, TableRuleRow
@@ -24,7 +24,7 @@ from tracelake_sdk.rules import RuleScope, RuleToMeasure, RuleType
 
 @dataclass(frozen=True)
 class Gathered:
-    """What holds for all reports of one transaction."""
+    """The rules, policies and parents for all reports of one transaction."""
 
     datasets: dict[UUID, DatasetFacts]
     rules: dict[UUID, list[RuleRow]]               # by dataset
@@ -35,18 +35,18 @@ class Gathered:
         return [parent.pin for parent in self._parents_of(given)]
 
     def noted_pins(self, given: Reported) -> list[dict[str, Any]]:
-        """The pins as a decision notes them, so that a replay reads exactly these."""
+        """The pins as a decision stores them, so that a replay reads exactly these."""
         return [
             {"index": pin.index, "dataset": str(pin.dataset_id), "dataset_version": str(pin.dataset_version_id), "version": pin.version}
             for pin in self.pins_of(given)
         ]
 
     def has_table_rules(self, output: Output) -> bool:
-        """Whether a rule about the whole table was measured; a number of rows is computed where it is decided."""
+        """Whether a table rule was measured; row counts are computed when deciding."""
         return any(rule.scope == RuleScope.TABLE.value and rule.rule_type != RuleType.ROW_COUNT.value for rule in self.rules[output.dataset_id])
 
     def unmeasured(self, given: Reported, measured: Mapping[int, OutputMeasured], plans: Mapping[int, Plan]) -> dict[int, list[RuleToMeasure]]:
-        """By output: the active rules that the report knows nothing of."""
+        """By output: the active rules that the report did not measure."""
         found: dict[int, list[RuleToMeasure]] = {}
         for output in given.outputs:
             index = output.output_index
@@ -58,7 +58,7 @@ class Gathered:
         return found
 
     def counted_on_table(self, output: Output, measured: OutputMeasured, place: int) -> list[TableRuleRow]:
-        """What later measurements of the table need not count again."""
+        """Counts that later measurements of the table need not repeat."""
         counted = {(found.rule_id, found.revision): found.violations for found in measured.rules}
         return [
             TableRuleRow(output.dataset_version_id, rule.id, rule.revision, place, violations)
@@ -102,11 +102,11 @@ class Gathered:
         return [rule.judged(measured.rules) for rule in rules]
 
 
-def gather(tx: Transaction, org: UUID, outputs: Sequence[Output], fences: Sequence[tuple[UUID, int]]) -> Asked[Gathered]:
+def gather(tx: Transaction, org: UUID, outputs: Sequence[Output], fences: Sequence[tuple[UUID, int]]) -> Pending[Gathered]:
     """For the attempts of these fences, whose jobs have these outputs."""
     written = sorted({output.dataset_id for output in outputs})
-    datasets = registry.ask_facts(tx, written)
-    rules = promotion.ask_rules_of(tx, written)
-    policies = promotion.ask_policies_of(tx, org=org, layers=sorted({Layer(output.layer) for output in outputs}))
-    parents = store.ask_parents(tx, fences)
-    return parents.then(lambda found: Gathered(datasets.answer(), rules.answer(), policies.answer(), found))
+    datasets = registry.send_facts(tx, written)
+    rules = promotion.send_rules_of(tx, written)
+    policies = promotion.send_policies_of(tx, org=org, layers=sorted({Layer(output.layer) for output in outputs}))
+    parents = store.send_parents(tx, fences)
+    return parents.then(lambda found: Gathered(datasets.result(), rules.result(), policies.result(), found))

@@ -41,7 +41,7 @@ WHERE change.generation_id = %(generation)s AND change.place BETWEEN (SELECT rec
 ORDER BY change.place
 
 -- name: outputs_to_record
--- A table that is cut and holds nothing yet may be written without any scope.
+-- A partitioned table without rows may be written without any scope.
 SELECT output.place, output.dataset_version_id, output.table_schema, output.schema_hash, output.row_count, scope.scope, scope.kind
 FROM change_output AS output
 LEFT JOIN change_scope AS scope ON scope.dataset_version_id = output.dataset_version_id AND scope.place = output.place
@@ -49,7 +49,7 @@ WHERE output.generation_id = %(generation)s AND output.place BETWEEN (SELECT rec
 ORDER BY output.place, scope.span
 
 -- name: draw_versions
--- The next number of each dataset that has a log entry to record. Taken under these rows' locks: strictly increasing, without gaps, over all generations.
+-- The next number of each dataset that has a log entry to record. Taken under row locks: strictly increasing, without gaps, over all generations.
 INSERT INTO version_counter (dataset_id, last)
 SELECT DISTINCT version.dataset_id, 1
 FROM delta_commit AS entry
@@ -60,7 +60,7 @@ ON CONFLICT (dataset_id) DO UPDATE SET last = version_counter.last + 1
 RETURNING dataset_id, last
 
 -- name: lock_changed
--- The tasks behind the changes to record, by their ids: joined, they might be locked in another order.
+-- The tasks of the changes to record, by id: a join might lock them in another order.
 SELECT id, org_id, dag_id, generation_id, pool_id, state, ordinal, attempt, failures, trigger_kind, trigger_id, cancel_asked_at, superseded
 FROM task WHERE id = ANY(ARRAY(
     SELECT task_id FROM change

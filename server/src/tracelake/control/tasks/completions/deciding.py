@@ -1,7 +1,7 @@
 """Decide: measured outputs pass the gate or are refused, and an allowed change takes its place in the line.
 
-All of it happens in the transaction that takes the report, under the line's lock: removes, overlaps and the rows of the
-table are judged as of the decided place, so that nothing can fail any more once a place is taken.
+Everything happens in the transaction of the report, under the line's lock: removed files, overlaps and the rows of the
+table are checked as of the decided place, so that nothing can fail once a place is taken.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from tracelake.control.dags.store import Output
-from tracelake.control.database.transactions import Asked, Transaction
+from tracelake.control.database.transactions import Pending, Transaction
 from tracelake.control.promotion import store as promotion
 from tracelake.control.promotion.gate import Decision, judge_all
 from tracelake.control.promotion.store import Decided
@@ -41,7 +41,7 @@ BatchStates = dict[UUID, TaskState]  # by batch that a task posted: the state of
 
 @dataclass
 class Deciding:
-    """The lines of one transaction's reports: each is answered on what the ones before it changed, and only `write` stores the changes."""
+    """The lines of one transaction's reports: each is decided on the result of the ones before it, and only `write` stores the changes."""
 
     tx: Transaction
     decided_at: datetime
@@ -58,23 +58,23 @@ class Deciding:
     _turns: dict[UUID, tuple[UUID, int] | None] = field(default_factory=dict)
 
     @staticmethod
-    def ask(
-        tx: Transaction, org: UUID, reports: Sequence[tuple[Completion, list[Output]]], states: Asked[OperatorStates], *, now: datetime | None
-    ) -> Asked["Deciding"]:
-        """Everything that deciding these reports of jobs with these outputs needs in most cases; whether they will be decided may be unknown yet."""
+    def load(
+        tx: Transaction, org: UUID, reports: Sequence[tuple[Completion, list[Output]]], states: Pending[OperatorStates], *, now: datetime | None
+    ) -> Pending["Deciding"]:
+        """Sends the queries that deciding these reports usually needs; it may still be unknown whether they will be decided."""
         outputs = [output for _, written in reports for output in written]
-        lines = versions.ask_lines(tx, sorted({output.generation_id for output in outputs}))
-        clock = store.ask_clock(tx, now=now)
+        lines = versions.send_lines(tx, sorted({output.generation_id for output in outputs}))
+        clock = store.send_clock(tx, now=now)
         gathered = gather(tx, org, outputs, [(report.fence.task_id, report.fence.attempt) for report, _ in reports])
-        tables = Tables.ask(tx, lines, _scopes_by_table(reports))
-        known = TableRules.ask(tx, sorted({output.dataset_version_id for output in outputs}))
-        batches = store.ask_states_of_batches(tx, [report.fence.task_id for report, _ in reports])
+        tables = Tables.load(tx, lines, _scopes_by_table(reports))
+        known = TableRules.load(tx, sorted({output.dataset_version_id for output in outputs}))
+        batches = store.send_states_of_batches(tx, [report.fence.task_id for report, _ in reports])
         return batches.then(
-            lambda found: Deciding(tx, clock.answer(), lines.answer(), gathered.answer(), tables.answer(), known.answer(), states.answer(), found)
+            lambda found: Deciding(tx, clock.result(), lines.result(), gathered.result(), tables.result(), known.result(), states.result(), found)
         )
 
     def answer(self, given: Reported) -> Answer:
-        """Raises Invalid or BatchesDiffer where the report does not fit its attempt; whatever it answers, nothing is written yet."""
+        """Raises Invalid or BatchesDiffer if the report does not fit its attempt; writes nothing."""
         return self._after_batches(given) or self._decide(given)
 
     def write(self) -> None:
@@ -91,11 +91,11 @@ class Deciding:
             versions.give_turn(self.tx, generation=generation, task=task, attempt=attempt)
 
     def place(self, generation: UUID) -> int:
-        """The decided place, with what this transaction has decided."""
+        """The decided place, including decisions of this transaction."""
         return self._places.get(generation, self.lines[generation].decided)
 
     def _after_batches(self, given: Reported) -> Blocked | Wait | None:
-        """A task is decided after its batches: its state moves behind all of them, so each must have become visible first."""
+        """A task is decided after its batches: each must be visible before its state moves past them."""
         states = self.batches[given.task.id]
         _check_batches(self.tx, given, states)
         if any(state in (TaskState.FAILED, TaskState.CANCELED) for state in states.values()):
@@ -118,7 +118,7 @@ class Deciding:
         return self._gate(given, measured, plans)
 
     def _refuse(self, given: Reported, lost: Sequence[LostBatch]) -> Blocked:
-        """A run goes on from its batches: where one of them was refused or failed, the run is blocked by a decision that names it."""
+        """A run builds on its batches: if one was refused or failed, the run is blocked by a decision that names it."""
         measured = checked_outputs(given)
         plans = {output.output_index: self.tables.plan(given, output, measured[output.output_index]) for output in given.outputs}
         facts = tuple(batch.fact for batch in lost)
@@ -128,7 +128,7 @@ class Deciding:
         return Blocked(decisions[0].reason)
 
     def _base(self, given: Reported, measured: dict[int, OutputMeasured]) -> Moved | Superseded | None:
-        """None: the base is good."""
+        """None: the base is still valid."""
         since = {output.output_index: self.tables.since(output, given.base) for output in given.outputs}
         verdicts = {
             index: judge_base(
@@ -194,7 +194,7 @@ class Deciding:
         for output, promoted in zip(given.outputs, promotions, strict=True):
             written = measured[output.output_index]
             if given.strategy is UpdateStrategy.APPEND and not written.files:
-                continue  # it has its decision, and nothing of it changes
+                continue  # the decision is final, without changes
             after = self.tables.apply(given, output, written, place)
             for row in self.gathered.counted_on_table(output, written, place):
                 self.table_rules.note(row)
@@ -212,7 +212,7 @@ class Deciding:
 
 
 def _check_batches(tx: Transaction, given: Reported, states: BatchStates) -> None:
-    """The report lists exactly the batches that were posted, and none of their files."""
+    """The report must list exactly the posted batches, and none of their files."""
     listed, posted = set(given.report.posted), set(states)
     if listed != posted:
         said = f"Posted and not listed: {sorted(map(str, posted - listed))}; listed and not posted: {sorted(map(str, listed - posted))}."
@@ -220,11 +220,11 @@ def _check_batches(tx: Transaction, given: Reported, states: BatchStates) -> Non
     if states:
         files = {path for batch in task_store.batches_of_task(tx, given.task.id) for path in batch.files}
         if any(file.path in files for output in given.report.outputs for file in output.files):
-            raise Invalid("The report names a file that was posted in a batch, which is decided by itself.")
+            raise Invalid("The report names a file that was posted in a batch; batches are decided separately.")
 
 
 def _scopes_by_table(reports: Sequence[tuple[Completion, list[Output]]]) -> dict[UUID, set[Scope]]:
-    """What the reports say that they write, by dataset version; none where they name no such output."""
+    """The scopes that the reports write, by dataset version; unknown outputs are ignored."""
     tables: dict[UUID, set[Scope]] = {output.dataset_version_id: set() for _, outputs in reports for output in outputs}
     for report, outputs in reports:
         by_index = {output.output_index: output.dataset_version_id for output in outputs}

@@ -1,4 +1,4 @@
-"""Emitted events: each is appended once, and every subscriber gets its ledger line and its one task, in the same transaction."""
+"""Emitted events: each is appended once, with one ledger line and at most one task per subscriber, in the same transaction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from tracelake.control.database.idempotency import Remembered
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.transactions import Transaction
 from tracelake.control.events import store as events
-from tracelake.control.events.sameness import event_body, event_key
+from tracelake.control.events.identity import event_body, event_key
 from tracelake.control.events.store import LedgerEntry, NewEvent
 from tracelake.control.tasks.new_tasks import WantedTask, make_tasks
 from tracelake.control.tasks.routing import Routing
@@ -19,12 +19,12 @@ from tracelake_sdk.errors import EventConflict, EventInvalid
 from tracelake_sdk.tasks import TriggerKind
 from tracelake_sdk.tasks.events import EventDraft, EventKind, LedgerOutcome
 
-EVENT = "event"  # the kind under which sameness of events is remembered
+EVENT = "event"  # the idempotency kind of events
 
 
 @dataclass(frozen=True, slots=True)
 class EmittedEvent:
-    """One draft of one producer, with the identity that makes emitting twice emitting once."""
+    """One draft of one producer, with the identity by which a repeated event is recognized."""
 
     id: UUID
     producer_task_id: UUID
@@ -54,12 +54,12 @@ def events_of_drafts(producer_task_id: UUID, outputs: list[Output], drafts: Sequ
 
 
 def find_emitted(tx: Transaction, org: UUID, emitted: Sequence[EmittedEvent]) -> dict[bytes, Remembered]:
-    """Those that were emitted before, by key. Only who holds their producer's lock can emit them, so the answer holds."""
+    """Events that were emitted before, by key. Only the holder of their producer's lock can emit them, so the answer stays valid."""
     return idempotency.known(tx, org=org, kind=EVENT, keys=[event.key for event in emitted]) if emitted else {}
 
 
 def recognise(emitted: Sequence[EmittedEvent], remembered: dict[bytes, Remembered]) -> list[EmittedEvent]:
-    """The same events, those that were emitted before with their first id; raises EventConflict where one has changed. Pure."""
+    """The same events, those that were emitted before with their first id; raises EventConflict if one has changed. Pure."""
     recognised: list[EmittedEvent] = []
     for event in emitted:
         earlier = remembered.get(event.key)
@@ -98,7 +98,7 @@ def _row(event: EmittedEvent) -> NewEvent:
 
 
 def _subscribe(tx: Transaction, org: UUID, new: list[EmittedEvent], routing: Routing) -> set[UUID]:
-    """One ledger line per (event, generation) and one task where the edge lets it pass."""
+    """One ledger line per (event, generation), and one task if the filter matches."""
     ledger: list[LedgerEntry] = []
     wanted: list[WantedTask] = []
     for event in new:

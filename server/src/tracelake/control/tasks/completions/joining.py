@@ -1,7 +1,7 @@
 """Joining: completions that would wait for each other are settled in one transaction.
 
-Reports of one line are judged one after the other, and each costs a dozen questions of its own; asked for many at once, the same
-questions cost little more than for one. No call waits in order to be joined: it starts at once while no other call of its line runs,
+Reports of one line are handled one after the other, and each costs a dozen queries; for many reports at once, the same
+queries cost little more than for one. No call waits in order to be joined: it starts at once if no other call of its line runs,
 and calls that arrive meanwhile are settled together when that one ends.
 """
 
@@ -26,26 +26,26 @@ class _Call:
     leads: bool = False
     answers: list[CompletionAnswer] | None = None
     error: BaseException | None = None
-    turned: threading.Event = field(default_factory=threading.Event)  # it is answered, or it leads
+    turned: threading.Event = field(default_factory=threading.Event)  # it is answered, or it leads the next transaction
 
 
 @dataclass
 class _Queue:
-    """Of one line, or of all that are of no one line."""
+    """Calls of one line, or of no single line."""
 
     line: UUID | None
-    room: int  # for transactions beside each other
+    room: int  # how many transactions may run at once
     waiting: deque[_Call] = field(default_factory=deque)
 
 
 class Joining:
-    """`at_once`: how many transactions that are of no one line go on beside each other; of a line one does, the next would wait for its lock."""
+    """`at_once`: how many transactions without a single line run in parallel; each line runs one, since the next would wait for its lock."""
 
     def __init__(self, complete: Complete, line_of: LineOf = lambda caller, reports: None, *, at_once: int = 2) -> None:
         self._complete: Complete = complete
         self._line_of: LineOf = line_of
         self._others: _Queue = _Queue(None, at_once)
-        self._lines: dict[UUID, _Queue] = {}  # those of which something goes on
+        self._lines: dict[UUID, _Queue] = {}  # lines with a running transaction
         self._lock: threading.Lock = threading.Lock()
 
     @property
@@ -54,7 +54,7 @@ class Joining:
             return sum(len(queue.waiting) for queue in (self._others, *self._lines.values()))
 
     def complete(self, caller: Caller, reports: list[Completion]) -> list[CompletionAnswer]:
-        """Every report has its own answer, in order; what goes wrong with one call is no other's."""
+        """Every report has its own answer, in order; an error of one call does not affect the others."""
         call, line = _Call(caller, reports), self._line_of(caller, reports)
         with self._lock:
             queue = self._others if line is None else self._lines.setdefault(line, _Queue(line, 1))
@@ -72,7 +72,7 @@ class Joining:
         return call.answers or []
 
     def _lead(self, first: _Call, queue: _Queue) -> None:
-        """Settles its own call with those that wait, and hands its room on before it returns."""
+        """Settles its own call with those that wait, and passes its slot on before it returns."""
         joined = [first]
         try:
             with self._lock:
@@ -99,7 +99,7 @@ class Joining:
             if len(calls) == 1:
                 calls[0].error = error
                 return
-            for call in calls:  # nothing was settled, and whose fault it was shows when each goes alone
+            for call in calls:  # nothing was settled; each call runs alone to find the failing one
                 self._settle([call])
             return
         at = 0
@@ -109,7 +109,7 @@ class Joining:
 
 
 def _take(first: _Call, waiting: deque[_Call]) -> list[_Call]:
-    """Of the same org, in the order in which they came, as many as one batch may hold."""
+    """Of the same org, in order of arrival, up to the size of one batch."""
     taken: list[_Call] = []
     size = len(first.reports)
     while waiting and waiting[0].caller.org_id == first.caller.org_id and size + len(waiting[0].reports) <= MAX_BATCH:

@@ -1,11 +1,11 @@
-"""Operator states: what the reports of one transaction do to the state of their operators."""
+"""Operator states: changes of operator state by the reports of one transaction."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from tracelake.control.database.transactions import Asked, Transaction
+from tracelake.control.database.transactions import Pending, Transaction
 from tracelake.control.operator_state import store as operator_state
 from tracelake_sdk.errors import Invalid
 
@@ -19,20 +19,20 @@ class _Swap:
 
 @dataclass
 class OperatorStates:
-    """Each report is answered on what the ones before it moved, and only `write` stores the new states."""
+    """Each report sees the changes of the ones before it, and only `write` stores the new states."""
 
     _revisions: dict[UUID, int]  # by generation; one without a state has none
     _swaps: list[_Swap] = field(default_factory=list)
 
     @staticmethod
-    def ask(tx: Transaction, generations: Collection[UUID]) -> Asked["OperatorStates"]:
-        """Call it under the locks of their lines, which everybody who moves a state holds: a job with state keeps its tasks in order."""
+    def load(tx: Transaction, generations: Collection[UUID]) -> Pending["OperatorStates"]:
+        """Call it under the locks of their lines, which every change of state needs: a job with state runs its tasks in order."""
         if not generations:
-            return Asked(lambda: OperatorStates({}))
-        return operator_state.ask_revisions(tx, sorted(generations)).then(OperatorStates)
+            return Pending(lambda: OperatorStates({}))
+        return operator_state.send_revisions(tx, sorted(generations)).then(OperatorStates)
 
     def swap(self, generation: UUID, base: int | None, value: dict[str, Any] | None) -> bool:
-        """Takes the state that a report brings, if any; False where the one that it built on has moved. Raises Invalid where the operator keeps none."""
+        """Applies the state of a report, if any; False if its base has changed. Raises Invalid if the operator has no state."""
         if value is None:
             return True
         if base is None:

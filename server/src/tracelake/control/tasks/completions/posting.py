@@ -1,7 +1,7 @@
-"""Posting: a running task's finished batch is stored and becomes a small task of its own that adopts it.
+"""Posting: a finished batch of a running task is stored and becomes a small task that adopts it.
 
-The batch is measured, gated and committed by itself, so that a long-running source publishes while it runs and one attempt
-still has one decision. A batch has its name from its task: posted twice, by whichever attempt, it is stored once.
+The batch is measured, decided and committed separately, so that a long-running source publishes while it runs and one attempt
+still has one decision. A batch is named within its task: posted twice, by any attempt, it is stored once.
 """
 
 import hmac
@@ -31,7 +31,7 @@ class Posting:
     wake: WakePools
 
     def post(self, caller: Caller, batches: list[Batch]) -> list[BatchAnswer]:
-        """One answer per batch, in order; a wrong one harms no other."""
+        """One answer per batch, in order; an invalid batch does not affect the others."""
         return [self._answer(caller, batch) for batch in batches]
 
     def _answer(self, caller: Caller, batch: Batch) -> BatchAnswer:
@@ -68,7 +68,7 @@ class Posting:
 
 
 def _same(earlier: PostedBatch, batch: Batch) -> UUID:
-    # A later attempt made the batch again, in a folder of its own: it is the same batch, and the first one's files are taken.
+    # A later attempt wrote the batch again in its own folder: it is the same batch, and the first files are used.
     if earlier.output_index != batch.output or (earlier.attempt == batch.fence.attempt and earlier.files != batch.files):
         raise BatchConflict(f"The batch {batch.name!r} was posted before with other files; give a new batch a new name.")
     return earlier.id
@@ -77,7 +77,7 @@ def _same(earlier: PostedBatch, batch: Batch) -> UUID:
 def _check(job: Job, outputs: list[Output], batch: Batch) -> None:
     if batch.output >= len(outputs) or not outputs[batch.output].has_files:
         raise Invalid(f"The job has no output {batch.output} with files.")
-    if job.spec["update_strategy"] != UpdateStrategy.APPEND.value or len(outputs) != 1:
+    if job.definition.update_strategy is not UpdateStrategy.APPEND or len(outputs) != 1:
         raise Invalid("Only a job that appends to one output can post batches: a replace is published as a whole.")
     folder = f"{staging_folder(batch.fence.task_id, batch.fence.attempt)}/"
     for path in batch.files:
@@ -90,7 +90,7 @@ def _check(job: Job, outputs: list[Output], batch: Batch) -> None:
 
 
 def _make_task(tx: Transaction, org: UUID, job: Job, posted: PostedBatch) -> set[UUID]:
-    """It has no turn, and no pause holds it: its producer may hold the only turn, and goes on while its job is paused."""
+    """It needs no turn and ignores a pause: its producer may hold the only turn, and continues while its job is paused."""
     task = NewTask(
         posted.task_id, job.dag_id, job.generation_id, job.pool_id, TriggerKind.BATCH, posted.id, scope=None, request=None, ordinal=None, waits=None
     )

@@ -1,6 +1,6 @@
-"""Record: places whose log entries are there become versions, materializations, run rows, events and the tasks behind them.
+"""Record: places whose log entries were put become versions, materializations, run rows, events and the tasks of these events.
 
-One transaction, and it cannot fail for what it finds: everything was judged when the places were taken.
+One transaction that cannot be refused: everything was decided when the places were taken.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from tracelake.control.commits import store as commits
 from tracelake.control.commits.store import EntryToRecord
 from tracelake.control.dags.store import Output
 from tracelake.control.database.ids import new_id
-from tracelake.control.database.transactions import Database, Role, Transaction
+from tracelake.control.database.transactions import Database, DatabaseRole, Transaction
 from tracelake.control.run_history import store as run_history
 from tracelake.control.tasks.completions import emitted_events, store
 from tracelake.control.tasks.completions.emitted_events import EmittedEvent
@@ -37,26 +37,26 @@ class Recording:
     routes: Routes = field(default_factory=Routes)
 
     def record(self, generation: UUID, up_to: int) -> int:
-        """How many places became versions; call it only when the entries of every place up to this one are there."""
+        """Returns how many places became versions; call it only when the log entries of every place up to this one were put."""
         recorded, pools = until_routing_holds(lambda: self._record(generation, up_to))
         self.wake(pools)
         return recorded
 
     def _record(self, generation: UUID, up_to: int) -> tuple[int, set[UUID]]:
-        with self.database.transaction("record", role=Role.DECIDE) as tx:
+        with self.database.transaction("record", role=DatabaseRole.DECIDE) as tx:
             locked = self.routes.lock(tx, [generation], emitting=[generation])
-            asked_entries = commits.ask_to_record(tx, generation=generation, last=up_to)
-            asked_changes = store.ask_changes_to_record(tx, generation=generation, last=up_to)
-            asked_written = store.ask_outputs_to_record(tx, generation=generation, last=up_to)
-            # Datasets before tasks: their counters are rows with a lock.
-            asked_numbers = store.ask_versions(tx, generation=generation, last=up_to)
-            asked_tasks = store.ask_lock_changed(tx, generation=generation, last=up_to)
-            asked_clock = store.ask_clock(tx, now=None)
-            routing, entries = locked.routing.answer(), asked_entries.answer()
+            pending_entries = commits.send_to_record(tx, generation=generation, last=up_to)
+            pending_changes = store.send_changes_to_record(tx, generation=generation, last=up_to)
+            pending_written = store.send_outputs_to_record(tx, generation=generation, last=up_to)
+            # Datasets before tasks: their counters are locked rows.
+            pending_numbers = store.send_versions(tx, generation=generation, last=up_to)
+            pending_tasks = store.send_lock_changed(tx, generation=generation, last=up_to)
+            pending_clock = store.send_clock(tx, now=None)
+            routing, entries = locked.routing.result(), pending_entries.result()
             if not entries:
                 return 0, set()
-            changes, written, numbers = asked_changes.answer(), asked_written.answer(), asked_numbers.answer()
-            tasks, at = asked_tasks.answer(), asked_clock.answer()
+            changes, written, numbers = pending_changes.result(), pending_written.result(), pending_numbers.result()
+            tasks, at = pending_tasks.result(), pending_clock.result()
             for entry in entries:
                 _add_version(tx, entry, numbers[entry.dataset_id], changes, written, routing.outputs[generation], at)
             pools = self._finish(tx, changes, tasks, written, numbers, routing, at)
@@ -128,7 +128,7 @@ def _add_version(
 def _events(
     change: ChangeToRecord, task: LockedTask, written: list[OutputToRecord], numbers: dict[UUID, int], routing: Routing
 ) -> list[EmittedEvent]:
-    """One event for each scope of each output; a rewrite is named after the event or request behind it, so that a retry repeats it."""
+    """One event for each scope of each output; the revision of a rewrite is the event or request that caused it, so that a retry repeats it."""
     outputs = {output.dataset_version_id: output for output in routing.outputs[task.generation_id]}
     drafts = [
         EventDraft(

@@ -1,4 +1,4 @@
-"""Reported outputs: what a successful report of a task that writes files says, checked against what its attempt was given. Pure."""
+"""Reported outputs: the content of a successful report of a task that writes files, checked against its attempt. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -29,27 +29,27 @@ class Reported:
 
     @property
     def strategy(self) -> UpdateStrategy:
-        return UpdateStrategy(self.job.spec["update_strategy"])
+        return UpdateStrategy(self.job.definition.update_strategy)  # every job that writes files has one
 
     @property
     def needed_key(self) -> tuple[str, ...]:
-        """The columns in which no row of an append may have a null; none where the job says that such rows are distinct."""
-        spec = self.job.spec
-        needed = self.strategy is UpdateStrategy.APPEND and spec.get("null_keys", NullKeys.BLOCK.value) == NullKeys.BLOCK.value
-        return tuple(spec["unique_key"]) if needed else ()
+        """The columns in which no row of an append may have a null; none if the job declares such rows as distinct."""
+        job = self.job.definition
+        needed = self.strategy is UpdateStrategy.APPEND and job.null_keys is NullKeys.BLOCK
+        return job.unique_key if needed else ()
 
     @property
     def base(self) -> int:
-        """What it was measured against: what the attempt was given last, or before an answer that was lost on its way."""
+        """The base it was measured against: the last one of the attempt, or an earlier one if an answer was lost."""
         return self.report.base or 0
 
     def rewritten(self, measured: OutputMeasured) -> Sequence[Scope]:
-        """The scopes that the report writes; everything where everything was announced."""
+        """The scopes that the report writes; the full scope if everything was announced."""
         return [FullScope()] if self.attempt.announced(measured.index).everything else measured.scopes
 
 
 def checked_outputs(given: Reported) -> dict[int, OutputMeasured]:
-    """By output index: exactly the outputs of the job, with files of this attempt's own folder alone."""
+    """By output index: exactly the outputs of the job, with files only in this attempt's folder."""
     measured = {output.index: output for output in given.report.outputs}
     if sorted(measured) != [output.output_index for output in given.outputs] or len(measured) != len(given.report.outputs):
         raise Invalid(f"The report must measure each of the job's {len(given.outputs)} outputs once.")
@@ -66,13 +66,13 @@ def checked_outputs(given: Reported) -> dict[int, OutputMeasured]:
 
 
 def _check_base(reported: int | None, attempt: AttemptRow) -> None:
-    """An earlier base is welcome once the attempt was given a later one: that answer may have been lost, and judged by it more has moved, never less."""
+    """An earlier base is accepted after the attempt got a later one: that answer may have been lost, and an earlier base only sees more changes."""
     if reported is None or attempt.base is None or reported > attempt.base or reported < 0 or (reported < attempt.base and not attempt.rebases):
         raise Invalid("The outputs were measured against another base than this attempt was given; measure again.")
 
 
 def _as_announced(given: Reported, output: OutputMeasured) -> OutputMeasured:
-    """A replace overwrites what was announced, all of it and nothing else: a scope that the report does not name is empty now."""
+    """A replace overwrites what was announced, all of it and nothing else: a scope that the report does not name becomes empty."""
     announced = given.attempt.announced(output.index)
     if given.strategy is not UpdateStrategy.REPLACE or announced.everything:
         return output
@@ -91,12 +91,12 @@ def _check_path(path: str, folder: str, adopted: Sequence[str]) -> None:
 
 
 def _first_name(path: str) -> str:
-    """Of a file before measuring wrote it again without some rows, and of the file whose keys are stored beside it."""
+    """The base name of a file before measuring rewrote it without some rows, and of the file whose keys are stored next to it."""
     return _WRITTEN_AGAIN.sub("", path.removesuffix(".keys"))
 
 
 def adds_nothing(given: Reported, measured: dict[int, OutputMeasured]) -> bool:
-    """An append without a row, or a replace that wrote so little that not even its columns are known: no table can be made of that."""
+    """An append without rows, or a replace without rows and columns: neither can make a table."""
     if any(output.files for output in measured.values()):
         return False
     return given.strategy is UpdateStrategy.APPEND or not any(output.table_schema["fields"] for output in measured.values())

@@ -5,18 +5,18 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tracelake.control.promotion import gate_words as words
+from tracelake.control.promotion import gate_sentences as sentences
 from tracelake.control.tasks.fingerprints import Pin
 
 
 @dataclass(frozen=True, slots=True)
 class PinnedParent:
-    """A pin, with what the gate must know of the version that it names."""
+    """A pin, with what the gate needs about its version."""
 
     pin: Pin
     name: str | None       # of the dataset, where it is published
     layer: str
-    allowed: bool | None   # None: nothing promoted it
+    allowed: bool | None   # None: no decision promoted it
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class LostBatch:
     @property
     def fact(self) -> str:
         if self.promotion_id and self.reason:
-            return words.refused_batch(self.name, self.task_id, self.reason)
-        return words.ended_batch(self.name, self.task_id, self.state, self.reason)
+            return sentences.refused_batch(self.name, self.task_id, self.reason)
+        return sentences.ended_batch(self.name, self.task_id, self.state, self.reason)
 
     @property
     def evidence(self) -> dict[str, Any]:

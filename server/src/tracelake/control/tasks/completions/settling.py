@@ -1,7 +1,7 @@
-"""Settling: the way of one report to its answer. Each stage is a value, each step a function from one to the next, and none of them writes.
+"""Settling: the stages of one report up to its answer. Each stage is a value, each step a function from one to the next, and none of them writes.
 
-`judge_report` asks the fence and the state table. A report that ends its attempt without success is `Settled` at once; a success goes on as one that emits
-events or as one whose outputs are decided, and `settle_events` or `settle_outputs` make it `Settled`.
+`judge_report` checks the fence and the state table. A report that ends its attempt without success is `Settled` at once; a success becomes one that emits
+events or one whose outputs are decided, and `settle_events` or `settle_outputs` make it `Settled`.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from tracelake.control.tasks.completions.deciding import Deciding
 from tracelake.control.tasks.completions.emitted_events import EmittedEvent
 from tracelake.control.tasks.completions.operator_states import OperatorStates
 from tracelake.control.tasks.completions.reported import Reported
-from tracelake.control.tasks.judgement import AttemptRow, Backoff, Ending, LockedTask, allowed, blocked, body_sha256, judge, refusal, superseded
+from tracelake.control.tasks.judgement import AttemptRow, Ending, LockedTask, RetryDelay, allowed, blocked, body_sha256, judge, refusal, superseded
 from tracelake.control.tasks.routing import Routing
 from tracelake.control.tasks.rows import EndedAttempt
 from tracelake_sdk.errors import StaleAttempt, TracelakeError
@@ -26,7 +26,7 @@ from tracelake_sdk.tasks import Completion, CompletionAnswer, CompletionResult, 
 
 @dataclass(frozen=True)
 class DecidedOutputs:
-    """What was decided about the outputs of a report."""
+    """The decision about the outputs of a report."""
 
     reported: Reported
     answer: Answer
@@ -34,17 +34,17 @@ class DecidedOutputs:
 
 @dataclass(frozen=True)
 class Settled:
-    """A report with its answer, and what is to be written because of it."""
+    """A report with its answer, and what to write because of it."""
 
     answer: CompletionAnswer
-    ended: EndedAttempt | None = None         # None: it changes nothing, or its attempt goes on
+    ended: EndedAttempt | None = None         # None: it changes nothing, or its attempt continues
     emitted: Sequence[EmittedEvent] = ()
     decided: DecidedOutputs | None = None
 
 
 @dataclass(frozen=True)
 class Success:
-    """A report of success that holds its fence; the state table lets its task complete."""
+    """A report of success with a valid fence; the state table allows its task to complete."""
 
     report: Completion
     body_sha256: bytes
@@ -61,7 +61,7 @@ class Success:
         return Settled(answer, self._ended(ending, answer), decided=decided)
 
     def go_on(self, result: CompletionResult, decided: DecidedOutputs, **parts: Any) -> Settled:
-        """Nothing is decided, and the attempt goes on."""
+        """Nothing is decided, and the attempt continues."""
         return Settled(self._answer(result, **parts), decided=decided)
 
     def refuse(self, error: TracelakeError) -> Settled:
@@ -84,17 +84,17 @@ class EmittingSuccess:
 
 @dataclass(frozen=True)
 class WritingSuccess:
-    """A success of a job that writes files: its outputs are to be decided."""
+    """A success of a job that writes files: its outputs must be decided."""
 
     success: Success
     reported: Reported
 
 
-def judge_report(report: Completion, task: LockedTask | None, attempt: AttemptRow | None, routing: Routing, backoff: Backoff) -> Success | Settled:
+def judge_report(report: Completion, task: LockedTask | None, attempt: AttemptRow | None, routing: Routing, backoff: RetryDelay) -> Success | Settled:
     if task is None:
         return Settled(refusal(report.fence.task_id, CompletionResult.STALE, StaleAttempt()))
     body = body_sha256(report)
-    max_attempts = routing.jobs[task.generation_id].spec["max_attempts"]
+    max_attempts = routing.jobs[task.generation_id].definition.max_attempts
     verdict = judge(task, attempt, report, body, max_attempts=max_attempts, backoff=backoff)
     if attempt is None or verdict.ending is None:
         return Settled(verdict.answer)
@@ -104,7 +104,7 @@ def judge_report(report: Completion, task: LockedTask | None, attempt: AttemptRo
 
 
 def find_result(tx: Transaction, stage: Success | Settled, routing: Routing) -> EmittingSuccess | WritingSuccess | Settled:
-    """A success with what it is about: its events, or its outputs and the batch that it adopts."""
+    """A success with its result: its events, or its outputs and the batch that it adopts."""
     if isinstance(stage, Settled):
         return stage
     task = stage.task

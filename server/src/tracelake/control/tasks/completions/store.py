@@ -1,4 +1,4 @@
-"""The task tables as completions read and write them, one function a query."""
+"""The task tables as completions read and write them, one function per query."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tracelake import wire_json
 from tracelake.control.database.named_queries import load
-from tracelake.control.database.transactions import Asked, Transaction
+from tracelake.control.database.transactions import Pending, Transaction
 from tracelake.control.tasks.completions.rows import ChangeToRecord, LostBatch, OutputToRecord, PinnedParent
 from tracelake.control.tasks.fingerprints import Pin
 from tracelake.control.tasks.judgement import LockedTask
@@ -17,8 +17,8 @@ from tracelake_sdk.tasks import TaskState
 sql = load(__name__, "completions.sql")
 
 
-def ask_clock(tx: Transaction, *, now: datetime | None) -> Asked[datetime]:
-    return tx.ask_tuples(sql["clock"], now=now).then(lambda found: found[0][0])
+def send_clock(tx: Transaction, *, now: datetime | None) -> Pending[datetime]:
+    return tx.send_tuples(sql["clock"], now=now).then(lambda found: found[0][0])
 
 
 def run_id(task: UUID, attempt: int, output_index: int, outputs: int) -> str:
@@ -26,9 +26,9 @@ def run_id(task: UUID, attempt: int, output_index: int, outputs: int) -> str:
     return f"{task}:{attempt}" if outputs == 1 else f"{task}:{attempt}:{output_index}"
 
 
-def ask_parents(tx: Transaction, fences: Sequence[tuple[UUID, int]]) -> Asked[dict[tuple[UUID, int], list[PinnedParent]]]:
+def send_parents(tx: Transaction, fences: Sequence[tuple[UUID, int]]) -> Pending[dict[tuple[UUID, int], list[PinnedParent]]]:
     """By task and attempt, in the order of the inputs."""
-    rows = tx.ask_tuples(sql["parents_of_attempts"], tasks=[task for task, _ in fences], attempts=[attempt for _, attempt in fences])
+    rows = tx.send_tuples(sql["parents_of_attempts"], tasks=[task for task, _ in fences], attempts=[attempt for _, attempt in fences])
     return rows.then(_parents)
 
 
@@ -55,27 +55,27 @@ def record(tx: Transaction, tasks: list[UUID], *, at: datetime) -> None:
     tx.run(sql["record"], tasks=tasks, at=at)
 
 
-def ask_changes_to_record(tx: Transaction, *, generation: UUID, last: int) -> Asked[list[ChangeToRecord]]:
-    return tx.ask(ChangeToRecord, sql["changes_to_record"], generation=generation, last=last)
+def send_changes_to_record(tx: Transaction, *, generation: UUID, last: int) -> Pending[list[ChangeToRecord]]:
+    return tx.send(ChangeToRecord, sql["changes_to_record"], generation=generation, last=last)
 
 
-def ask_outputs_to_record(tx: Transaction, *, generation: UUID, last: int) -> Asked[list[OutputToRecord]]:
-    """One row for each scope that each change wrote of each output; one without a scope for an output of which it wrote none."""
-    return tx.ask(OutputToRecord, sql["outputs_to_record"], generation=generation, last=last)
+def send_outputs_to_record(tx: Transaction, *, generation: UUID, last: int) -> Pending[list[OutputToRecord]]:
+    """One row for each scope that a change wrote of an output; one row without a scope for an output without scopes."""
+    return tx.send(OutputToRecord, sql["outputs_to_record"], generation=generation, last=last)
 
 
-def ask_versions(tx: Transaction, *, generation: UUID, last: int) -> Asked[dict[UUID, int]]:
+def send_versions(tx: Transaction, *, generation: UUID, last: int) -> Pending[dict[UUID, int]]:
     """By dataset: the number of the version that its log entry becomes."""
-    return tx.ask_tuples(sql["draw_versions"], generation=generation, last=last).then(dict)
+    return tx.send_tuples(sql["draw_versions"], generation=generation, last=last).then(dict)
 
 
-def ask_lock_changed(tx: Transaction, *, generation: UUID, last: int) -> Asked[dict[UUID, LockedTask]]:
-    return tx.ask(LockedTask, sql["lock_changed"], generation=generation, last=last).then(lambda found: {task.id: task for task in found})
+def send_lock_changed(tx: Transaction, *, generation: UUID, last: int) -> Pending[dict[UUID, LockedTask]]:
+    return tx.send(LockedTask, sql["lock_changed"], generation=generation, last=last).then(lambda found: {task.id: task for task in found})
 
 
-def ask_states_of_batches(tx: Transaction, tasks: list[UUID]) -> Asked[dict[UUID, dict[UUID, TaskState]]]:
+def send_states_of_batches(tx: Transaction, tasks: list[UUID]) -> Pending[dict[UUID, dict[UUID, TaskState]]]:
     """By task, and by batch that it posted: the state of the task that adopts it."""
-    return tx.ask_tuples(sql["states_of_batches"], tasks=tasks).then(lambda rows: _by_producer(tasks, rows))
+    return tx.send_tuples(sql["states_of_batches"], tasks=tasks).then(lambda rows: _by_producer(tasks, rows))
 
 
 def _by_producer(tasks: list[UUID], rows: list[tuple[Any, ...]]) -> dict[UUID, dict[UUID, TaskState]]:

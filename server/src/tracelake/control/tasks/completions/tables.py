@@ -1,4 +1,4 @@
-"""Tables: what the outputs of some lines hold as of their decided places, moved along as changes are allowed in one transaction."""
+"""Tables: the content of output tables as of their decided places, updated as changes are allowed in one transaction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from tracelake.control.dags.store import Output
-from tracelake.control.database.transactions import Asked, Transaction
+from tracelake.control.database.transactions import Pending, Transaction
 from tracelake.control.tasks.completions.reported import Reported
 from tracelake.control.versions import store as versions
 from tracelake.control.versions.bases import Since
@@ -21,13 +21,13 @@ from tracelake_sdk.tasks.events import EventKind
 
 @dataclass(frozen=True)
 class Plan:
-    """What one report would do to one table."""
+    """The change of one table by one report."""
 
     carried: Carried
     removed: tuple[FileToRemove, ...]
-    row_count: int                                # of the table after it
-    written: tuple[tuple[Scope, EventKind], ...]  # what is emitted of it
-    kept: tuple[Scope, ...]                       # the scopes that are there after it, in the place of `dropped`
+    row_count: int                                # rows of the table after the change
+    written: tuple[tuple[Scope, EventKind], ...]  # the scopes to emit
+    kept: tuple[Scope, ...]                       # the scopes after the change, which replace `dropped`
     dropped: tuple[Scope, ...]
 
 
@@ -45,39 +45,39 @@ class After:
 class Tables:
     tx: Transaction
     lines: dict[UUID, Line]                       # by generation
-    states: dict[UUID, TableState]                # by dataset version; a table without a change has none
+    states: dict[UUID, TableState]                # by dataset version; tables without a change are absent
     _since: dict[tuple[UUID, int], Since] = field(default_factory=dict)
     _plans: dict[tuple[UUID, int], Plan] = field(default_factory=dict)
-    _applied: dict[UUID, Since] = field(default_factory=dict)                   # by this transaction
-    _looked: dict[UUID, set[Scope]] = field(default_factory=dict)               # whatever touches these is known
-    _stored_scopes: dict[UUID, dict[Scope, int]] = field(default_factory=dict)  # as the database has them, as far as they were looked at
-    _scopes: dict[UUID, dict[Scope, int]] = field(default_factory=dict)         # as they are now
+    _applied: dict[UUID, Since] = field(default_factory=dict)                   # changed by this transaction
+    _looked: dict[UUID, set[Scope]] = field(default_factory=dict)               # every scope that touches these was read
+    _stored_scopes: dict[UUID, dict[Scope, int]] = field(default_factory=dict)  # as stored in the database, as far as they were read
+    _scopes: dict[UUID, dict[Scope, int]] = field(default_factory=dict)         # as of this transaction
     _added: list[FileAdded] = field(default_factory=list)
     _removed: list[FileRemoved] = field(default_factory=list)
 
     @staticmethod
-    def ask(tx: Transaction, lines: Asked[dict[UUID, Line]], tables: dict[UUID, set[Scope]]) -> Asked["Tables"]:
-        """`tables`: by dataset version, the scopes that will probably be asked about."""
-        states = versions.ask_table_states(tx, sorted(tables))
-        scopes = {id: versions.ask_scopes_now(tx, dataset_version=id, touching=list(touching)) for id, touching in tables.items() if touching}
+    def load(tx: Transaction, lines: Pending[dict[UUID, Line]], tables: dict[UUID, set[Scope]]) -> Pending["Tables"]:
+        """`tables`: by dataset version, the scopes that will probably be needed."""
+        states = versions.send_table_states(tx, sorted(tables))
+        scopes = {id: versions.send_scopes_now(tx, dataset_version=id, touching=list(touching)) for id, touching in tables.items() if touching}
 
         def made(found: dict[UUID, TableState]) -> Tables:
-            loaded = Tables(tx, lines.answer(), found)
+            loaded = Tables(tx, lines.result(), found)
             for id, there in scopes.items():
-                loaded._learn(id, tables[id], there.answer())
+                loaded._learn(id, tables[id], there.result())
             return loaded
 
         return states.then(made)
 
     def since(self, output: Output, base: int) -> Since:
-        """What happened to the table after the base, also earlier in this very transaction."""
+        """What changed in the table after the base, including earlier changes of this transaction."""
         id = output.dataset_version_id
         if (id, base) not in self._since:
             self._since[id, base] = self._read_since(id, base) if self.lines[output.generation_id].decided > base else Since()
         return self._since[id, base].and_then(self._applied[id]) if id in self._applied else self._since[id, base]
 
     def covers_whole_scopes(self, given: Reported, measured: dict[int, OutputMeasured]) -> bool:
-        """Whether a replace takes away whole scopes; one that would cut into a scope is out of date."""
+        """Whether a replace removes whole scopes; one that would cut a scope is out of date."""
         if given.strategy is not UpdateStrategy.REPLACE:
             return True
         return all(
@@ -113,7 +113,7 @@ class Tables:
         return After(schema, hashed, plan.row_count, plan.written)
 
     def state_of(self, dataset_version: UUID) -> dict[str, Any]:
-        """What a decision notes of the table that it was taken on."""
+        """The state of the table that a decision stores."""
         state = self.states.get(dataset_version)
         return {"place": state.place, "rows": state.row_count, "schema_hash": state.schema_hash} if state else {"place": 0, "rows": 0, "schema_hash": None}
 
@@ -135,7 +135,7 @@ class Tables:
         id = output.dataset_version_id
         rewrites = given.rewritten(measured)
         there = self._scopes_touching(id, rewrites)
-        # What is there and got no row is empty now, and still a scope.
+        # An existing scope without new rows becomes empty and stays a scope.
         kept = tuple(dict.fromkeys([*measured.scopes, *(scope for scope in there if not any(overlap(scope, mine) for mine in measured.scopes))]))
         removed = tuple(versions.to_remove(self.tx, dataset_version=id, scopes=rewrites)) if id in self.states else ()
         written = tuple((scope, EventKind.REWRITTEN if any(overlap(scope, old) for old in there) else EventKind.MATERIALIZED) for scope in kept)
@@ -152,7 +152,7 @@ class Tables:
     def _carried(self, id: UUID, measured: OutputMeasured) -> Carried:
         state = self.states.get(id)
         if state and not measured.table_schema.get("fields"):
-            # Nothing was written, and there was no table when the attempt began: nothing is said about columns.
+            # Nothing was written, and the table did not exist when the attempt started: its columns are unknown.
             return carries(state.table_schema, state.table_schema)
         return carries(state.table_schema if state else None, measured.table_schema)
 
@@ -166,7 +166,7 @@ class Tables:
         return tuple(scope for scope in self._scopes[id] if any(overlap(scope, mine) for mine in wanted))
 
     def _learn(self, id: UUID, touching: set[Scope], there: Sequence[ScopeNow]) -> None:
-        """What the database has; a scope that this transaction wrote or dropped since is as it is now."""
+        """Adds scopes from the database; a scope that this transaction wrote or dropped keeps its newer state."""
         stored, now = self._stored_scopes.setdefault(id, {}), self._scopes.setdefault(id, {})
         for found in there:
             if found.scope not in stored:
@@ -174,7 +174,7 @@ class Tables:
         self._looked.setdefault(id, set()).update(touching)
 
     def _read_since(self, id: UUID, base: int) -> Since:
-        scopes = versions.ask_scopes_since(self.tx, dataset_version=id, base=base)
-        added = versions.ask_added_since(self.tx, dataset_version=id, base=base)
-        removed = versions.ask_removed_since(self.tx, dataset_version=id, base=base)
-        return Since(tuple(scopes.answer()), tuple(added.answer()), tuple(removed.answer()))
+        scopes = versions.send_scopes_since(self.tx, dataset_version=id, base=base)
+        added = versions.send_added_since(self.tx, dataset_version=id, base=base)
+        removed = versions.send_removed_since(self.tx, dataset_version=id, base=base)
+        return Since(tuple(scopes.result()), tuple(added.result()), tuple(removed.result()))

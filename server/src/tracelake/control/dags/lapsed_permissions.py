@@ -1,7 +1,7 @@
-"""Lapsed rights: jobs that may not run, since whoever activated their DAG may not use what they need any more.
+"""Lapsed permissions: jobs that may not run because the activator of their DAG no longer has a permission they need.
 
-A DAG reads other DAGs' datasets and uses locations with the rights that whoever activated it has now. Somebody who is
-disabled, or whose token was revoked, has none.
+A DAG reads other DAGs' datasets and uses locations with the current permissions of its activator. A disabled user
+and a revoked token have none.
 """
 
 from collections import defaultdict
@@ -15,24 +15,24 @@ from tracelake.control.dags import store
 from tracelake.control.dags.location_paths import location_names
 from tracelake.control.dags.store import Input, Job
 from tracelake.control.database.transactions import Transaction
+from tracelake.control.locations.permissions import usable_locations
 from tracelake.control.locations.store import LocationRow
-from tracelake.control.locations.using import usable
 from tracelake.control.registry.reading import readable
 from tracelake_sdk.errors.dags import InputNotReadable, LocationNotAllowed, LocationUnknown
 
 
 @dataclass(frozen=True)
 class Lapse:
-    """Why a job may not run; `code` is that of the error with which a deploy would be refused."""
+    """Why a job may not run; `code` is the error code that a deploy would get."""
 
     code: str
     why: str
 
 
-def lapsed_rights(
+def lapsed_permissions(
     tx: Transaction, jobs: Iterable[Job], inputs: Mapping[UUID, Sequence[Input]], locations: Mapping[UUID, Mapping[str, LocationRow]]
 ) -> dict[UUID, Lapse]:
-    """By job: the first right that lapsed; `inputs` are those of each job, `locations` those of each org."""
+    """By job: the first permission that lapsed; `inputs` are those of each job, `locations` those of each org."""
     needing = {job.id: job for job in jobs if location_names(job) or _foreign(job, inputs)}
     if not needing:
         return {}
@@ -67,7 +67,7 @@ def _lapsed_input(job: Job, inputs: Mapping[UUID, Sequence[Input]], allowed: set
 
 
 def _lapsed_location(job: Job, caller: Caller | None, locations: Mapping[str, LocationRow]) -> Lapse | None:
-    allowed = usable(caller, locations) if caller else set[str]()
+    allowed = usable_locations(caller, locations) if caller else set[str]()
     barred = next((name for name in location_names(job) if name not in allowed), None)
     if barred is None:
         return None

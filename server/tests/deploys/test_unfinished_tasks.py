@@ -4,18 +4,18 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tracelake.control.deploys.following import Unfinished, follow
+from tracelake.control.deploys.unfinished_tasks import UnfinishedTask, adapt
 
 OLD, NEW = uuid4(), uuid4()
 
 
 def task(number: int, *, seq: int | None = None, waits: str | None = None, ordinal: int | None = None, state: str = "queued", attempt: int = 0, kind: str = "event"):
-    return Unfinished(UUID(int=number), OLD, state, waits, seq, ordinal, attempt, kind)
+    return UnfinishedTask(UUID(int=number), OLD, state, waits, seq, ordinal, attempt, kind)
 
 
-def told(tasks: list[Unfinished], *, pool: UUID = OLD, turns: int | None = None) -> dict[int, tuple]:
+def told(tasks: list[UnfinishedTask], *, pool: UUID = OLD, turns: int | None = None) -> dict[int, tuple]:
     """By number: (waits, ordinal, placed) of what changes."""
-    return {changed.id.int: (changed.waits, changed.ordinal, changed.placed) for changed in follow(tasks, pool=pool, turns=turns, next_ordinal=100)}
+    return {changed.id.int: (changed.waits, changed.ordinal, changed.placed) for changed in adapt(tasks, pool=pool, turns=turns, next_ordinal=100)}
 
 
 def test_nothing_changes_where_nothing_changed():
@@ -25,7 +25,7 @@ def test_nothing_changes_where_nothing_changed():
 
 def test_another_pool_takes_everything_that_is_not_done_and_gives_new_places_in_the_old_order():
     tasks = [task(1, seq=9), task(2, seq=5), task(3, waits="paused"), task(4, state="running", attempt=1)]
-    changed = follow(tasks, pool=NEW, turns=None, next_ordinal=100)
+    changed = adapt(tasks, pool=NEW, turns=None, next_ordinal=100)
     assert [one.id.int for one in changed if one.placed] == [2, 1]
     assert {one.id.int for one in changed} == {1, 2, 3, 4}
     assert {one.pool_id for one in changed} == {NEW}
@@ -68,7 +68,7 @@ def test_without_turns_everything_that_waited_for_one_comes_in():
 @pytest.mark.parametrize("turns", [None, 1, 3])
 def test_following_twice_changes_nothing_more(turns: int | None):
     tasks = [task(1, seq=30), task(2, waits="turn", ordinal=2), task(3, waits="paused"), task(4, seq=2, ordinal=4), task(5, state="running", ordinal=1, attempt=1)]
-    first = {one.id: one for one in follow(tasks, pool=NEW, turns=turns, next_ordinal=100)}
+    first = {one.id: one for one in adapt(tasks, pool=NEW, turns=turns, next_ordinal=100)}
     after = [first.get(one.id, one) for one in tasks]
-    settled = [Unfinished(o.id, o.pool_id, o.state, o.waits, 999 if o.placed else o.seq, o.ordinal, o.attempt, o.trigger_kind) for o in after]
-    assert follow(settled, pool=NEW, turns=turns, next_ordinal=200) == []
+    settled = [UnfinishedTask(o.id, o.pool_id, o.state, o.waits, 999 if o.placed else o.seq, o.ordinal, o.attempt, o.trigger_kind) for o in after]
+    assert adapt(settled, pool=NEW, turns=turns, next_ordinal=200) == []

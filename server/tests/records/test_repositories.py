@@ -8,8 +8,8 @@ from pydantic import SecretStr
 from support.controls import running_control, served, settings_for
 from support.databases import StateDatabase
 
-from tracelake.control.records.repositories import RecordKeeping
-from tracelake.control.records.repository import RecordService
+from tracelake.control.records.repositories import RecordRepositories
+from tracelake.control.records.repository import TenantRepository
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.errors.records import RecordsElsewhere
 from tracelake_sdk.home import HomeFiles
@@ -28,9 +28,9 @@ def test_the_platform_keeps_its_records_where_the_setting_says(database: StateDa
     folder = tmp_path / "kept"
     settings = settings_for(database, tmp_path / "home", records={"url": folder.as_uri()})
     with running_control(settings, database) as control_plane, served(control_plane.control) as url:
-        repository = control_plane.control.keeping.repository_of("main")
+        repository = control_plane.control.record_repositories.repository_of("main")
         assert isinstance(repository, EmbeddedRepository)
-        assert repository is control_plane.control.keeping.repository_of("main")
+        assert repository is control_plane.control.record_repositories.repository_of("main")
         assert repository.store(RECORD, CONTEXT).result == "stored"
         with RemoteRepository(url, HomeFiles(tmp_path / "home").admin_token() or "") as remote:
             for ask in (lambda: remote.latest(TARGET, RECORD.kind, CONTEXT), lambda: remote.store(RECORD, CONTEXT), remote.kinds):
@@ -43,24 +43,24 @@ def test_the_platform_keeps_its_records_where_the_setting_says(database: StateDa
 
 def test_without_the_setting_they_are_in_its_own_postgres(database: StateDatabase, tmp_path: Path):
     with running_control(settings_for(database, tmp_path / "home"), database) as control_plane:
-        repository = control_plane.control.keeping.repository_of("main")
-        assert isinstance(repository, RecordService)
+        repository = control_plane.control.record_repositories.repository_of("main")
+        assert isinstance(repository, TenantRepository)
         repository.store(RECORD, CONTEXT)
         assert control_plane.one("SELECT count(*) FROM metadata_record WHERE kind = 'ingestion_runtime'") == 1
         with pytest.raises(NotFound):
-            control_plane.control.keeping.repository_of("nobody")
+            control_plane.control.record_repositories.repository_of("nobody")
 
 
 @pytest.mark.proves("M2.3")
 def test_one_system_may_keep_its_records_in_another(database: StateDatabase, tmp_path: Path):
     with running_control(settings_for(database, tmp_path / "home"), database) as control_plane, served(control_plane.control) as url:
-        keeping = RecordKeeping(control_plane.control.records, url, SecretStr(HomeFiles(tmp_path / "home").admin_token() or ""))
-        repository = keeping.repository_of("main")
+        repositories = RecordRepositories(control_plane.control.records, url, SecretStr(HomeFiles(tmp_path / "home").admin_token() or ""))
+        repository = repositories.repository_of("main")
         assert isinstance(repository, RemoteRepository)
         assert repository.store(RECORD, CONTEXT).result == "stored"
-        keeping.close()
+        repositories.close()
 
 
 def test_what_an_address_carries_of_a_password_is_not_shown():
-    keeping = RecordKeeping(None, "https://somebody:secret@records.example/base?token=secret")  # pyright: ignore[reportArgumentType]
-    assert keeping.elsewhere == "https://records.example/base"
+    repositories = RecordRepositories(None, "https://somebody:secret@records.example/base?token=secret")  # pyright: ignore[reportArgumentType]
+    assert repositories.elsewhere == "https://records.example/base"

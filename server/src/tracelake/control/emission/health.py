@@ -1,4 +1,4 @@
-"""What the doctor says of the platform's own records: the newest runs and decisions have theirs, none was refused, and none waits for long."""
+"""The doctor's check of the platform's own records: the newest runs and decisions have theirs, none was refused, and none waits for long."""
 
 from contextlib import closing
 from datetime import datetime, timedelta
@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from tracelake.control.database.clock import read_clock
 from tracelake.control.database.transactions import Database
 from tracelake.control.emission.checking import Checked, Fact, check_recent
-from tracelake.control.emission.facts import Place
-from tracelake.control.records.keeping import RecordKeeping
+from tracelake.control.emission.facts import Installation
+from tracelake.control.records.repositories import RecordRepositories
 from tracelake.control.records.service import Records
 from tracelake.settings import Settings
 from tracelake_sdk.wording import counted, plural
@@ -16,19 +16,19 @@ _LONG = timedelta(minutes=5)
 _NAMED = 3  # facts, as examples
 
 
-def judge(settings: Settings, state_url: str) -> tuple[bool, str, str]:
-    """Whether they are as they must be, what was found, and what to do; raises where the repository does not answer."""
-    place = Place(settings.records.cluster, settings.records.workspace)
+def check(settings: Settings, state_url: str) -> tuple[bool, str, str]:
+    """Whether they are complete, what was found, and what to do; raises if the repository does not answer."""
+    installation = Installation(settings.records.cluster, settings.records.workspace)
     on_the_way = timedelta(0) if settings.bus.url is None else _LONG
-    with Database(state_url, size=2) as database, closing(RecordKeeping(Records(database), settings.records.url, settings.records.token)) as keeping:
+    with Database(state_url, size=2) as database, closing(RecordRepositories(Records(database), settings.records.url, settings.records.token)) as repositories:
         with database.transaction("emission_clock") as tx:
             now = read_clock(tx)
-        found = check_recent(database, keeping.repository_of, place, now=now, on_the_way=on_the_way)
+        found = check_recent(database, repositories.repository_of, installation, now=now, on_the_way=on_the_way)
     return verdict(found, now)
 
 
 def verdict(found: Checked, now: datetime) -> tuple[bool, str, str]:
-    """The worst of what was found."""
+    """The worst finding."""
     if found.missing:
         return False, f"{counted(len(found.missing), 'fact')} of the last day without a record: {_named(found.missing)}", (
             "were records removed, or was TRACELAKE__RECORDS__URL changed? Emitted records are not emitted again"
@@ -49,7 +49,7 @@ def verdict(found: Checked, now: datetime) -> tuple[bool, str, str]:
 def _whole(facts: int) -> str:
     match facts:
         case 0:
-            return "no run or decision of the last day to look at"
+            return "no run or decision in the last day"
         case 1:
             return "1 fact of the last day has its record"
         case _:

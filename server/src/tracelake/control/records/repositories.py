@@ -1,4 +1,4 @@
-"""Where this system keeps its records: in its own Postgres, or where a setting says."""
+"""The repository of this system's records: its own Postgres, or the one that a setting names."""
 
 import threading
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ import httpx2
 from pydantic import SecretStr
 
 from tracelake.control.records import store
-from tracelake.control.records.repository import RecordService
+from tracelake.control.records.repository import TenantRepository
 from tracelake.control.records.service import Records, Tenant
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.records.repository.contract import MetadataRepository
@@ -15,7 +15,7 @@ from tracelake_sdk.records.repository.opening import open_repository
 
 
 @dataclass
-class RecordKeeping:
+class RecordRepositories:
     records: Records
     url: str | None = None
     token: SecretStr | None = None
@@ -24,11 +24,11 @@ class RecordKeeping:
 
     @property
     def elsewhere(self) -> str | None:
-        """As people may see it: without what an address carries of a password."""
+        """The URL without credentials."""
         return None if self.url is None else str(httpx2.URL(self.url).copy_with(userinfo=b"", query=None))
 
     def repository_of(self, tenant: str) -> MetadataRepository:
-        """For the platform itself, which sees all of a tenant's records. Raises NotFound where there is no such org."""
+        """For the platform itself, which sees all records of a tenant. Raises NotFound if the org does not exist."""
         with self._lock:
             if tenant not in self._open:
                 self._open[tenant] = self._opened(tenant)
@@ -47,4 +47,4 @@ class RecordKeeping:
             org = store.org_called(tx, tenant)
         if org is None:
             raise NotFound(f"Org {tenant!r} was not found.")
-        return RecordService(self.records, Tenant(org, tenant))
+        return TenantRepository(self.records, Tenant(org, tenant))

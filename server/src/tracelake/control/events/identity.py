@@ -1,4 +1,4 @@
-"""When two tellings are the same event: the key says what it is about, the body hash says what it claims. Pure."""
+"""When two emitted events are the same: the key identifies the subject, the body hash the content. Pure."""
 
 import hashlib
 from uuid import UUID
@@ -9,7 +9,7 @@ from tracelake_sdk.tasks.events import EventDraft
 
 
 def event_key(producer_task_id: UUID, dataset_id: UUID, scope: Scope, revision: str) -> bytes:
-    # Fixed-width ids first and the revision's length before the free text, so that no two tuples spell alike.
+    # Fixed-width ids first and the revision's length before the free text, so that no two tuples give the same text.
     spelled = f"{producer_task_id}{dataset_id}{len(revision)}:{revision}{scope}"
     return hashlib.sha256(spelled.encode()).digest()
 

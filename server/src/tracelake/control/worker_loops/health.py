@@ -1,4 +1,4 @@
-"""What the doctor says of the loops of workers."""
+"""The doctor's check of worker loops."""
 
 from tracelake.control.database.transactions import Database
 from tracelake.control.worker_loops import store
@@ -6,8 +6,8 @@ from tracelake.control.worker_loops import store
 _NAMED = 5  # loops, as examples
 
 
-def judge(state_url: str) -> tuple[bool, str, str]:
-    """Whether no loop of a worker fails, what was found, and what to do."""
+def check(state_url: str) -> tuple[bool, str, str]:
+    """Whether all worker loops run, what was found, and what to do."""
     with Database(state_url, size=1) as database, database.transaction("failing_loops") as tx:
         found = store.failing(tx)
     if not found:

@@ -1,4 +1,4 @@
-"""Records as they go into the tables: what they are about, how long they stay, and their line of COPY. Pure."""
+"""Records as table rows: subjects, retention, and the line of COPY. Pure."""
 
 import hashlib
 import re
@@ -23,16 +23,16 @@ _ESCAPED = re.compile(r"\\(.)")
 _MEANT = {"t": "\t", "n": "\n", "r": "\r"}
 
 
-class Sameness(NamedTuple):
-    """What makes a record known when it comes again."""
+class RecordIdentity(NamedTuple):
+    """The identity of a record, by which a repeated one is recognized."""
 
-    identity: bytes
+    key: bytes
     content: bytes
     id: UUID
     retention_class: str
 
 
-class Newest(NamedTuple):
+class LatestEntry(NamedTuple):
     """A record that may be the newest of its kind about its target."""
 
     kind: str
@@ -57,7 +57,7 @@ def target_key(target: tuple[str, str, str]) -> UUID:
 
 
 def subjects_of(record: MetadataRecord) -> list[UUID]:
-    """What a caller must be allowed to see to see the record: the dataset that is its target, and those that `extras.dataset` and `extras.dag` name."""
+    """What a caller must be allowed to see in order to see the record: the target dataset, and those that `extras.dataset` and `extras.dag` name."""
     target = record.target.table if record.target.source_id == LAKE else None
     named = [record.extras.get("dataset"), record.extras.get("dag")]
     if target is None and not any(named):
@@ -66,7 +66,7 @@ def subjects_of(record: MetadataRecord) -> list[UUID]:
     return sorted(id for id in found if id is not None)
 
 
-class Lines:
+class CopyLines:
     """Lines of COPY for records of one org that are stored in one context at one moment."""
 
     def __init__(self, org: UUID, context: MetadataContext, at: datetime) -> None:
@@ -74,11 +74,11 @@ class Lines:
         cells = (context.job_id, context.run_id, context.namespace, context.cluster, context.workspace)
         self._rest: str = "\t".join([*(_cell(cell) for cell in cells), _json_cell(context.model_dump_json()), at.isoformat()]) + "\n"
 
-    def line(self, record: MetadataRecord, said: str, kind: Kind, retention_class: str, id: UUID, dataset_ids: str | None) -> str:
-        """`said` is the record's JSON without its moment and version."""
+    def line(self, record: MetadataRecord, content: str, kind: Kind, retention_class: str, id: UUID, dataset_ids: str | None) -> str:
+        """`content` is the record's JSON without its time and version."""
         target, produced_at = record.target.key, record.produced_at.isoformat()
         source, schema, table = target
-        spelt = f'{{"produced_at":"{produced_at}","version":{record.version or "null"},{said[1:]}'
+        spelt = f'{{"produced_at":"{produced_at}","version":{record.version or "null"},{content[1:]}'
         return (
             f"{retention_class}\t{id.int:032x}\t{self._org}\t{record.kind}\t{kind.version}\t{_target_cell(target)}\t{_cell(source)}\t{_cell(schema)}\t{_cell(table)}"
             f"\t{record.producer_id}\t{produced_at}\t{record.quality.value if record.quality else _NOTHING}"
@@ -113,7 +113,7 @@ def array_literal(ids: list[UUID]) -> str | None:
 
 
 def _uuid(text: Any) -> UUID | None:
-    """In whatever spelling: who may not read a dataset does not see a record that spells it otherwise."""
+    """In any spelling: another spelling of a uuid must not make a record visible."""
     try:
         return UUID(text) if isinstance(text, str) else None
     except ValueError:
@@ -128,5 +128,5 @@ def _cell(text: str | None) -> str:
 
 
 def _json_cell(text: str) -> str:
-    # JSON spells what would end a cell or a line with backslashes of its own.
+    # JSON escapes tabs and newlines itself.
     return text.replace("\\", "\\\\")

@@ -1,15 +1,15 @@
-"""Records as callers reach them: by their rights, in their own tenant, and without what is about datasets that they may not read."""
+"""Records for callers: checks permissions and tenant, and hides records about datasets that the caller may not read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from tracelake.control.access.callers import Caller, Right
+from tracelake.control.access.callers import Caller, Permission
 from tracelake.control.database.transactions import Transaction
-from tracelake.control.records.lines import LAKE
-from tracelake.control.records.searches import Sight
-from tracelake.control.records.service import Records, Refusing, Seeing, Tenant, sees_all
+from tracelake.control.records.copy_lines import LAKE
+from tracelake.control.records.searches import Visibility
+from tracelake.control.records.service import FindVisibility, Records, Refusing, Tenant, sees_all
 from tracelake_sdk.errors.records import RecordRefused, RecordsElsewhere, TenantMismatch
 from tracelake_sdk.records import (
     Aggregate,
@@ -28,20 +28,20 @@ from tracelake_sdk.records.kinds import Kind
 from tracelake_sdk.records.repository.admission import SYSTEM
 
 
-class DatasetSight(Protocol):
-    """What is known about datasets beside the records; the service by itself has none."""
+class DatasetVisibility(Protocol):
+    """Which datasets a caller may see; the standalone records service has none."""
 
-    def of(self, tx: Transaction, caller: Caller) -> Sight: ...
+    def of(self, tx: Transaction, caller: Caller) -> Visibility: ...
 
     def dataset(self, tx: Transaction, caller: Caller, name: str) -> UUID | None: ...
 
 
 @dataclass(frozen=True)
-class RecordDesk:
-    """Every use case of records for callers. `elsewhere` is where this system keeps its records instead, by its settings."""
+class AuthorizedRecords:
+    """Every use case of records for callers. `elsewhere`: the external repository of this system, if the settings name one."""
 
     records: Records
-    datasets: DatasetSight | None = None
+    datasets: DatasetVisibility | None = None
     elsewhere: str | None = None
 
     # Kinds
@@ -66,37 +66,37 @@ class RecordDesk:
     # Reading
     def latest(self, caller: Caller, target: MetadataTarget, kind: str, *, tenant: str | None = None) -> StoredRecord | None:
         of = self._reader(caller, tenant)
-        return self.records.latest(of, self._meant(caller, target), kind, seeing=self._seeing(caller))
+        return self.records.latest(of, self._meant(caller, target), kind, visibility_of=self._visibility_of(caller))
 
     def history(
         self, caller: Caller, target: MetadataTarget, kind: str, limit: int = 100, window: Window | None = None, *, tenant: str | None = None
     ) -> RecordPage:
         of = self._reader(caller, tenant)
-        return self.records.history(of, self._meant(caller, target), kind, limit, window, seeing=self._seeing(caller))
+        return self.records.history(of, self._meant(caller, target), kind, limit, window, visibility_of=self._visibility_of(caller))
 
     def query(self, caller: Caller, filters: RecordFilters, *, tenant: str | None = None) -> RecordPage:
         of = self._reader(caller, tenant)
-        return self.records.query(of, self._meant_by(caller, filters), seeing=self._seeing(caller))
+        return self.records.query(of, self._meant_by(caller, filters), visibility_of=self._visibility_of(caller))
 
     def aggregate(self, caller: Caller, filters: RecordFilters, aggregation: Aggregation, *, tenant: str | None = None) -> list[Aggregate]:
         of = self._reader(caller, tenant)
-        return self.records.aggregate(of, self._meant_by(caller, filters), aggregation, seeing=self._seeing(caller))
+        return self.records.aggregate(of, self._meant_by(caller, filters), aggregation, visibility_of=self._visibility_of(caller))
 
     def targets(self, caller: Caller, kind: str | None = None, *, tenant: str | None = None) -> list[MetadataTarget]:
-        return self.records.targets(self._reader(caller, tenant), kind, seeing=self._seeing(caller))
+        return self.records.targets(self._reader(caller, tenant), kind, visibility_of=self._visibility_of(caller))
 
     def tail(
         self, caller: Caller, offset: str | None = None, *, kinds: Sequence[str] = (), limit: int = 1000, tenant: str | None = None
     ) -> TailPage:
-        return self.records.tail(self._reader(caller, tenant), offset, kinds=kinds, limit=limit, seeing=self._seeing(caller))
+        return self.records.tail(self._reader(caller, tenant), offset, kinds=kinds, limit=limit, visibility_of=self._visibility_of(caller))
 
     def _reader(self, caller: Caller, tenant: str | None) -> Tenant:
-        return self._tenant(caller, Right.READ_RECORDS, tenant)
+        return self._tenant(caller, Permission.READ_RECORDS, tenant)
 
     def _writer(self, caller: Caller, tenant: str | None) -> Tenant:
-        return self._tenant(caller, Right.WRITE_RECORDS, tenant)
+        return self._tenant(caller, Permission.WRITE_RECORDS, tenant)
 
-    def _tenant(self, caller: Caller, right: Right, tenant: str | None) -> Tenant:
+    def _tenant(self, caller: Caller, right: Permission, tenant: str | None) -> Tenant:
         """Raises Forbidden, TenantMismatch or RecordsElsewhere."""
         caller.require(right)
         if tenant not in (None, caller.org):
@@ -105,12 +105,12 @@ class RecordDesk:
             raise RecordsElsewhere(f"This system stores its records at {self.elsewhere}; use that repository.")
         return Tenant(caller.org_id, caller.org)
 
-    def _seeing(self, caller: Caller) -> Seeing:
+    def _visibility_of(self, caller: Caller) -> FindVisibility:
         datasets = self.datasets
         return sees_all if datasets is None else lambda tx: datasets.of(tx, caller)
 
     def _refusing(self, caller: Caller) -> Refusing:
-        wanted = [*([] if self.datasets is None else [_only_by_uuid]), *([] if caller.has(Right.PUBLISH_RECORDS) else [_nobodys_own])]
+        wanted = [*([] if self.datasets is None else [_only_by_uuid]), *([] if caller.has(Permission.PUBLISH_RECORDS) else [_nobodys_own])]
 
         def refuse(record: MetadataRecord) -> None:
             for each in wanted:
@@ -127,7 +127,7 @@ class RecordDesk:
         return filters if table is None else filters.model_copy(update={"table": table})
 
     def _uuid(self, caller: Caller, source: str | None, table: str | None) -> str | None:
-        """Of the dataset that is called so; None where nothing is."""
+        """The uuid of the dataset of this name; None if there is none."""
         if self.datasets is None or source != LAKE or table is None or _is_uuid(table):
             return None
         with self.records.database.transaction("dataset_of_records") as tx:
@@ -136,17 +136,17 @@ class RecordDesk:
 
 
 def _only_by_uuid(record: MetadataRecord) -> None:
-    """Raises RecordRefused: under a name, nobody could say who may read it."""
+    """Raises RecordRefused for a dataset that is not named by uuid: its readers could not be determined."""
     if record.target.source_id == LAKE and not _is_uuid(record.target.table):
         raise RecordRefused("A record about a dataset names it by its uuid: the target's table is the dataset's uuid when its source is `lake`.")
 
 
 def _nobodys_own(record: MetadataRecord) -> None:
-    """Raises RecordRefused: what the system says of itself, nobody else says in its name."""
+    """Raises RecordRefused: only the system itself may store records as the system."""
     if record.producer_id.startswith(SYSTEM):
         raise RecordRefused(
             f"A producer that begins with `{SYSTEM}` is the system itself; use another name. A system that stores its records here needs a token with the scope"
-            f" `{Right.PUBLISH_RECORDS.value}`."
+            f" `{Permission.PUBLISH_RECORDS.value}`."
         )
 
 

@@ -12,8 +12,8 @@ from support.registries import deploy_reports, deploy_sample, fill
 
 from tracelake.control.emission import checking
 from tracelake.control.emission.checking import Checked, check_recent
-from tracelake.control.emission.health import check, verdict
 from tracelake.control.emission.facts import Emitted, Installation
+from tracelake.control.emission.health import check, verdict
 from tracelake.control.emission.service import Emission
 from tracelake.control.emission.storing import into_repositories
 from tracelake.embedded.doctor import Check, examine
@@ -23,7 +23,7 @@ from tracelake_sdk.records import StoreResult
 
 pytestmark = pytest.mark.proves("M3.8")
 
-PLACE = Installation("embedded", "main")
+INSTALLATION = Installation("embedded", "main")
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def ended(control_plane: ControlPlane, name: str, age: str) -> None:
 
 def emit_all(control_plane: ControlPlane, *, losing: Callable[[Emitted], bool] = lambda emitted: False) -> int:
     """How many records were lost on the way, by a repository that said that it has them."""
-    stores, lost = into_repositories(control_plane.control.keeping.repository_of), 0
+    stores, lost = into_repositories(control_plane.control.record_repositories.repository_of), 0
 
     def storing(records: Sequence[Emitted]) -> list[StoreResult]:
         nonlocal lost
@@ -61,7 +61,7 @@ def emit_all(control_plane: ControlPlane, *, losing: Callable[[Emitted], bool] =
         stores(kept)
         return [StoreResult(result="stored") for _ in records]
 
-    emission = Emission(control_plane.control.database, storing, PLACE)
+    emission = Emission(control_plane.control.database, storing, INSTALLATION)
     while emission.run_once():
         pass
     return lost
@@ -72,7 +72,7 @@ def judged(control_plane: ControlPlane) -> tuple[bool, str, str]:
 
 
 def test_a_run_of_the_last_day_without_its_record_is_named_with_what_to_do(control_plane: ControlPlane) -> None:
-    assert judged(control_plane) == (True, "no run or decision of the last day to look at", "")
+    assert judged(control_plane) == (True, "no run or decision in the last day", "")
     ran(control_plane, "1 hour", "2 hours", "2 days")
     assert emit_all(control_plane, losing=lambda emitted: emitted.fact.endswith(":old-2")) == 1  # of the day before yesterday
     assert judged(control_plane) == (True, "the newest 3 facts of the last day have their records", "")
@@ -90,7 +90,7 @@ def test_decisions_and_their_results_are_looked_for_too(lake: Lake) -> None:
     fill(lake, 1, 2)
 
     def looked() -> Checked:
-        return check_recent(lake.control.database, lake.control.keeping.repository_of, PLACE, now=datetime.now(UTC))
+        return check_recent(lake.control.database, lake.control.record_repositories.repository_of, INSTALLATION, now=datetime.now(UTC))
 
     [(lost,)] = lake.query("SELECT id::text FROM promotion_status LIMIT 1")
     gone = emit_all(lake, losing=lambda emitted: emitted.record.payload.get("promotion_id") == lost)
@@ -117,7 +117,7 @@ def test_only_the_newest_are_looked_at(control_plane: ControlPlane, monkeypatch:
 
 def test_what_waits_for_long_is_said_and_what_came_just_now_is_on_its_way(control_plane: ControlPlane) -> None:
     ran(control_plane)
-    assert judged(control_plane) == (True, "no run or decision of the last day to look at; 1 on the way", "")
+    assert judged(control_plane) == (True, "no run or decision in the last day; 1 on the way", "")
     control_plane.query("INSERT INTO emission_refusal (kind, fact, code) VALUES ('task_run', 'x', 'record_refused')")
     assert judged(control_plane)[:2] == (False, "1 record of the platform itself was refused")
     control_plane.query("TRUNCATE emission_refusal")

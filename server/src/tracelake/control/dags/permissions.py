@@ -1,6 +1,6 @@
-"""Rights on one DAG: who may deploy and trigger it. A DAG on which a caller has neither does not exist for it, unless it is an auditor.
+"""Permissions on one DAG: who may deploy and trigger it. A caller with neither does not see the DAG, unless it is an auditor.
 
-Admins have both on every DAG. What a service holds counts as far as its token's scopes go.
+Admins have both on every DAG. A service has a permission only if its token has the matching scope.
 """
 
 from collections.abc import Collection
@@ -18,7 +18,7 @@ _LONGEST_NAME = 128
 
 
 def all_visible(tx: Transaction, caller: Caller) -> list[UUID] | None:
-    """Every DAG whose jobs and tasks the caller may look at; None: all of the org."""
+    """Every DAG whose jobs and tasks the caller may see; None: all of the org."""
     return None if caller.sees_all else list(_held(tx, caller, None))
 
 
@@ -30,7 +30,7 @@ def deployable(tx: Transaction, caller: Caller, dags: Collection[UUID]) -> set[U
 
 
 def get_dag(tx: Transaction, caller: Caller, name: str) -> Dag:
-    """One that the caller may look at; raises NotFound with the nearest name of one."""
+    """A DAG that the caller may see; raises NotFound with the nearest visible name."""
     found = store.find_dag(tx, org=caller.org_id, name=name)
     if found is None or not is_visible(tx, caller, found.id):
         seen = all_visible(tx, caller)
@@ -40,7 +40,7 @@ def get_dag(tx: Transaction, caller: Caller, name: str) -> Dag:
 
 
 def get_job(tx: Transaction, caller: Caller, dag: str, job: str) -> Job:
-    """A job of the active version of a DAG that the caller may look at; raises NotFound with the nearest name of one."""
+    """A job of the active version of a DAG that the caller may see; raises NotFound with the nearest visible name."""
     id = get_dag(tx, caller, dag).id
     found = store.find_job(tx, org=caller.org_id, dag=dag, job=job)
     if found is None:
@@ -49,7 +49,7 @@ def get_job(tx: Transaction, caller: Caller, dag: str, job: str) -> Job:
 
 
 def no_job(tx: Transaction, id: UUID, dag: str, job: str | None) -> str:
-    """The sentence for a job that a visible DAG does not have."""
+    """The error sentence for a job that a visible DAG does not have."""
     names = [f"{dag}/{pause.name}" for pause in store.pauses_of_dag(tx, id)]
     return f"Job {dag}/{job} was not found in this org; {did_you_mean(f'{dag}/{job}', names, f'`tracelake status {dag}` lists its jobs.')}"
 
@@ -59,13 +59,13 @@ def is_visible(tx: Transaction, caller: Caller, dag: UUID) -> bool:
 
 
 def require_visible(tx: Transaction, caller: Caller, dag: UUID, *, missing: str) -> None:
-    """Raises NotFound, with the sentence of a DAG that is not there."""
+    """Raises NotFound, with the same sentence as for a missing DAG."""
     if not is_visible(tx, caller, dag):
         raise NotFound(missing)
 
 
 def require(tx: Transaction, caller: Caller, dag: UUID, right: DagRight) -> None:
-    """On a DAG that the caller may look at; raises Forbidden."""
+    """For a DAG that the caller may see; raises Forbidden."""
     if not caller.is_admin and right not in _held(tx, caller, [dag]).get(dag, ()):
         raise Forbidden(f"This needs the permission `{right}` on the DAG; ask an admin of org {caller.org} to grant it to one of your roles.")
 

@@ -1,4 +1,4 @@
-"""Telling on the bus what each tenant's repository accepted, one process at a time."""
+"""Publishes on the bus the records that each tenant's repository accepted, one process at a time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ from tracelake_sdk.records.subscribers import StoredRelay
 
 
 @dataclass(frozen=True)
-class Relaying:
-    """Any number of processes have one; the one that has the turn of a tenant publishes for all of them."""
+class Relay:
+    """Any number of processes run one; the process that holds the lease of a tenant publishes for all."""
 
     database: Database
     bus: Bus

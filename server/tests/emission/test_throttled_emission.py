@@ -7,8 +7,8 @@ import pytest
 from support.controls import ControlPlane, succeeded
 
 from tracelake.control.emission import service
-from tracelake.control.emission.facts import Emitted, Place
-from tracelake.control.emission.service import Emission, Unhurried
+from tracelake.control.emission.facts import Emitted, Installation
+from tracelake.control.emission.service import Emission, ThrottledEmission
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.errors.records import RepositoryUnavailable
 from tracelake_sdk.records import StoreResult
@@ -46,8 +46,8 @@ def takes(clock: Clock, seconds: float, error: TracelakeError | None = None) -> 
     return store
 
 
-def unhurried(control_plane: ControlPlane, storing: Callable[[Sequence[Emitted]], list[StoreResult]], **parts: timedelta) -> Unhurried:
-    return Unhurried(Emission(control_plane.control.database, storing, Place("embedded", "main")), **parts)
+def unhurried(control_plane: ControlPlane, storing: Callable[[Sequence[Emitted]], list[StoreResult]], **parts: timedelta) -> ThrottledEmission:
+    return ThrottledEmission(Emission(control_plane.control.database, storing, Installation("embedded", "main")), **parts)
 
 
 def ran(control_plane: ControlPlane) -> None:

@@ -1,4 +1,4 @@
-"""The gate's words: what was found, as sentences a person understands. Pure."""
+"""The sentences of the gate: results and reasons as people read them. Pure."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -8,8 +8,8 @@ from tracelake_sdk.wording import counted, plural
 
 NOT_EVALUATED = "Not evaluated: an earlier check already failed."
 
-_MOST_NAMED = 3      # in a reason; the results name them all
-_MOST_LETTERS = 500  # of one part of a reason
+_MOST_NAMED = 3      # facts in one reason; the results have all
+_MOST_LETTERS = 500  # characters of one fact
 _BEGINNINGS = ("A ", "An ", "All ", "Column ", "Columns ", "It ", "No ", "The ", "There ")
 
 
@@ -48,16 +48,16 @@ def _batch(name: str, task: UUID) -> str:
 
 
 def fact(sentence: str) -> str:
-    """A sentence as a part of another one: short, in one line, without its full stop and its first capital."""
+    """A sentence as part of another: short, on one line, without full stop and initial capital."""
     text = plain(" ".join(sentence.split())).rstrip(".")
     if len(text) > _MOST_LETTERS:
         text = text[: _MOST_LETTERS - 1] + "…"
-    # Any other first word may be the name of a column.
+    # Any other first word may be a column name.
     return text[0].lower() + text[1:] if text.startswith(_BEGINNINGS) else text
 
 
 def plain(text: str) -> str:
-    """Without what a log, a terminal or the database would not take."""
+    """Without characters that a log, a terminal or the database refuses."""
     return "".join(letter if letter.isprintable() else "�" for letter in text)
 
 
@@ -107,7 +107,7 @@ def count_sentence(tree: RowCount, scope: RuleScope, rows: int, *, broken: bool)
 
 
 def demand(tree: RuleTree) -> str:
-    """What a rule asks for: `order_id must not be null`."""
+    """The requirement of a rule: `order_id must not be null`."""
     match tree:
         case NotNull(column=column):
             return f"{column} must not be null"
@@ -166,7 +166,7 @@ def _value(value: float | str | bool | None) -> str:
 
 
 def _of(some: int, all: int) -> str:
-    """`3 of 1,000 rows`; where the one number cannot be a part of the other, the one alone."""
+    """`3 of 1,000 rows`; only the first number if it is larger than the second."""
     return f"{some:,} of {_rows(all)}" if 0 < some <= all else _rows(some)
 
 
@@ -188,5 +188,5 @@ def _joined(parts: Sequence[str]) -> str:
 
 
 def _sentence(words: str) -> str:
-    """With a full stop; a column's name begins as it is spelt."""
+    """With a full stop; a column name keeps its case."""
     return words + "."

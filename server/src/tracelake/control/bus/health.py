@@ -1,10 +1,10 @@
-"""What the doctor says of the bus: where it is, and which subscribers have not read for so long that messages pile up for them."""
+"""The doctor's check of the bus: where it is, and which subscribers have not read for so long that messages pile up."""
 
 from tracelake.control.bus import store
 from tracelake.control.bus.opening import bus_name
 from tracelake.control.bus.store import SubscriberRow
 from tracelake.control.database.clock import read_clock
-from tracelake.control.database.transactions import Database, Role
+from tracelake.control.database.transactions import Database, DatabaseRole
 from tracelake.settings import Settings
 from tracelake_sdk.errors import NotFound
 from tracelake_sdk.wording import counted
@@ -12,8 +12,8 @@ from tracelake_sdk.wording import counted
 _NAMED = 3  # subscribers, as examples
 
 
-def judge(settings: Settings, state_url: str) -> tuple[bool, str, str]:
-    """Whether the bus is as it must be, what was found, and what to do."""
+def check(settings: Settings, state_url: str) -> tuple[bool, str, str]:
+    """Whether the bus is healthy, what was found, and what to do."""
     if settings.bus.url is None:
         return True, "none; records are stored directly", ""
     with Database(state_url, size=1) as database:
@@ -36,7 +36,7 @@ def _remedy(late: SubscriberRow) -> str:
 
 def forget(state_url: str, topic: str, subscriber: str) -> None:
     """Removes a subscriber that is gone, so that messages are no longer kept for it. Raises NotFound."""
-    with Database(state_url, size=1) as database, database.transaction("bus_forget", role=Role.DEFINE) as tx:
+    with Database(state_url, size=1) as database, database.transaction("bus_forget", role=DatabaseRole.DEFINE) as tx:
         if not store.forget(tx, topic, subscriber):
             known = ", ".join(f"{one.subscriber} of {one.topic}" for one in store.subscribers(tx)) or "none"
             raise NotFound(f"Subscriber {subscriber} of topic {topic} not found; subscribers on Postgres: {known}.")

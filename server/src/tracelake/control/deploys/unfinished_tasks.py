@@ -1,7 +1,7 @@
-"""Following: how tasks that are not done yet go on under another definition of their job. Pure.
+"""Unfinished tasks: how they continue under another definition of their job. Pure.
 
-Queued tasks go to the job's new pool, and never claimed ones take its new turns. What was claimed before keeps the turn it
-has, or none: its report may come at any moment, and must find its turn as it left it.
+Queued tasks move to the job's new pool, and tasks that were never claimed take its new turns. A claimed task keeps its turn,
+or none: its report may arrive at any moment and must find the turn unchanged.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from tracelake_sdk.tasks import TaskState, TriggerKind, Waits
 
 
 @dataclass(frozen=True)
-class Unfinished:
+class UnfinishedTask:
     """A queued or running task of one job."""
 
     id: UUID
@@ -26,8 +26,8 @@ class Unfinished:
     placed: bool = False  # it gets a new place in the queue
 
 
-def follow(tasks: Sequence[Unfinished], *, pool: UUID, turns: int | None, next_ordinal: int) -> list[Unfinished]:
-    """The tasks that change, as they are then, in the order in which they get their places; `next_ordinal` is the first free one."""
+def adapt(tasks: Sequence[UnfinishedTask], *, pool: UUID, turns: int | None, next_ordinal: int) -> list[UnfinishedTask]:
+    """The changed tasks, in the order in which they get their places in the queue; `next_ordinal` is the first free one."""
     before = sorted(tasks, key=lambda task: (task.seq is None, task.seq or 0, task.id))
     turned = _without_turns(before) if turns is None else _with_turns(before, turns, next_ordinal)
     moved = [replace(task, pool_id=pool, placed=task.placed or (task.seq is not None and task.pool_id != pool)) for task in turned]
@@ -35,21 +35,21 @@ def follow(tasks: Sequence[Unfinished], *, pool: UUID, turns: int | None, next_o
     return [task for task in moved if task != known[task.id]]
 
 
-def takes_turns(task: Unfinished) -> bool:
-    """Whether the task needs an ordinal that it does not have; a batch's task never has one."""
+def takes_turns(task: UnfinishedTask) -> bool:
+    """Whether the task still needs an ordinal; the task of a batch never has one."""
     fresh = task.state == TaskState.QUEUED.value and task.attempt == 0
     return fresh and task.ordinal is None and task.trigger_kind != TriggerKind.BATCH.value
 
 
-def _without_turns(tasks: Sequence[Unfinished]) -> list[Unfinished]:
+def _without_turns(tasks: Sequence[UnfinishedTask]) -> list[UnfinishedTask]:
     return [
         replace(task, ordinal=None, waits=None, placed=True) if task.waits == Waits.TURN.value else replace(task, ordinal=None)
         for task in tasks
     ]
 
 
-def _with_turns(tasks: Sequence[Unfinished], turns: int, next_ordinal: int) -> list[Unfinished]:
-    numbered: list[Unfinished] = []
+def _with_turns(tasks: Sequence[UnfinishedTask], turns: int, next_ordinal: int) -> list[UnfinishedTask]:
+    numbered: list[UnfinishedTask] = []
     for task in tasks:
         numbered.append(replace(task, ordinal=next_ordinal) if takes_turns(task) else task)
         next_ordinal += 1 if takes_turns(task) else 0
@@ -58,7 +58,7 @@ def _with_turns(tasks: Sequence[Unfinished], turns: int, next_ordinal: int) -> l
     return [_take_turn(task, task.id in admitted) if task.ordinal is not None else task for task in numbered]
 
 
-def _take_turn(task: Unfinished, admitted: bool) -> Unfinished:
+def _take_turn(task: UnfinishedTask, admitted: bool) -> UnfinishedTask:
     if admitted and task.waits == Waits.TURN.value:
         return replace(task, waits=None, placed=True)
     if not admitted and task.seq is not None:
