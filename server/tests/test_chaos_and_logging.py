@@ -33,13 +33,13 @@ def run(program: str, *arguments: str, **environment: str) -> "subprocess.Comple
 
 
 @pytest.mark.parametrize(("kill_at", "before"), [("a:b", ""), ("c", "a:b\n"), ("a:b*2", "a:b\nc\n"), ("c*2", "a:b\nc\na:b\n")])
-def test_a_process_dies_at_the_moment_it_is_told(kill_at: str, before: str):
+def test_a_process_dies_at_the_named_moment(kill_at: str, before: str):
     ended = run(REACH, kill_at)
     assert (ended.returncode, ended.stdout) == (-signal.SIGKILL, before)
 
 
 @pytest.mark.parametrize("kill_at", ["d", "c*3"])
-def test_a_moment_that_is_not_reached_kills_nobody(kill_at: str):
+def test_a_moment_that_is_not_reached_kills_no_process(kill_at: str):
     assert run(REACH, kill_at).stdout == "a:b\nc\na:b\nc\n"
 
 
@@ -49,7 +49,7 @@ def test_a_moment_that_cannot_be_meant_is_refused(kill_at: str):
         watch_for(kill_at)
 
 
-def test_nobody_watches_without_a_moment():
+def test_without_a_moment_nothing_is_watched():
     watch_for(None)("claim:before_commit")
 
 

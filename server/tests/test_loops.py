@@ -24,7 +24,7 @@ def raising(errors: Iterator[BaseException | None]) -> Callable[[], int]:
 
 
 @pytest.mark.proves("X.10")
-def test_a_loop_outlives_every_exception_and_goes_on():
+def test_a_loop_survives_every_exception():
     turns: list[int] = []
 
     def turn() -> None:

@@ -18,6 +18,6 @@ threading.Thread(target=hold, args=[Engine], daemon=True).start()
 
 
 @pytest.mark.parametrize("module", ["tracelake.query.engine.engine", "tracelake.worker.measuring.engine"])
-def test_an_engine_that_is_held_at_the_end_is_no_complaint(module: str) -> None:
+def test_an_engine_that_exists_at_exit_causes_no_warning(module: str) -> None:
     ended = subprocess.run([sys.executable, "-c", PROGRAM.format(module=module)], capture_output=True, text=True, check=False, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

@@ -103,7 +103,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostProcess]:
         assert not psutil.pid_exists(running.ready["jvm"])
 
 
-def test_a_task_starts_tells_and_ends_with_a_whole_outcome(host: HostProcess) -> None:
+def test_a_task_starts_reports_and_ends_with_a_complete_outcome(host: HostProcess) -> None:
     host.run("one", "SELECT id AS n FROM range(3)")
     assert host.until("started") == {"started": "one"}
     assert host.until("progress") == {"progress": "one", "fraction": None, "note": "query"}
@@ -129,7 +129,7 @@ def test_of_two_tasks_side_by_side_one_is_canceled_and_the_other_is_not_disturbe
     assert host.outcome("after").error is None
 
 
-def test_a_cancel_that_comes_too_late_or_for_nobody_changes_nothing(host: HostProcess) -> None:
+def test_a_cancel_that_is_too_late_or_for_an_unknown_task_changes_nothing(host: HostProcess) -> None:
     host.tell(cancel="nobody")
     host.run("early", "SELECT 1 AS n")
     assert host.done("early").error is None
@@ -167,7 +167,7 @@ def test_a_query_that_fails_leaves_no_word_of_itself_in_the_log(host: HostProces
     assert host.errors.read_text() == ""
 
 
-def test_an_operator_that_nobody_knows_is_refused(host: HostProcess) -> None:
+def test_an_unknown_operator_is_refused(host: HostProcess) -> None:
     host.run("unknown", "SELECT 1", operator="juggle")
     error = host.done("unknown").error
     assert error is not None
@@ -216,7 +216,7 @@ def test_when_stdin_ends_what_runs_is_stopped_and_the_host_goes(tmp_path: Path) 
         assert host.errors.read_text() == ""
 
 
-def test_an_order_that_cannot_be_read_has_no_outcome_and_a_line_that_is_none_ends_the_host(tmp_path: Path) -> None:
+def test_an_unreadable_order_has_no_outcome_and_an_invalid_line_ends_the_host(tmp_path: Path) -> None:
     with a_host(tmp_path) as host:
         host.tell(run="none", order=str(tmp_path / "nowhere.json"))
         assert host.until("ended") == {"ended": "none", "poisoned": False}

@@ -69,7 +69,7 @@ def test_each_run_takes_what_is_new_or_changed(landing: Landing) -> None:
     assert sorted(third.state["files"]) == ["a.csv", "deep/b.csv"]
 
 
-def test_nothing_new_is_no_file_and_no_change_of_state(landing: Landing) -> None:
+def test_without_new_files_nothing_is_written_and_the_state_stays(landing: Landing) -> None:
     assert landing.take().state is None
     landing.put("a.csv", "id\n1\n")
     first = landing.take()
@@ -463,7 +463,7 @@ def test_finished_batches_are_announced_with_the_state_that_follows_them(landing
 
 
 @pytest.mark.proves("T2.7")
-def test_a_second_attempt_goes_on_behind_the_posted_batches(landing: Landing) -> None:
+def test_a_second_attempt_continues_after_the_posted_batches(landing: Landing) -> None:
     for number, cursor in enumerate([50, 10, 40, 20, 60]):
         landing.put(f"{number}.csv", f"id\n{cursor}\n{cursor + 1}\n")
     config = {"batch_files": 2, "cursor_column": "id"}
@@ -532,14 +532,14 @@ def test_parquet_files_are_read_with_the_columns_of_all_of_them(landing: Landing
     assert outcome.state["cursor"] == 2
 
 
-def test_a_file_that_is_no_parquet_fails_the_task(landing: Landing) -> None:
+def test_a_file_that_is_not_parquet_fails_the_task(landing: Landing) -> None:
     landing.put("a.parquet", "hello, I am text and long enough to look at")
     with pytest.raises(Exception, match=r"CANNOT_READ_FILE_FOOTER|FAILED_READ_FILE"):
         landing.take({"format": "parquet", "schema": "id BIGINT"})
 
 
 @pytest.mark.parametrize("columns", ["id BIGINT,", "BIGINT", "id NOTHING"])
-def test_a_schema_that_is_none_is_refused(landing: Landing, columns: str) -> None:
+def test_an_invalid_schema_is_refused(landing: Landing, columns: str) -> None:
     landing.put("a.csv", "id\n1\n")
     failed = landing.take({"schema": columns})
     assert failed.error is not None
@@ -567,7 +567,7 @@ def test_a_header_with_a_column_twice_is_refused(landing: Landing) -> None:
     assert failed.error.error_class == "header_invalid"
 
 
-def test_progress_is_told_file_by_file(landing: Landing) -> None:
+def test_progress_is_reported_file_by_file(landing: Landing) -> None:
     said: list[tuple[float | None, str]] = []
     for number in range(3):
         landing.put(f"{number}.csv", f"id\n{number}\n")

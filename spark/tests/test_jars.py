@@ -62,7 +62,7 @@ def test_jars_are_fetched_once_by_however_many_processes_ask_at_once(repository:
     assert [jar.name for jar in found] == ["needed-2.0.jar", "small-1.0.jar"]
 
 
-def test_a_repository_that_lacks_them_is_an_error_with_a_code_and_is_asked_again(repository: Path, tmp_path: Path):
+def test_missing_packages_are_an_error_with_a_code_and_are_fetched_again(repository: Path, tmp_path: Path):
     folder, settings, log = tmp_path / "jars", settings_of(repository), list[bytes]()
     java, wanted = find_java().path / "bin" / "java", Package("org.example", "absent", "1.0")
     for _ in range(2):

@@ -101,7 +101,7 @@ def test_many_at_once_make_one_whole_launcher(tmp_path: Path) -> None:
     assert subprocess.run([homes[0] / "bin" / "java"], check=False).returncode == 0
 
 
-def test_a_damaged_launcher_is_made_anew(tmp_path: Path) -> None:
+def test_a_damaged_launcher_is_recreated(tmp_path: Path) -> None:
     launcher = launcher_home(tmp_path, Path("/bin/true")) / "bin" / "java"
     whole = launcher.read_text()
     launcher.write_text("#!/bin/sh\nexit 7\n")

@@ -113,7 +113,7 @@ def test_many_scopes_are_one_shallow_condition(spark: SparkSession, tmp_path: Pa
     assert input_frame(spark, pinned(struct(at="long"), [file], scopes, {"column": "at", "cursor": "integer"})).count() == 334
 
 
-def test_no_scope_is_no_row(spark: SparkSession, tmp_path: Path) -> None:
+def test_without_scopes_no_row_is_read(spark: SparkSession, tmp_path: Path) -> None:
     file = one_file(spark, tmp_path / "f", "SELECT 1 AS at")
     assert input_frame(spark, pinned(struct(at="integer"), [file], [], {"column": "at", "cursor": "integer"})).count() == 0
 

@@ -162,7 +162,7 @@ def test_hidden_names_are_neither_read_nor_looked_into(source_folder: SourceFold
     assert source_folder.refusal("landing/_z.csv")[0] == "path_missing"
 
 
-def test_a_folder_that_may_not_be_read_is_said_by_its_path(source_folder: SourceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_folder_is_reported_with_its_path(source_folder: SourceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> Iterator[os.DirEntry[str]]:
         raise PermissionError(13, "Permission denied", str(path))
 

@@ -58,7 +58,7 @@ def test_an_unpartitioned_output_is_one_folder_with_one_small_file_and_nothing_e
 
 
 @pytest.mark.parametrize("partition_by", [None, {"column": "at", "cursor": "integer"}])
-def test_no_row_is_no_file(spark: SparkSession, tmp_path: Path, partition_by: dict[str, Any] | None) -> None:
+def test_without_rows_no_file_is_written(spark: SparkSession, tmp_path: Path, partition_by: dict[str, Any] | None) -> None:
     scope = RangeScope(start=0, end=10)
     staged = stage(numbers(spark), output_of(tmp_path, partition_by=partition_by, scopes=[scope.model_dump()] if partition_by else [], everything=False))
     assert staged.files == []
@@ -199,7 +199,7 @@ def test_a_row_without_a_partition_value_fails_the_task(spark: SparkSession, tmp
         stage(numbers(spark, 1, None), told)
 
 
-def test_an_empty_text_is_no_partition_key(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_empty_string_is_not_a_partition_key(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(OperatorFailed, match="null or empty"):
         stage(spark.createDataFrame([("",)], "key STRING"), output_of(tmp_path, partition_by={"column": "key"}))
 
@@ -225,7 +225,7 @@ def test_times_are_written_in_microseconds_of_utc(spark: SparkSession, tmp_path:
     assert file.metadata.row_group(0).column(0).compression == "ZSTD"
 
 
-def test_moments_are_told_with_half_of_the_files_in_their_place(spark: SparkSession, tmp_path: Path) -> None:
+def test_moments_are_reported_with_half_of_the_files_moved(spark: SparkSession, tmp_path: Path) -> None:
     there: dict[str, int] = {}
 
     def moment(name: str) -> None:

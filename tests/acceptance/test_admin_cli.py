@@ -126,7 +126,7 @@ WRONG: list[tuple[list[str], int, str]] = [
 ]
 
 
-def test_what_is_wrong_is_said_in_one_sentence_with_the_right_exit_code(control_plane: ControlPlane, shell: Shell) -> None:
+def test_an_error_is_one_sentence_with_the_right_exit_code(control_plane: ControlPlane, shell: Shell) -> None:
     before = control_plane.one("SELECT count(*) FROM audit")
     for words, code, said in WRONG:
         assert said in shell(*words, code=code), words

@@ -95,7 +95,7 @@ def failed(client: Client, job: str) -> Task:
 
 
 @pytest.mark.proves("T3.12")
-def test_nobody_reads_the_tokens_of_the_home_by_ingest(shop: Processes, wanda: Client, tmp_path: Path):
+def test_ingest_cannot_read_the_tokens_of_the_home(shop: Processes, wanda: Client, tmp_path: Path):
     tokens = HomeFiles(shop.home).credentials
     assert tokens.exists()
     for path in (str(tokens), tokens.as_uri(), "../home/credentials.json", "landing/../home/credentials.json", f"landing/{tokens}", "~/credentials.json"):

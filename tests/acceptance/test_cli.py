@@ -127,7 +127,7 @@ def test_a_run_is_followed_until_everything_that_it_caused_is_final(control_plan
     assert out.splitlines()[-1].endswith(f" task show {claimed.fence.task_id}")
 
 
-def test_only_the_task_is_followed_where_that_is_asked_for(control_plane: ControlPlane, shell: Shell) -> None:
+def test_only_the_task_is_followed_on_request(control_plane: ControlPlane, shell: Shell) -> None:
     control_plane.deploy(EMIT)
     with shell.begun("run", "sample/start", "--cursor", "1", "--wait", "--only") as process:
         control_plane.complete(told(claimed_one(control_plane), 1))
@@ -137,7 +137,7 @@ def test_only_the_task_is_followed_where_that_is_asked_for(control_plane: Contro
     assert "requires --wait" in shell("run", "sample/start", "--cursor", "1", "--timeout", "5", code=2)
 
 
-def test_what_is_not_over_in_time_goes_on_and_is_exit_code_3(control_plane: ControlPlane, shell: Shell) -> None:
+def test_a_run_that_exceeds_the_wait_continues_and_is_exit_code_3(control_plane: ControlPlane, shell: Shell) -> None:
     control_plane.deploy(EMIT)
     with shell.begun("run", "sample/start", "--cursor", "1", "--wait", "--timeout", "0.5") as process:
         control_plane.complete(told(claimed_one(control_plane), 1))
@@ -177,7 +177,7 @@ def test_what_a_pause_holds_at_the_timeout_is_named_with_how_it_continues(contro
         assert "resume sample/start`.\n" in out
 
 
-def test_a_run_that_a_pause_holds_says_so_and_how_it_goes_on(control_plane: ControlPlane, shell: Shell) -> None:
+def test_a_run_held_by_a_pause_says_how_to_resume(control_plane: ControlPlane, shell: Shell) -> None:
     control_plane.deploy(EMIT)
     shell("pause", "sample/end")
     with shell.begun("run", "sample/start", "--cursor", "1", "--wait") as process:
@@ -193,7 +193,7 @@ def test_a_run_that_a_pause_holds_says_so_and_how_it_goes_on(control_plane: Cont
     assert process.returncode == 0
 
 
-def test_a_run_that_nobody_follows_any_more_is_said_to_go_on(tmp_path: Path) -> None:
+def test_a_run_that_is_no_longer_followed_is_reported_as_running(tmp_path: Path) -> None:
     task = {
         "id": str(uuid4()), "dag": "sample", "job": "start", "state": "running", "waits": None, "trigger_kind": "request", "trigger_id": str(uuid4()), "scope": None,
         "attempt": 1, "failures": 0, "created_at": "2026-01-01T00:00:00Z", "finished_at": None, "due_at": None, "cancel_asked_at": None,
@@ -235,7 +235,7 @@ def test_a_run_of_which_something_fails_is_exit_code_1(control_plane: ControlPla
     assert "It caused 1 more task; not all completed:\nsample/start   completed\n└─ sample/end  failed\nsample/end broken: It broke.\n" in out
 
 
-def test_a_run_with_a_known_key_is_the_same_task_and_a_dry_run_is_none(control_plane: ControlPlane, shell: Shell) -> None:
+def test_a_run_with_a_known_key_is_the_same_task_and_a_dry_run_creates_none(control_plane: ControlPlane, shell: Shell) -> None:
     control_plane.deploy(EMIT)
     assert "one task of sample/start that emits 2 cursors. Nothing was changed." in shell("run", "sample/start", "--cursors", "5,6", "--dry-run")
     assert shell.json("run", "sample/start", "--cursor", "5", "--dry-run")["dry_run"] is True
@@ -271,7 +271,7 @@ WRONG: list[tuple[list[str], int, str]] = [
 ]
 
 
-def test_what_is_wrong_is_said_in_one_sentence_with_the_right_exit_code(control_plane: ControlPlane, shell: Shell) -> None:
+def test_an_error_is_one_sentence_with_the_right_exit_code(control_plane: ControlPlane, shell: Shell) -> None:
     control_plane.deploy(EMIT)
     for words, code, said in WRONG:
         assert said in shell(*words, code=code)

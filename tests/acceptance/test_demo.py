@@ -183,7 +183,7 @@ def test_a_demo_that_was_stopped_leaves_no_process_behind(acts: Acts) -> None:
 
 
 @pytest.mark.proof
-def test_a_second_demo_on_the_same_home_goes_on_behind_the_first(acts: Acts) -> None:
+def test_a_second_demo_on_the_same_home_continues_after_the_first(acts: Acts) -> None:
     told = " ".join(acts.on_terminal.split())
     assert "deploying the same file again changed nothing" in told
     assert "2,000 customers and 300,000 orders of 6 days" in told

@@ -186,7 +186,7 @@ def test_what_cannot_be_replayed_says_so_at_once(lake: QueryLake):
             assert len(client.queries.list(limit=500).items) == before, "it was refused before it was asked again"
 
 
-def test_a_client_of_a_dead_query_process_is_told_to_try_again(lake: QueryLake):
+def test_a_client_of_a_dead_query_process_gets_a_retryable_error(lake: QueryLake):
     lake.queries.should_exit = True
     wait_until(lambda: bool(lake.queries.servers) and not lake.queries.servers[0].is_serving(), "it has ended")
     with lake.client() as client, pytest.raises(Unavailable, match="query process does not answer"):

@@ -54,7 +54,7 @@ def shell(lake: QueryLake) -> Shell:
 
 
 @pytest.mark.proves("X.1", "T6.7")
-def test_what_was_asked_is_listed_and_statements_are_kept_and_forgotten(shell: Shell):
+def test_queries_are_listed_and_statements_are_saved_and_removed(shell: Shell):
     shell("query", "SELECT 1", "--save", "one", "--dry-run")
     shell("query", "SELECT count(*) FROM orders_raw", "--save", "counted")
     shell("query", "DROP TABLE orders_raw", code=1)
@@ -99,7 +99,7 @@ def test_a_table_with_its_versions_and_the_way_to_ask_again(shell: Shell):
     assert shell("replay", words).decode().startswith("same     3 rows, from orders_raw version 2")
 
 
-def test_what_cannot_be_replayed_is_told_and_refused(shell: Shell):
+def test_a_query_that_cannot_be_replayed_is_reported_and_refused(shell: Shell):
     told = shell("query", "SELECT now()").decode()
     assert "Not replayable: now() returns another value each time." in told
     answer = json.loads(shell("query", "SELECT now()", "-o", "json"))
@@ -128,7 +128,7 @@ def test_every_format_and_every_way_to_give_a_statement(shell: Shell, tmp_path: 
         assert b"the statement is empty" in shell("query", empty, code=2)
 
 
-def test_rows_that_are_missing_are_told_whatever_the_format(shell: Shell):
+def test_missing_rows_are_reported_in_every_format(shell: Shell):
     words = ("query", "SELECT id FROM orders_raw ORDER BY id", "--limit", "2")
     told = b"There are more rows; only the first 2 are shown. --limit asks for more.\n"
     assert shell(*words, "-o", "csv", noted=told).count(b"\r\n") == 3
@@ -138,7 +138,7 @@ def test_rows_that_are_missing_are_told_whatever_the_format(shell: Shell):
     assert shell("query", "FROM range(100001)", "--limit", "200000", "-o", "csv", noted=most).count(b"\r\n") == 100_001
 
 
-def test_older_versions_and_snapshots_are_told(shell: Shell):
+def test_older_versions_and_snapshots_are_reported(shell: Shell):
     cut = shell("dataset", "show", "orders_raw", "--limit", "1").decode()
     assert cut.splitlines()[-2] == "Next page:"
     assert cut.endswith(" dataset show orders_raw --limit 10\n")

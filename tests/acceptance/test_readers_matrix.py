@@ -380,7 +380,7 @@ def test_a_record_about_a_dataset_is_there_for_those_who_read_it_and_nowhere_els
 
 
 @pytest.mark.proves("M2.4")
-def test_a_record_that_has_left_postgres_is_there_for_the_same_and_for_nobody_else(org: Org):
+def test_a_compacted_record_is_readable_for_the_same_users_only(org: Org):
     assert replace(org.lake.control.compactor, compacting=by_arrow).compact()
     assert org.lake.one("SELECT count(*) FROM metadata_record WHERE kind = %s", KIND) == 0
     assert seen_wrongly(org) == []
@@ -411,7 +411,7 @@ def seen_wrongly(org: Org) -> list[tuple[str, str, str, object]]:
     return wrong
 
 
-def test_another_tenant_is_refused_by_name_and_seen_by_nobody(org: Org):
+def test_another_tenant_is_refused_by_name_and_hidden(org: Org):
     other = CONTEXT.model_copy(update={"tenant": "other"})
     for who in PEOPLE:
         with org.repository(who) as repository:

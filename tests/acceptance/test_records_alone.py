@@ -121,7 +121,7 @@ def test_one_setting_swaps_a_folder_for_the_service_and_the_script_does_not_chan
 
 
 @pytest.mark.proves("M2.4")
-def test_it_has_tokens_and_people_of_its_own_and_nothing_of_the_rest(alone: Alone):
+def test_it_has_its_own_tokens_and_users_and_no_other_routes(alone: Alone):
     context = MetadataContext(cluster="c", workspace="w", tenant="main")
     with Client(alone.url, alone.token) as admin:
         assert admin.me().org == "main"

@@ -111,7 +111,7 @@ def test_a_goal_above_the_limit_moves_with_the_limit():
     assert task.goal_here(2000) == 2150
 
 
-def test_a_tail_tells_whole_lines_once(tmp_path: Path):
+def test_a_tail_prints_complete_lines_once(tmp_path: Path):
     tail = stamps.Tail(tmp_path, "control")
     assert tail.new() == []
     with (tmp_path / "control").open("a") as file:

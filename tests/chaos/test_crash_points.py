@@ -206,7 +206,7 @@ def test_a_queued_task_is_canceled_once(processes: Processes, receiver: Receiver
 @pytest.mark.proves("T3.6")
 @on_both_sides
 @in_turn
-def test_a_running_task_is_asked_to_stop_once(processes: Processes, receiver: Receiver, side: str, time: int):
+def test_a_running_task_is_canceled_once(processes: Processes, receiver: Receiver, side: str, time: int):
     work = workload(time)
     control = processes.control({"TRACELAKE__TASKS__LEASE_SECONDS": "600"}, kill_at=f"cancel:{side}*{time}")
     with processes.client() as client:

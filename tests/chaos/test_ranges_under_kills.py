@@ -125,7 +125,7 @@ def batches_of(rng: random.Random, number: int, batch: int) -> list[list[int]]:
 @pytest.mark.proves("T9.2")
 @pytest.mark.proves("T2.8")
 @pytest.mark.proves("G1.6")
-def test_the_splitter_after_the_aggregator_is_the_identity_whoever_dies(processes: Processes):
+def test_the_splitter_after_the_aggregator_is_the_identity_under_crashes(processes: Processes):
     rng = seeded()
     number = size(200, 4000)
     batches = batches_of(rng, number, size(40, 200))
@@ -158,7 +158,7 @@ def test_the_splitter_after_the_aggregator_is_the_identity_whoever_dies(processe
 
 
 @pytest.mark.proves("T9.1")
-def test_a_cursor_out_of_order_pauses_its_job_visibly_and_a_resume_goes_on(processes: Processes):
+def test_a_cursor_out_of_order_pauses_its_job_and_a_resume_continues(processes: Processes):
     story = Story(processes)
     story.tell(range(13))
     story.kill("control")

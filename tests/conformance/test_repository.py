@@ -99,7 +99,7 @@ def test_a_window_that_reaches_beyond_the_years_is_open_on_that_side(opened: Ope
 
 
 @pytest.mark.proves("M2.1")
-def test_a_sum_that_no_number_can_hold_is_none_and_spoils_no_other_group(opened: Opened) -> None:
+def test_a_sum_that_overflows_is_null_and_affects_no_other_group(opened: Opened) -> None:
     for group, values in (("huge", [10**400, 0.5]), ("infinite", [1.7e308, 1.7e308]), ("plain", [1, 2.5])):
         for number, value in enumerate(values):
             told = tally(HOUR * number + NOON).model_copy(update={"extras": {"group": group, "value": value}})
@@ -278,7 +278,7 @@ def test_kinds_are_registered_versioned_and_checked_before(opened: Opened) -> No
 
 
 @pytest.mark.proves("M4.2")
-def test_reads_answer_in_the_newest_version_unless_one_is_asked_for(opened: Opened) -> None:
+def test_reads_use_the_newest_version_by_default(opened: Opened) -> None:
     repository, context = opened.repository, opened.context()
     repository.store(tally(rows=1, label="old"), opened.context("run-1"))
     opened.second().register(TALLY_2)

@@ -159,7 +159,7 @@ QUESTIONS: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 
 @pytest.mark.parametrize("where", QUESTIONS)
-def test_files_that_statistics_rule_out_hold_nothing_that_was_asked_for(reader: Reader, long: WrittenTable, where: str):
+def test_files_that_statistics_exclude_contain_no_matching_row(reader: Reader, long: WrittenTable, where: str):
     wanted = [row for row in long.expected() if QUESTIONS[where](json.loads(row))]
     assert bool(wanted) == (where != "n < 0")
     assert len(wanted) < len(long.expected())
@@ -207,7 +207,7 @@ def test_every_path_of_every_key_is_plain_and_its_own(keyed: WrittenTable):
 
 
 @pytest.mark.proves("G3.1")
-def test_what_is_staged_is_seen_by_nobody(reader: Reader, table: WrittenTable):
+def test_staged_files_are_invisible_to_readers(reader: Reader, table: WrittenTable):
     table.commit(table.stage(orders(1)))
     table.stage(orders(2))
     table.stage(orders(3), PartitionScope(key="*"))

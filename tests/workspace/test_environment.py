@@ -87,14 +87,14 @@ def test_a_changed_lock_or_project_is_installed_into_the_same_environment(checko
     assert checkout.asked() == ["pip sync", "pip install"]
 
 
-def test_a_vanished_environment_is_made_anew(checkout: Checkout) -> None:
+def test_a_missing_environment_is_recreated(checkout: Checkout) -> None:
     checkout.setup()
     shutil.rmtree(checkout.root / ".venv")
     checkout.setup()
     assert checkout.asked() == ["venv", "pip sync", "pip install"]
 
 
-def test_an_environment_whose_python_is_gone_is_made_anew(checkout: Checkout) -> None:
+def test_an_environment_without_its_python_is_recreated(checkout: Checkout) -> None:
     checkout.setup()
     python = checkout.root / ".venv/bin/python"
     python.unlink()
@@ -103,7 +103,7 @@ def test_an_environment_whose_python_is_gone_is_made_anew(checkout: Checkout) ->
     assert checkout.asked() == ["venv", "pip sync", "pip install"]
 
 
-def test_an_environment_of_another_python_is_made_anew(checkout: Checkout) -> None:
+def test_an_environment_of_another_python_is_recreated(checkout: Checkout) -> None:
     checkout.setup()
     stamp = checkout.root / ".venv/.setup.json"
     stamp.write_text(json.dumps(json.loads(stamp.read_text()) | {"version": "3.99"}))
@@ -159,7 +159,7 @@ def test_without_a_python_that_is_new_enough_the_message_says_what_is_needed(tmp
     assert "PYTHON=" in done.stderr
 
 
-def test_pip_mirrors_are_used_where_uv_has_none_of_its_own() -> None:
+def test_pip_mirrors_are_used_if_uv_has_none() -> None:
     seen = uv_environment({"PIP_INDEX_URL": "https://mirror/simple", "PIP_FIND_LINKS": "/a /b", "VIRTUAL_ENV": "/elsewhere"})
     assert (seen["UV_DEFAULT_INDEX"], seen["UV_FIND_LINKS"]) == ("https://mirror/simple", "/a,/b")
     assert "VIRTUAL_ENV" not in seen

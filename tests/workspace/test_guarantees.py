@@ -72,7 +72,7 @@ def test_a_number_that_cannot_be_read_from_the_source_is_an_error() -> None:
         list(proofs_in("\n@pytest.mark.proves(NUMBER)\ndef test_it(): ...\n", "a.py"))
 
 
-def test_check_fails_until_the_page_is_written_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_fails_until_the_page_is_written_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "docs/reference").mkdir(parents=True)
     (tmp_path / "tests").mkdir()
     (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\ntestpaths = ["tests"]\n')

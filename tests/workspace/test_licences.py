@@ -39,7 +39,7 @@ def test_every_locked_package_has_a_row() -> None:
     assert text.count("\n| ") == 1 + 5 + 1  # the head, its rule, and five packages
 
 
-def test_a_licence_that_nobody_looked_at_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_licence_that_was_not_reviewed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(licences.SPELLED, "somebody", "AGPL-3.0-only")
     with pytest.raises(Unclear, match=r"somebody says 'AGPL-3\.0-only'"):
         licence("somebody")

@@ -54,7 +54,7 @@ print(len(before), len(set(sys.modules) - before), sum(model.__pydantic_complete
 
 
 @pytest.mark.proves("M4.3")
-def test_importing_the_sdk_is_little_more_than_importing_what_it_stands_on() -> None:
+def test_importing_the_sdk_costs_little_more_than_its_dependencies() -> None:
     """By counting, since time is not the same everywhere: what costs is modules, and models that are built before anyone needs them."""
     done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True)
     before, more, built, models = (int(number) for number in done.stdout.split())

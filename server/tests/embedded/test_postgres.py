@@ -106,7 +106,7 @@ def test_it_listens_on_loopback_alone_with_scram_and_checksums(postgres: Embedde
         psycopg.connect(postgres.url(), password="wrong")
 
 
-def test_a_home_is_durable_unless_it_is_asked_not_to_be(tmp_path: Path) -> None:
+def test_a_home_is_durable_by_default(tmp_path: Path) -> None:
     with EmbeddedPostgres(tmp_path / "postgres", find_binaries(), options={"max_connections": "20"}) as postgres, psycopg.connect(postgres.url()) as connection:
         answers = [connection.execute("SELECT current_setting(%s)", [name]).fetchone() for name in ("fsync", "synchronous_commit", "full_page_writes", "max_connections")]
     assert answers == [("on",), ("on",), ("on",), ("20",)]
@@ -173,7 +173,7 @@ def open_folder() -> Generator[Path]:
 
 @pytest.mark.proves("X.2")
 @pytest.mark.parametrize("who", ["ourselves", "a user"])
-def test_it_ends_with_a_launcher_that_is_killed_and_the_next_one_goes_on(open_folder: Path, who: str) -> None:
+def test_it_ends_with_a_killed_launcher_and_the_next_one_continues(open_folder: Path, who: str) -> None:
     python = [sys.executable] if who == "ourselves" else python_as_a_user()
     home = open_folder / "postgres"
     environment = os.environ | {"HOME": str(open_folder), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -277,7 +277,7 @@ def test_variables_for_another_postgres_do_not_reach_this_one(one_postgres: Embe
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to leave root")
-def test_root_without_user_namespaces_is_told_what_to_do(tmp_path: Path) -> None:
+def test_root_without_user_namespaces_gets_an_error_with_a_remedy(tmp_path: Path) -> None:
     # In a namespace of its own with a limit of zero, as in a container that allows none.
     program = (
         "import sys; from pathlib import Path; from tracelake.embedded.binaries import find_binaries; from tracelake.embedded.postgres import EmbeddedPostgres;"
@@ -302,7 +302,7 @@ class TestRoles:
             prepare_databases(postgres.url(), postgres.passwords)
         return postgres
 
-    def test_the_owner_makes_tables_and_the_service_has_no_right_of_its_own(self, prepared: EmbeddedPostgres) -> None:
+    def test_the_owner_creates_tables_and_the_service_lacks_the_permission(self, prepared: EmbeddedPostgres) -> None:
         for database in (STATE_DATABASE, DATA_DATABASE):
             with psycopg.connect(prepared.url(database, OWNER)) as connection:
                 connection.execute("CREATE TABLE fact (id int)")
@@ -326,13 +326,13 @@ class TestRoles:
         with psycopg.connect(prepared.url(STATE_DATABASE, OWNER)) as connection:
             prepare_roles(connection)
 
-    def test_nobody_else_comes_in(self, prepared: EmbeddedPostgres) -> None:
+    def test_other_roles_cannot_connect(self, prepared: EmbeddedPostgres) -> None:
         with psycopg.connect(prepared.url(), autocommit=True) as connection:
             connection.execute("CREATE ROLE stranger LOGIN PASSWORD 'stranger'")
         with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
             psycopg.connect(prepared.url(STATE_DATABASE), user="stranger", password="stranger")
 
-    def test_who_may_not_make_roles_is_told_what_an_administrator_runs(self, postgres: EmbeddedPostgres) -> None:
+    def test_a_role_that_may_not_create_roles_gets_the_statements_for_an_administrator(self, postgres: EmbeddedPostgres) -> None:
         postgres.start()
         with psycopg.connect(postgres.url(), autocommit=True) as connection:
             connection.execute("CREATE ROLE plain LOGIN PASSWORD 'plain'")

@@ -53,7 +53,7 @@ def test_a_process_that_ended_but_was_not_waited_for_is_not_alive() -> None:
         assert eventually(lambda: not identity.alive)
 
 
-def test_whoever_has_a_recycled_pid_is_left_alone(bystander: subprocess.Popen[bytes]) -> None:
+def test_a_process_with_a_reused_pid_is_left_alone(bystander: subprocess.Popen[bytes]) -> None:
     assert ProcessIdentity(bystander.pid, "another start").end()
     assert bystander.poll() is None
 
@@ -80,7 +80,7 @@ def test_a_damaged_state_file_is_named(tmp_path: Path) -> None:
         SystemState(tmp_path / "state.json").processes()
 
 
-def test_a_child_writes_its_log_and_stops_when_asked(tmp_path: Path) -> None:
+def test_a_child_writes_its_log_and_stops_on_request(tmp_path: Path) -> None:
     child = Child("speaker", [sys.executable, "-c", "import signal; print('hello', flush=True); signal.pause()"], log=tmp_path / "logs" / "speaker.log")
     assert eventually(lambda: child.log.read_text() == "hello\n")
     assert os.getsid(child.pid) == child.pid

@@ -60,7 +60,7 @@ def test_a_file_that_is_written_again_never_takes_the_name_of_another(appending:
 
 
 @pytest.mark.proves("T8.2")
-def test_keys_that_are_there_already_are_left_out_and_nothing_else(appending: Bench):
+def test_only_rows_with_existing_keys_are_skipped(appending: Bench):
     current = table_files(appending.stage(rows(*range(100)))) + table_files(appending.stage(rows(*range(1000, 1100), None)))
     found = appending.stage(rows(99, 100, 1050, 1100, None, -1), rows(100, 50), current=current)
     assert (ids(appending, found), found.duplicates) == ([100, 1100, None, -1], 4)
@@ -89,7 +89,7 @@ def test_every_kind_of_key_is_found_again(appending: Bench, kind: pa.DataType, o
 
 
 @pytest.mark.parametrize(("kind", "zero"), [(pa.int64(), 0), (pa.string(), ""), (pa.float64(), 0.0), (pa.bool_(), False), (pa.decimal128(5, 2), Decimal(0)), (pa.date32(), date(1970, 1, 1))])
-def test_a_null_is_no_key_even_beside_the_value_that_it_hashes_like(appending: Bench, kind: pa.DataType, zero: Any):
+def test_a_null_never_equals_a_key_even_with_the_same_hash(appending: Bench, kind: pa.DataType, zero: Any):
     found = appending.stage(rows(zero, None, zero, None, None, kind=kind))
     assert (ids(appending, found), found.duplicates) == ([zero, None, None, None], 1)
 
@@ -147,7 +147,7 @@ def test_files_that_cannot_share_a_key_are_not_opened(appending: Bench):
     assert appending.refused(appending.output("task-3", ["full/part-0.parquet"], current=[file.model_copy(update={"key_min": 50}) for file in far])) == "file_missing"
 
 
-def test_files_without_hashes_are_asked_for_their_keys(appending: Bench):
+def test_keys_of_files_without_hashes_are_read(appending: Bench):
     current = [file.model_copy(update={"hashes": None, "key_min": None, "key_max": None}) for file in table_files(appending.stage(rows(1, 2, 3)))]
     found = appending.stage(rows(3, 4), current=current)
     assert (ids(appending, found), found.duplicates) == ([4], 1)

@@ -40,7 +40,7 @@ def test_files_are_sealed_and_everything_the_gate_needs_is_reported(bench: Bench
 
 
 @pytest.mark.proves("G2.8")
-def test_rules_are_proved_from_footers_where_that_is_exact_and_scanned_otherwise(bench: Bench):
+def test_rules_are_proved_from_footers_if_exact_and_scanned_if_not(bench: Bench):
     bench.unique_key = ["id"]
     found = bench.stage(ORDERS, rules=[
         rule(NotNull(column="id"), 1), rule(NotNull(column="status"), 2), rule(Range(column="amount", low="-2", high=8), 3), rule(Range(column="amount", low=0), 4),

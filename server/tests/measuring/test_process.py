@@ -44,7 +44,7 @@ def test_each_line_is_answered_by_one_line_and_the_end_of_input_is_the_end(bench
 
 
 @pytest.mark.parametrize("moment", ["measuring:sealed", "measuring:measured"])
-def test_it_dies_where_it_is_told_to(bench: Bench, tmp_path: Path, moment: str):
+def test_it_dies_at_the_named_moment(bench: Bench, tmp_path: Path, moment: str):
     wanted = order(bench, "first")
     said = asked([wanted.model_dump_json()], tmp_path, **{CHAOS_VARIABLE: moment})
     assert (said.returncode, said.stdout) == (-9, "")

@@ -123,7 +123,7 @@ def test_what_is_known_of_the_table_is_added_to_and_not_counted_again(bench: Ben
     assert told(bench.stage(batch, current=current, rules=[UNIQUE_VALUE], known=known(1, revision=2))) == {6: (3, 6, None)}, "of another revision nothing is known"
 
 
-def test_of_a_table_with_repeated_keys_nobody_knows_how_many_a_replace_leaves(bench: Bench):
+def test_repeats_are_unknown_after_a_replace_in_a_table_with_repeated_keys(bench: Bench):
     bench.update_strategy = "replace"
     stays = table_files(bench.stage(rows((3, "b"))))
     assert told(bench.stage(rows((4, "b")), current=stays, rules=[UNIQUE_VALUE], known=known(1))) == {6: (1, 2, None)}

@@ -68,7 +68,7 @@ def test_one_who_went_while_waiting_in_line_has_no_engine(lake: QueryLake, monke
         assert [run.error_code for run in client.queries.list().items] == [None, "query_abandoned"]
 
 
-def test_what_is_broken_off_is_not_asked_again():
+def test_an_aborted_query_is_not_repeated():
     call = Call()
     call.break_off()
     connections = KeptConnections("http://127.0.0.1:9")

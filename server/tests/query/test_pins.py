@@ -56,7 +56,7 @@ def test_a_pin_is_the_version_and_its_files_and_does_not_move(lake: Lake):
     assert lake.query("SELECT name, version FROM pin_dataset WHERE pin_id = %s", first.id) == [("sample_raw", 1)]
 
 
-def test_what_is_not_there_is_said_with_the_nearest_name(lake: Lake):
+def test_an_unknown_name_is_reported_with_the_nearest_one(lake: Lake):
     with pytest.raises(NotFound, match="has no version yet"):
         take(lake, RequestedName(name="sample_raw"))
     commit(lake, 1)

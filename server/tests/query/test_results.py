@@ -124,7 +124,7 @@ def test_a_column_that_no_file_has_yet_and_a_table_without_files(engine: Engine,
     assert (ran.row_count, [column.name for column in ran.columns]) == (0, ["id", "amount", "note", "parts"])
 
 
-def test_a_file_that_is_gone_is_said_so(engine: Engine, tmp_path: Path):
+def test_a_missing_file_is_reported(engine: Engine, tmp_path: Path):
     with pytest.raises(Purged):
         ask(engine, "SELECT * FROM t", table("t", OLD, (tmp_path / "gone.parquet", OLD)))
 

@@ -49,7 +49,7 @@ def test_nested_columns_are_nullable_all_the_way_down():
 @pytest.mark.parametrize("nest", [
     lambda it: it, pa.list_, lambda it: pa.struct([("x", it)]), lambda it: pa.map_(pa.string(), it), lambda it: pa.list_(pa.struct([("x", pa.list_(it))])),
 ], ids=["plain", "in_a_list", "in_a_struct", "in_a_map", "deep"])
-def test_what_a_table_cannot_carry_is_said_in_one_sentence(type: Any, words: str, nest: Any):
+def test_an_unsupported_column_is_reported_in_one_sentence(type: Any, words: str, nest: Any):
     said = not_carried(pa.schema([("ok", pa.int8()), ("bad", nest(type))]))
     assert len(said) == 1
     assert words in said[0]

@@ -35,7 +35,7 @@ def storage(root: Path) -> LocalStorage:
     ("put:linked", PutResult.SAME, 1),
     ("put:folder_synced", PutResult.SAME, 0),
 ])
-def test_a_crash_inside_a_put_leaves_at_most_a_file_that_nobody_looks_at(root: Path, storage: LocalStorage, moment: str, result: PutResult, leftovers: int):
+def test_a_crash_inside_a_put_leaves_at_most_a_hidden_file(root: Path, storage: LocalStorage, moment: str, result: PutResult, leftovers: int):
     storage_under_test = StorageUnderTest("local", {"TRACELAKE__STORAGE__URL": root.as_uri()}, lambda watch: LocalStorage(root, watch))
     dying = putting(storage_under_test, "one", ENTRY, kill_at=moment)
     assert dying.communicate("go\n", timeout=LONGEST)[0] == ""

@@ -71,7 +71,7 @@ def test_an_error_of_control_is_raised_as_the_class_it_was(connect: Connect):
             client.fetch(uuid4())
 
 
-def test_nothing_was_sent_where_nobody_listens(connect: Connect):
+def test_nothing_was_sent_to_a_closed_port(connect: Connect):
     with refusing() as url, pytest.raises(NotRunning):
         connect(url).claim(CLAIM)
 
@@ -159,7 +159,7 @@ def test_a_call_that_breaks_control_is_given_up_after_a_while(connect: Connect):
     assert len(control.requests) == 3  # begun at 0, broken at 1, 2 and 3
 
 
-def test_absence_is_told_rarely_and_never_with_a_secret(connect: Connect):
+def test_an_outage_is_logged_rarely_and_never_with_a_secret(connect: Connect):
     with speaking(*[problem(Unavailable("Away."))] * 5, NOTHING) as control, capture_logs() as logs:
         client = connect(control.url, "sesame")
         Retries(threading.Event()).ask(lambda: client.claim(CLAIM), after_stop=0)

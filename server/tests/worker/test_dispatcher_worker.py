@@ -197,7 +197,7 @@ def test_a_cancel_that_the_worker_has_not_heard_of_wins_all_the_same(control_pla
 
 
 @pytest.mark.proves("T3.4")
-def test_a_lost_task_is_dropped_and_its_new_attempt_stands(control_plane: ControlPlane, hire: Hire):
+def test_a_lost_task_is_dropped_and_its_new_attempt_counts(control_plane: ControlPlane, hire: Hire):
     task = end_task(control_plane)
     ran: list[TaskPayload] = []
 
@@ -219,7 +219,7 @@ def test_a_lost_task_is_dropped_and_its_new_attempt_stands(control_plane: Contro
 
 
 @pytest.mark.proves("T3.4")
-def test_a_stale_report_is_dropped_and_the_worker_goes_on(control_plane: ControlPlane, hire: Hire):
+def test_a_stale_report_is_dropped_and_the_worker_continues(control_plane: ControlPlane, hire: Hire):
     task = end_task(control_plane)
 
     def overtake() -> None:

@@ -61,7 +61,7 @@ def test_a_token_that_never_was_good_is_an_error_at_once():
 
 
 @pytest.mark.proves("X.10")
-def test_a_worker_goes_on_after_an_unexpected_error_and_lets_go_of_what_it_held(control_plane: ControlPlane, hire: Hire):
+def test_a_worker_continues_after_an_unexpected_error_and_releases_its_tasks(control_plane: ControlPlane, hire: Hire):
     control_plane.deploy()
     control_plane.run_source()
     raised: list[str] = []

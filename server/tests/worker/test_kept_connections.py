@@ -59,7 +59,7 @@ def test_what_breaks_on_a_new_connection_is_not_repeated(closed: list[KeptConnec
     assert len(speaker.requests) == 1
 
 
-def test_one_that_the_other_side_closed_is_not_asked(closed: list[KeptConnections]):
+def test_a_connection_that_the_other_side_closed_is_not_used(closed: list[KeptConnections]):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         closed.append(connections := KeptConnections(f"http://127.0.0.1:{listener.getsockname()[1]}"))
 
@@ -77,7 +77,7 @@ def test_one_that_the_other_side_closed_is_not_asked(closed: list[KeptConnection
             until(lambda: not kept_connections._is_silent(connections._kept[0][0]))
 
 
-def test_one_that_was_idle_for_long_is_not_asked(closed: list[KeptConnections], monkeypatch: pytest.MonkeyPatch):
+def test_a_connection_that_was_idle_for_long_is_not_used(closed: list[KeptConnections], monkeypatch: pytest.MonkeyPatch):
     with speaking(WELL) as speaker:
         connections = to(speaker, closed)
         ask(connections)
@@ -86,7 +86,7 @@ def test_one_that_was_idle_for_long_is_not_asked(closed: list[KeptConnections], 
         assert speaker.connections == 2
 
 
-def test_an_answer_whose_end_is_not_known_is_none(closed: list[KeptConnections]):
+def test_an_answer_without_a_known_end_is_refused(closed: list[KeptConnections]):
     with speaking(NO_LENGTH) as speaker, pytest.raises(NoAnswer, match="length"):
         ask(to(speaker, closed))
 
@@ -100,12 +100,12 @@ def test_nothing_is_kept_after_the_close(closed: list[KeptConnections]):
         assert speaker.connections == 2
 
 
-def test_what_found_nobody_was_not_sent():
+def test_a_request_without_a_connection_was_not_sent():
     with refusing() as url, pytest.raises(NotSent):
         ask(KeptConnections(url))
 
 
-def test_what_was_sent_once_and_then_found_nobody_may_have_arrived(closed: list[KeptConnections], monkeypatch: pytest.MonkeyPatch):
+def test_a_request_that_was_sent_once_may_have_arrived(closed: list[KeptConnections], monkeypatch: pytest.MonkeyPatch):
     with refusing() as nobody, speaking(WELL, b"") as speaker:
         connections = to(speaker, closed)
         ask(connections)

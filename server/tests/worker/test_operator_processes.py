@@ -324,7 +324,7 @@ def test_what_a_program_says_is_kept_in_its_log(shop: Workshop):
     until(lambda: shop.folder.joinpath("operator.log").read_text().count("hello from the program") == 2)
 
 
-def test_a_moment_to_die_at_is_told_until_somebody_has_died_of_it(tmp_path: Path):
+def test_a_kill_moment_is_passed_on_until_a_process_has_died_of_it(tmp_path: Path):
     with workshop(tmp_path, dict(os.environ), Chaos({"TRACELAKE__CHAOS__KILL_AT": "half_the_files"})) as shop:
         shop.spec(rows={"from": 0, "to": 4, "value": "a"}, files=2)
         shop.run(shop.task())
@@ -353,7 +353,7 @@ def test_what_the_settings_say_of_spark_reaches_its_host():
     assert "--s3" in host_command(read_settings(storage={"url": "s3://bucket"}))
 
 
-def test_waiting_for_a_program_does_not_wait_longer_than_asked(starter: Starter, tmp_path: Path):
+def test_waiting_for_a_program_respects_the_timeout(starter: Starter, tmp_path: Path):
     process = CommandProcess(starter, ["/bin/sh", "-c", "sleep 1000"], environment={}, log=BoundedLog(tmp_path / "log"), chaos=Chaos())
     run = process.start(tmp_path / "order.json", "id", quiet)
     began = time.monotonic()

@@ -38,7 +38,7 @@ def test_a_worker_that_is_killed_leaves_nothing_undone_and_nothing_done_twice(mo
 
 
 @pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
-def test_a_polling_worker_stops_at_once_when_it_is_asked_to(asked: signal.Signals, workers: Workers):
+def test_a_polling_worker_stops_at_once(asked: signal.Signals, workers: Workers):
     worker = workers.start()
     until(lambda: polls(workers.control_plane))
     began = time.monotonic()

@@ -35,7 +35,7 @@ def tell(control_plane: ControlPlane, *cursors: int) -> None:
 
 @pytest.mark.proves("T9.1")
 @pytest.mark.proves("T9.2")
-def test_the_splitter_after_the_aggregator_is_the_identity_whoever_is_killed(workers: Workers):
+def test_the_splitter_after_the_aggregator_is_the_identity_under_kills(workers: Workers):
     control_plane, chance = workers.control_plane, seeded()
     control_plane.deploy(SEVENS, max_attempts=100)
     steady = workers.start(TRACELAKE__WORKER__PREFETCH="3")

@@ -133,7 +133,7 @@ def test_a_success_that_comes_after_a_cancel_is_reported_as_stopped(shop: Worksh
     assert shop.control.outcomes == [("succeeded", None), ("canceled", None)]
 
 
-def test_a_lost_answer_is_asked_for_again_with_the_same_words(shop: Workshop):
+def test_a_request_whose_answer_was_lost_is_repeated_unchanged(shop: Workshop):
     shop.spec(rows=[[1, "a"]])
     shop.control.loses["task-complete"] = 2
     shop.run(shop.task())
@@ -349,7 +349,7 @@ def test_the_lease_is_counted_from_when_the_claim_was_sent(shop: Workshop):
 
 
 @pytest.mark.proves("T2.2")
-def test_a_batch_is_measured_where_it_lies_without_any_program(shop: Workshop):
+def test_a_batch_is_measured_in_place_without_any_program(shop: Workshop):
     files = [f"{uuid4()}-1/full/batch-0001.parquet"]
     shop.spec(rows=[[1, "a"], [2, "b"]])
     source = shop.task()

@@ -128,7 +128,7 @@ def test_what_dies_below_a_worker_is_an_attempt_to_repeat(moment: str, floor: Fl
     assert second.outcome == "succeeded"
 
 
-def test_a_worker_that_is_asked_to_stop_gives_back_what_does_not_end(floor: Floor):
+def test_a_stopping_worker_gives_back_tasks_that_do_not_end(floor: Floor):
     task = floor.task({"touch": str(floor.folder / "started"), "wait_for": str(floor.folder / "never")})
     floor.control.queue(task)
     worker = floor.start()

@@ -19,29 +19,29 @@ from ..payloads import id_of, payload
 NOON = datetime(2024, 1, 10, 12, tzinfo=UTC)
 
 
-def test_emit_tells_the_cursors_of_its_request_in_order_and_each_once():
+def test_emit_emits_the_cursors_of_its_request_in_order_and_each_once():
     result = emit(payload("emit", {"cursor": "integer"}, request={"cursors": [3, -1, 3, 2**40]}))
     assert result == OperatorResult([EventDraft(output=0, scope=CursorScope(value=value)) for value in (3, -1, 2**40)])
 
 
-def test_emit_tells_times_of_one_instant_once():
+def test_emit_emits_equal_times_once():
     result = emit(payload("emit", {"cursor": "timestamp"}, request={"cursors": ["2024-01-10T12:00:00Z", "2024-01-10T13:00:00+01:00"]}))
     assert [event.scope for event in result.events] == [CursorScope(value=NOON)]
 
 
-def test_emit_tells_a_rewrite_under_the_requests_own_id():
+def test_emit_emits_a_rewrite_with_the_id_of_the_request():
     result = emit(payload("emit", {"cursor": "integer"}, request={"cursors": [1, 2], "rewrite": True}, trigger="request"))
     assert {(event.kind, event.revision) for event in result.events} == {(EventKind.REWRITTEN, str(id_of("request")))}
 
 
 @pytest.mark.parametrize(("request_", "error_class"), [({"cursors": []}, "request_invalid"), ({"cursors": ["2024-01-10T12:00:00Z"]}, "cursor_type")])
-def test_emit_refuses_a_request_that_its_job_cannot_tell(request_: dict[str, object], error_class: str):
+def test_emit_refuses_a_request_that_its_job_cannot_emit(request_: dict[str, object], error_class: str):
     with pytest.raises(OperatorFailed) as caught:
         emit(payload("emit", {"cursor": "integer"}, request=request_))
     assert (caught.value.error_class, caught.value.retry) == (error_class, False)
 
 
-def test_noop_without_an_output_tells_nothing():
+def test_noop_without_an_output_emits_nothing():
     assert noop(payload("noop", {}, scope=CursorScope(value=1), outputs=0)) == OperatorResult()
 
 
@@ -50,7 +50,7 @@ def test_noop_passes_on_scope_and_time_of_its_trigger():
     assert result.events == [EventDraft(output=0, scope=PartitionScope(key="a"), event_time=NOON)]
 
 
-def test_noop_tells_everything_after_a_request():
+def test_noop_emits_the_full_scope_after_a_request():
     assert noop(payload("noop", {}, request={})).events == [EventDraft(output=0, scope=FullScope())]
 
 

@@ -33,7 +33,7 @@ def refused(line: Line, cursor: int | datetime, **more: Any) -> tuple[str, bool]
     return caught.value.error_class, caught.value.retry
 
 
-def test_a_range_is_told_when_a_cursor_at_its_end_arrives():
+def test_a_range_is_emitted_when_a_cursor_at_its_end_arrives():
     line = Line(TENS)
     assert [told(line.arrive(cursor).events) for cursor in (3, 9, 10, 11)] == [[], [], [(0, 10)], []]
     assert line.state == {"first": 0, "told_until": 10, "last": 11}
@@ -65,7 +65,7 @@ def test_the_manifest_names_its_range():
     assert event == EventDraft(output=0, scope=RangeScope(start=-10, end=0), payload={"partition_key": "-10_0", "start": -10, "end": 0})
 
 
-def test_times_are_told_in_their_fixed_spelling():
+def test_times_are_emitted_in_a_fixed_format():
     line = Line(HOURS)
     line.arrive(FIVE + timedelta(minutes=59, microseconds=5))
     [event] = line.arrive(FIVE + timedelta(hours=1)).events
@@ -109,7 +109,7 @@ def test_a_lower_cursor_that_is_new_is_out_of_order_and_not_retried():
     assert refused(line, 14) == ("out_of_order", False)
 
 
-def test_a_rewritten_cursor_rewrites_its_range_if_that_was_told():
+def test_a_rewritten_cursor_rewrites_its_range_if_that_was_emitted():
     line = Line(TENS)
     for cursor in (3, 25):
         line.arrive(cursor)
@@ -120,7 +120,7 @@ def test_a_rewritten_cursor_rewrites_its_range_if_that_was_told():
 
 
 @pytest.mark.parametrize("cursor", [25, 21, 20, -1, -100])
-def test_a_rewritten_cursor_of_a_range_that_was_not_told_tells_nothing(cursor: int):
+def test_a_rewritten_cursor_of_a_range_that_was_not_emitted_emits_nothing(cursor: int):
     line = Line(TENS)
     for earlier in (3, 25):
         line.arrive(earlier)
@@ -136,7 +136,7 @@ def test_a_rewritten_cursor_beyond_the_last_is_an_arrival():
     assert line.state == {"first": 0, "told_until": 10, "last": 12}
 
 
-def test_a_jump_over_more_ranges_than_one_task_may_tell_is_refused():
+def test_a_jump_over_more_ranges_than_one_task_may_emit_is_refused():
     line = Line(TENS)
     line.arrive(0)
     assert refused(line, 2**62) == ("jump_too_large", False)

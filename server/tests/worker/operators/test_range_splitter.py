@@ -39,7 +39,7 @@ def test_chunks_are_counted_from_the_start_and_the_last_may_be_shorter():
     ]
 
 
-def test_a_chunk_is_told_with_its_manifest_and_the_time_of_its_event():
+def test_a_chunk_is_emitted_with_its_manifest_and_the_time_of_its_event():
     [event] = split(FIVE, FIVE + timedelta(seconds=1, microseconds=5), "1h", event_time=FIVE).events
     assert event == EventDraft(
         output=0,
@@ -54,7 +54,7 @@ def test_a_rewritten_range_rewrites_its_chunks():
     assert [(event.kind, event.revision) for event in result.events] == [(EventKind.REWRITTEN, str(id_of("rewrite")))] * 2
 
 
-def test_a_range_of_more_chunks_than_one_task_may_tell_is_refused_before_it_is_cut():
+def test_a_range_of_more_chunks_than_one_task_may_emit_is_refused_before_it_is_split():
     with pytest.raises(OperatorFailed) as caught:
         split(-(2**63), 2**63 - 1, 1)
     assert (caught.value.error_class, caught.value.retry) == ("too_many_chunks", False)
