@@ -1,4 +1,4 @@
-"""A process dies where it is told to, and no secret reaches a log."""
+"""A process dies at the named moment, and no secret reaches a log."""
 
 import json
 import signal
@@ -16,7 +16,7 @@ LOG = """
 import logging, structlog
 from tracelake.logging_setup import configure_logging
 configure_logging()
-structlog.get_logger().info("told", token="s3", nested=[{"lease_token": "s3", "kept": 1}], claim_id="s3", worker_token="s3", SQL="s3")
+structlog.get_logger().info("happened", token="s3", nested=[{"lease_token": "s3", "kept": 1}], claim_id="s3", worker_token="s3", SQL="s3")
 structlog.get_logger().debug("unseen")
 logging.getLogger("a.library").warning("careful %s", "now")
 logging.getLogger("httpx2").info("unseen")
@@ -56,10 +56,10 @@ def test_without_a_moment_nothing_is_watched():
 def test_logs_are_lines_of_json_in_utc_without_secrets():
     ended = run(LOG)
     assert ended.stdout == ""
-    told, library, broke, broke_there = [json.loads(line) for line in ended.stderr.splitlines()]
-    assert told.pop("at").endswith("Z")
-    assert told == {
-        "event": "told", "level": "info", "token": "***", "nested": [{"lease_token": "***", "kept": 1}], "claim_id": "***", "worker_token": "***", "SQL": "***",
+    entry, library, broke, broke_there = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert entry.pop("at").endswith("Z")
+    assert entry == {
+        "event": "happened", "level": "info", "token": "***", "nested": [{"lease_token": "***", "kept": 1}], "claim_id": "***", "worker_token": "***", "SQL": "***",
     }
     assert (library["event"], library["level"], library["logger"]) == ("careful now", "warning", "a.library")
     for entry in (broke, broke_there):

@@ -18,10 +18,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 TEXTS = ["", "a\nb", "é\u2028🐢", '{"n":1e16,"m":1.0}', "\\u0041", "x" * 70_000]
 
 
-def order(folder: Path, lines: list[dict[str, Any]], **told: Any) -> CompactionOrder:
+def order(folder: Path, lines: list[dict[str, Any]], **changes: Any) -> CompactionOrder:
     (folder / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     columns = {"org": "string", "kind": "string", "at": "timestamp", "n": "long", "v": "integer", "some": "strings", "text": "string"}
-    return CompactionOrder(**{"source": str(folder / "rows.jsonl"), "target": str(folder / "out"), "columns": columns, "sort": ["kind", "at"], **told})
+    return CompactionOrder(**{"source": str(folder / "rows.jsonl"), "target": str(folder / "out"), "columns": columns, "sort": ["kind", "at"], **changes})
 
 
 def lines(number: int) -> list[dict[str, Any]]:

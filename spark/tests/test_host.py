@@ -57,7 +57,7 @@ class HostProcess:
             if word in line and (run is None or line[word] == run):
                 return line
 
-    def tell(self, **line: Any) -> None:
+    def send(self, **line: Any) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(line) + "\n")
         self.process.stdin.flush()
@@ -67,7 +67,7 @@ class HostProcess:
         folder.mkdir()
         order = order_of(folder, operator, {"query": query}, **more)
         (folder / "order.json").write_text(order.model_dump_json())
-        self.tell(run=run, order=str(folder / "order.json"))
+        self.send(run=run, order=str(folder / "order.json"))
 
     def outcome(self, run: str) -> OperatorOutcome:
         return OperatorOutcome.model_validate_json((self.folder / run / "outcome.json").read_text())
@@ -121,7 +121,7 @@ def test_of_two_tasks_side_by_side_one_is_canceled_and_the_other_is_not_disturbe
     assert host.done("beside").error is None
     assert not (host.folder / "endless" / "outcome.json").exists()
     host.run("after", "SELECT sum(id) AS n FROM range(100000)")
-    host.tell(cancel="endless")
+    host.send(cancel="endless")
     error = host.done("endless").error
     assert error is not None
     assert (error.error_class, error.retry) == ("canceled", False)
@@ -130,10 +130,10 @@ def test_of_two_tasks_side_by_side_one_is_canceled_and_the_other_is_not_disturbe
 
 
 def test_a_cancel_that_is_too_late_or_for_an_unknown_task_changes_nothing(host: HostProcess) -> None:
-    host.tell(cancel="nobody")
+    host.send(cancel="nobody")
     host.run("early", "SELECT 1 AS n")
     assert host.done("early").error is None
-    host.tell(cancel="early")
+    host.send(cancel="early")
     host.run("early-2", "SELECT 1 AS n")
     assert host.done("early-2").error is None
 
@@ -218,9 +218,9 @@ def test_when_stdin_ends_what_runs_is_stopped_and_the_host_goes(tmp_path: Path) 
 
 def test_an_unreadable_order_has_no_outcome_and_an_invalid_line_ends_the_host(tmp_path: Path) -> None:
     with a_host(tmp_path) as host:
-        host.tell(run="none", order=str(tmp_path / "nowhere.json"))
+        host.send(run="none", order=str(tmp_path / "nowhere.json"))
         assert host.until("ended") == {"ended": "none", "poisoned": False}
-        host.tell(walk="away")
+        host.send(walk="away")
         assert host.process.wait(PATIENCE_S) != 0
 
 

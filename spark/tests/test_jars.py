@@ -17,10 +17,10 @@ import sys
 from pathlib import Path
 from tracelake_spark.jars import Package, fetch_jars
 from tracelake_spark.java import find_java
-told = []
+messages = []
 found = fetch_jars([Package("org.example", "small", "1.0")], Path(sys.argv[1]), java=find_java().path / "bin" / "java", log=lambda said: None,
-                   fetching=told.append, ivy_settings=sys.argv[2])
-print(len(told), *[jar.name for jar in found])
+                   fetching=messages.append, ivy_settings=sys.argv[2])
+print(len(messages), *[jar.name for jar in found])
 """
 
 

@@ -20,8 +20,8 @@ def struct(**columns: Any) -> dict[str, Any]:
 
 
 def pinned(schema: dict[str, Any], files: list[str], scopes: list[dict[str, Any]] | None = None, partition_by: dict[str, Any] | None = None) -> OrderInput:
-    told = {"index": 0, "name": None, "version": 1, "table_schema": schema, "files": files, "scopes": scopes, "partition_by": partition_by}
-    return OrderInput.model_validate(told)
+    values = {"index": 0, "name": None, "version": 1, "table_schema": schema, "files": files, "scopes": scopes, "partition_by": partition_by}
+    return OrderInput.model_validate(values)
 
 
 def one_file(spark: SparkSession, folder: Path, query: str) -> str:

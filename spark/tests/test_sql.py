@@ -33,14 +33,14 @@ def orders(spark: SparkSession, tmp_path: Path) -> list[dict[str, Any]]:
     return inputs
 
 
-def told(spark: SparkSession, folder: Path, inputs: list[dict[str, Any]], query: str, **more: Any) -> OperatorOutcome:
+def run_sql(spark: SparkSession, folder: Path, inputs: list[dict[str, Any]], query: str, **more: Any) -> OperatorOutcome:
     return run(spark, order_of(folder, "sql", {"query": query}, inputs=inputs, **more))
 
 
 def test_a_query_over_the_inputs_by_number_and_by_name_becomes_output_0(
     spark: SparkSession, tmp_path: Path, orders: list[dict[str, Any]], staged_rows: Callable[[list[str]], list[Row]]
 ) -> None:
-    outcome = told(spark, tmp_path, orders, "WITH both AS (SELECT kind FROM orders UNION ALL SELECT kind FROM input_1) SELECT kind, count(*) AS n FROM both GROUP BY kind")
+    outcome = run_sql(spark, tmp_path, orders, "WITH both AS (SELECT kind FROM orders UNION ALL SELECT kind FROM input_1) SELECT kind, count(*) AS n FROM both GROUP BY kind")
     assert outcome.error is None
     assert [row.asDict() for row in staged_rows(outcome.outputs[0].files)] == [{"kind": 0, "n": 8}, {"kind": 1, "n": 6}, {"kind": 2, "n": 6}]
     assert OPERATORS["sql"] is run
@@ -67,7 +67,7 @@ def test_a_query_over_the_inputs_by_number_and_by_name_becomes_output_0(
 def test_a_statement_that_spark_cannot_read_says_why_where_and_what_is_near(
     spark: SparkSession, tmp_path: Path, orders: list[dict[str, Any]], query: str, said: str
 ) -> None:
-    outcome = told(spark, tmp_path, orders, query)
+    outcome = run_sql(spark, tmp_path, orders, query)
     assert outcome.error is not None
     assert (outcome.error.error_class, outcome.error.retry) == ("sql_invalid", False)
     assert said in outcome.error.message
@@ -90,7 +90,7 @@ def test_a_statement_that_spark_cannot_read_says_why_where_and_what_is_near(
 def test_a_statement_that_fails_on_a_row_names_the_expression_and_no_value(
     spark: SparkSession, tmp_path: Path, orders: list[dict[str, Any]], query: str, said: str
 ) -> None:
-    outcome = told(spark, tmp_path, orders, query)
+    outcome = run_sql(spark, tmp_path, orders, query)
     assert outcome.error is not None
     assert (outcome.error.error_class, outcome.error.retry) == ("sql_failed", False)
     assert said in outcome.error.message
@@ -101,7 +101,7 @@ def test_a_statement_that_fails_on_a_row_names_the_expression_and_no_value(
 def test_an_input_whose_file_is_gone_is_not_the_statements_fault(spark: SparkSession, tmp_path: Path, orders: list[dict[str, Any]]) -> None:
     orders[0]["files"] = [f"file://{tmp_path}/input-0/gone.parquet"]
     with pytest.raises(AnalysisException) as caught:
-        told(spark, tmp_path, orders, "SELECT * FROM orders")
+        run_sql(spark, tmp_path, orders, "SELECT * FROM orders")
     error = operator_error(spark, caught.value)
     assert (error.error_class, error.retry) == ("PATH_NOT_FOUND", True)
     assert str(tmp_path) not in error.message
@@ -111,7 +111,7 @@ def test_a_statement_that_overwrites_a_folder_is_refused_and_the_folder_stays(sp
     kept = tmp_path / "precious" / "kept.txt"
     kept.parent.mkdir()
     kept.write_text("kept")
-    outcome = told(spark, tmp_path, orders, f"INSERT OVERWRITE DIRECTORY '{kept.parent}' USING csv SELECT * FROM orders")
+    outcome = run_sql(spark, tmp_path, orders, f"INSERT OVERWRITE DIRECTORY '{kept.parent}' USING csv SELECT * FROM orders")
     assert outcome.error is not None
     assert (outcome.error.error_class, outcome.error.retry) == ("sql_refused", False)
     assert kept.read_text() == "kept"
@@ -125,5 +125,5 @@ def test_a_config_without_a_query_is_refused(spark: SparkSession, tmp_path: Path
 
 def test_rows_go_to_the_scopes_of_the_output(spark: SparkSession, tmp_path: Path, orders: list[dict[str, Any]]) -> None:
     output = {"partition_by": {"column": "kind", "cursor": "integer", "range_size": 2}}
-    outcome = told(spark, tmp_path, orders, "SELECT * FROM input_0", output=output)
+    outcome = run_sql(spark, tmp_path, orders, "SELECT * FROM input_0", output=output)
     assert sorted(map(str, outcome.outputs[0].scopes)) == ["range:0_2", "range:2_4"]

@@ -155,8 +155,8 @@ def test_rows_that_are_not_welcome_are_staged_with_the_first_scope_and_not_lost(
 
 def test_rows_beside_the_announced_spans_are_staged_with_the_first_one(spark: SparkSession, tmp_path: Path, staged_rows: Rows) -> None:
     first, second = RangeScope(start=10, end=20), CursorScope(value=25)
-    told = output_of(tmp_path, partition_by={"column": "at", "cursor": "integer"}, everything=False, scopes=[first.model_dump(), second.model_dump()])
-    staged = stage(numbers(spark, 9, 10, 19, 20, 24, 25, 26, -(2**63), 2**63 - 1), told)
+    declared = output_of(tmp_path, partition_by={"column": "at", "cursor": "integer"}, everything=False, scopes=[first.model_dump(), second.model_dump()])
+    staged = stage(numbers(spark, 9, 10, 19, 20, 24, 25, 26, -(2**63), 2**63 - 1), declared)
     assert staged.scopes == [first, second]
     assert by_scope(staged, staged_rows, "at") == {first: {9, 10, 19, 20, 24, 26, -(2**63), 2**63 - 1}, second: {25}}
 
@@ -194,9 +194,9 @@ def test_many_announced_spans_are_no_deep_expression(spark: SparkSession, tmp_pa
 
 @pytest.mark.parametrize("scopes", [[], [{"kind": "range", "start": 0, "end": 10}], [{"kind": "range", "start": 0, "end": 10}, {"kind": "cursor", "value": 20}]])
 def test_a_row_without_a_partition_value_fails_the_task(spark: SparkSession, tmp_path: Path, scopes: list[dict[str, Any]]) -> None:
-    told = output_of(tmp_path, partition_by={"column": "at", "cursor": "integer"}, scopes=scopes, everything=not scopes)
+    declared = output_of(tmp_path, partition_by={"column": "at", "cursor": "integer"}, scopes=scopes, everything=not scopes)
     with pytest.raises(OperatorFailed, match="'at' partitions the output and is null"):
-        stage(numbers(spark, 1, None), told)
+        stage(numbers(spark, 1, None), declared)
 
 
 def test_an_empty_string_is_not_a_partition_key(spark: SparkSession, tmp_path: Path) -> None:

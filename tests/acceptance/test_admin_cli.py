@@ -43,8 +43,8 @@ def test_a_user_is_created_let_in_and_disabled(control_plane: ControlPlane, shel
     control_plane.services.access._remembered.clear()
     assert "error [unauthenticated]" in ada("dataset", "list", code=1)
     assert "is active, with the role reader." in shell("admin", "user", "enable", "ada")
-    told, who, how = ada("dataset", "list").splitlines()
-    assert told == "You may not read any dataset of org main. A dataset is read by the roles in its read roles, and none names your role (reader)."
+    message, who, how = ada("dataset", "list").splitlines()
+    assert message == "You may not read any dataset of org main. A dataset is read by the roles in its read roles, and none names your role (reader)."
     assert who == "An admin lets a role read a dataset:" and how.endswith(" admin read-roles set DATASET reader")
     assert shell("dataset", "list") == "Org main has no datasets yet; deploy a DAG with `tracelake deploy FILE`.\n"
     assert "is revoked" in shell("admin", "token", "revoke", made["id"])
@@ -156,8 +156,8 @@ def test_datasets_are_searched_and_a_definition_that_makes_the_same_rows_is_the_
     assert [found["name"] for found in shell.json("dataset", "list", "--layer", "bronze", "--domain", "test", "--owner", "test", "--dag", "sample")["items"]] == ["sample_raw"]
     assert shell("dataset", "list", "--search", "nothing like it") == "No datasets match, or you have no permission to read them.\n"
     page = shell("dataset", "list", "--search", "sample", "--limit", "1")
-    told, command = page.splitlines()[-2:]
-    assert told == "Next page:"
+    message, command = page.splitlines()[-2:]
+    assert message == "Next page:"
     assert "--search sample --limit 1 --token" in command
     assert shell("dataset", "snapshots").startswith("No snapshots found")
     file.write_text(DEFINITION.replace("max_attempts: 3", "max_attempts: 5").replace("sample_clean:", "cleansed:"))

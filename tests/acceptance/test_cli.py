@@ -85,7 +85,7 @@ def claimed_one(control_plane: ControlPlane) -> ClaimedTask:
     raise AssertionError("no task came")
 
 
-def told(claimed: ClaimedTask, *cursors: int) -> Any:
+def emitting(claimed: ClaimedTask, *cursors: int) -> Any:
     return succeeded(claimed, events=[EventDraft(output=0, scope=CursorScope(value=cursor)) for cursor in cursors])
 
 
@@ -116,7 +116,7 @@ def test_a_run_is_followed_until_everything_that_it_caused_is_final(control_plan
     with shell.begun("run", "sample/start", "--cursors", "1..3", "--wait") as process:
         claimed = claimed_one(control_plane)
         assert claimed.payload.trigger.payload == {"cursors": [1, 2, 3], "rewrite": False}
-        control_plane.complete(told(claimed, 1, 2, 3))
+        control_plane.complete(emitting(claimed, 1, 2, 3))
         for _ in range(3):
             assert process.poll() is None
             control_plane.complete(succeeded(claimed_one(control_plane)))
@@ -130,7 +130,7 @@ def test_a_run_is_followed_until_everything_that_it_caused_is_final(control_plan
 def test_only_the_task_is_followed_on_request(control_plane: ControlPlane, shell: Shell) -> None:
     control_plane.deploy(EMIT)
     with shell.begun("run", "sample/start", "--cursor", "1", "--wait", "--only") as process:
-        control_plane.complete(told(claimed_one(control_plane), 1))
+        control_plane.complete(emitting(claimed_one(control_plane), 1))
         out, _ = process.communicate(timeout=180)
     assert (process.returncode, "It caused" in out) == (0, False)
     assert "requires --wait" in shell("run", "sample/start", "--cursor", "1", "--only", code=2)
@@ -140,7 +140,7 @@ def test_only_the_task_is_followed_on_request(control_plane: ControlPlane, shell
 def test_a_run_that_exceeds_the_wait_continues_and_is_exit_code_3(control_plane: ControlPlane, shell: Shell) -> None:
     control_plane.deploy(EMIT)
     with shell.begun("run", "sample/start", "--cursor", "1", "--wait", "--timeout", "0.5") as process:
-        control_plane.complete(told(claimed_one(control_plane), 1))
+        control_plane.complete(emitting(claimed_one(control_plane), 1))
         out, _ = process.communicate(timeout=180)
     assert process.returncode == 3
     assert "Timed out:\n" in out
@@ -181,7 +181,7 @@ def test_a_run_held_by_a_pause_says_how_to_resume(control_plane: ControlPlane, s
     control_plane.deploy(EMIT)
     shell("pause", "sample/end")
     with shell.begun("run", "sample/start", "--cursor", "1", "--wait") as process:
-        control_plane.complete(told(claimed_one(control_plane), 1))
+        control_plane.complete(emitting(claimed_one(control_plane), 1))
         assert process.stderr is not None
         said = process.stderr.readline()
         assert said == "A task of sample/end waits because sample/end is paused (Paused by admin.). To continue:\n"
@@ -228,7 +228,7 @@ def test_a_run_of_which_something_fails_is_exit_code_1(control_plane: ControlPla
     assert (task["state"], task["attempts"][0]["error_class"]) == ("failed", "broken")
     shell("resume", "sample/start")  # which a failure has paused, because it keeps an order
     with shell.begun("run", "sample/start", "--cursor", "2", "--wait") as process:
-        control_plane.complete(told(claimed_one(control_plane), 2))
+        control_plane.complete(emitting(claimed_one(control_plane), 2))
         control_plane.complete(failed(claimed_one(control_plane)))
         out, _ = process.communicate(timeout=180)
     assert process.returncode == 1
@@ -281,7 +281,7 @@ def test_an_error_is_one_sentence_with_the_right_exit_code(control_plane: Contro
 def test_status_shows_what_waits_and_why(control_plane: ControlPlane, shell: Shell) -> None:
     control_plane.deploy(RANGES, name="joined")
     control_plane.run_source("joined")
-    control_plane.complete(told(claimed_one(control_plane), 1, 2, 3))
+    control_plane.complete(emitting(claimed_one(control_plane), 1, 2, 3))
     status = shell.json("status", "joined")
     jobs = {job["name"]: job for job in status["jobs"]}
     assert jobs["join"]["inputs"] == ["start"]
@@ -339,7 +339,7 @@ def test_a_task_is_listed_shown_and_canceled(control_plane: ControlPlane, shell:
 def test_a_final_task_cannot_be_canceled_not_even_dry(control_plane: ControlPlane, shell: Shell) -> None:
     control_plane.deploy()
     task = control_plane.run_source()
-    control_plane.complete(told(claimed_one(control_plane)))
+    control_plane.complete(emitting(claimed_one(control_plane)))
     for extra in ([], ["--dry-run"]):
         assert shell("task", "cancel", str(task), *extra, code=1) == f"error [already_final]: Task {task} is completed and cannot be canceled.\n"
 
@@ -347,7 +347,7 @@ def test_a_final_task_cannot_be_canceled_not_even_dry(control_plane: ControlPlan
 def test_events_are_listed_with_their_ledger_and_the_log_with_how_it_ended(control_plane: ControlPlane, shell: Shell) -> None:
     control_plane.deploy(max_attempts=1)
     producer = control_plane.run_source()
-    control_plane.complete(told(claimed_one(control_plane), 1, 2))
+    control_plane.complete(emitting(claimed_one(control_plane), 1, 2))
     broken = claimed_one(control_plane)
     control_plane.complete(failed(broken))
     events = shell.json("events", "sample/start")["items"]
@@ -440,7 +440,7 @@ def test_the_client_does_what_the_command_line_does(control_plane: ControlPlane,
         assert client.dags.deploy(DEFINITION).created
         assert [dag.name for dag in client.dags.list()] == ["sample"]
         task = client.dags.run("sample", "start", {"cursors": [1, 2]})
-        control_plane.complete(told(claimed_one(control_plane), 1, 2))
+        control_plane.complete(emitting(claimed_one(control_plane), 1, 2))
         assert [seen.state.value for seen in client.tasks.follow(task.id)][-1] == "completed"
         assert len(list(client.events.iterate(dag="sample"))) == 2
         assert len(list(client.tasks.iterate(dag="sample", job="end"))) == 2

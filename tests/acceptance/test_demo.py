@@ -184,13 +184,13 @@ def test_a_demo_that_was_stopped_leaves_no_process_behind(acts: Acts) -> None:
 
 @pytest.mark.proof
 def test_a_second_demo_on_the_same_home_continues_after_the_first(acts: Acts) -> None:
-    told = " ".join(acts.on_terminal.split())
-    assert "deploying the same file again changed nothing" in told
-    assert "2,000 customers and 300,000 orders of 6 days" in told
-    assert "2026-01-07.csv: Blocked by 1 rule: amount must be in (0, 10000], and 317 of 50,000 rows are outside." in told
-    assert "Every query meanwhile read version 3 with 300,000 rows" in told
-    assert "The run started after order 300,000, where version 3 ended" in told
-    assert "revenue version 4, 56 rows, by shop/revenue" in told
+    screen = " ".join(acts.on_terminal.split())
+    assert "deploying the same file again changed nothing" in screen
+    assert "2,000 customers and 300,000 orders of 6 days" in screen
+    assert "2026-01-07.csv: Blocked by 1 rule: amount must be in (0, 10000], and 317 of 50,000 rows are outside." in screen
+    assert "Every query meanwhile read version 3 with 300,000 rows" in screen
+    assert "The run started after order 300,000, where version 3 ended" in screen
+    assert "revenue version 4, 56 rows, by shop/revenue" in screen
 
 
 @pytest.mark.proof

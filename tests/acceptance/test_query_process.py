@@ -62,8 +62,8 @@ def test_queries_are_listed_and_statements_are_saved_and_removed(shell: Shell):
     assert [(run["status"], run["error_code"], run["sql"]) for run in page["items"]] == [
         ("refused", "query_refused", "DROP TABLE orders_raw"), ("done", None, "SELECT count(*) FROM orders_raw"),
     ]  # fmt: skip
-    assert "refused (query_refused)" in (told := shell("query", "--log", "--limit", "1").decode())
-    assert told.splitlines()[-1].strip().split(" query ")[1].startswith("--log --limit 1 --token ")
+    assert "refused (query_refused)" in (output := shell("query", "--log", "--limit", "1").decode())
+    assert output.splitlines()[-1].strip().split(" query ")[1].startswith("--log --limit 1 --token ")
     shown = shell("query", "--show", page["items"][1]["id"]).decode()
     assert "orders_raw version 2" in shown and "SELECT count(*) FROM orders_raw" in shown and "Again, on the same versions" in shown
     assert [kept["name"] for kept in json.loads(shell("query", "--list-saved", "-o", "json"))] == ["counted"]
@@ -81,27 +81,27 @@ def test_a_run_that_the_gate_blocked_ends_with_4(shell: Shell, lake: QueryLake):
     lake.publish("blocked")
     rule = json.loads(shell("rule", "add", "blocked_raw", "ROW_COUNT", ">= 5", "-o", "json"))
     with ThreadPoolExecutor(1) as pool:
-        told = pool.submit(shell, "run", "blocked/load", "--wait", code=4)
+        output = pool.submit(shell, "run", "blocked/load", "--wait", code=4)
         wait_until(lambda: bool(lake.query("SELECT 1 FROM task WHERE state = 'queued'")), "the run is asked for")
         task = lake.take_one()
         found = RuleMeasurement(rule_id=rule["id"], revision=rule["revision"], violations=1, examined=1)
         assert lake.report(task, lake.measured([lake.stage(task, [(1, "x")])], rules=[found]), state={"rows": 1}).result == "blocked"
-        assert b"blocked: Blocked by 1 rule" in told.result(timeout=60)
+        assert b"blocked: Blocked by 1 rule" in output.result(timeout=60)
 
 
 @pytest.mark.proves("X.1")
 def test_a_table_with_its_versions_and_the_way_to_ask_again(shell: Shell):
-    told = shell("query", "SELECT * FROM orders_raw ORDER BY id").decode()
-    assert re.sub(r"\d+(\.\d)? m?s", "N ms", told).splitlines()[:6] == ["id  value", "─────────", " 1  x", " 2  null", " 3  a,b", ""]
-    assert re.search(r"^3 rows in [\d.]+ m?s, from orders_raw version 2$", told, re.MULTILINE)
-    [again] = re.findall(r"^Again, on the same versions: (.*)$", told, re.MULTILINE)
+    output = shell("query", "SELECT * FROM orders_raw ORDER BY id").decode()
+    assert re.sub(r"\d+(\.\d)? m?s", "N ms", output).splitlines()[:6] == ["id  value", "─────────", " 1  x", " 2  null", " 3  a,b", ""]
+    assert re.search(r"^3 rows in [\d.]+ m?s, from orders_raw version 2$", output, re.MULTILINE)
+    [again] = re.findall(r"^Again, on the same versions: (.*)$", output, re.MULTILINE)
     words = again.split(" replay ")[1]
     assert shell("replay", words).decode().startswith("same     3 rows, from orders_raw version 2")
 
 
 def test_a_query_that_cannot_be_replayed_is_reported_and_refused(shell: Shell):
-    told = shell("query", "SELECT now()").decode()
-    assert "Not replayable: now() returns another value each time." in told
+    output = shell("query", "SELECT now()").decode()
+    assert "Not replayable: now() returns another value each time." in output
     answer = json.loads(shell("query", "SELECT now()", "-o", "json"))
     assert b"error [not_replayable]" in shell("replay", answer["receipt"]["id"], code=1)
 
@@ -130,10 +130,10 @@ def test_every_format_and_every_way_to_give_a_statement(shell: Shell, tmp_path: 
 
 def test_missing_rows_are_reported_in_every_format(shell: Shell):
     words = ("query", "SELECT id FROM orders_raw ORDER BY id", "--limit", "2")
-    told = b"There are more rows; only the first 2 are shown. --limit asks for more.\n"
-    assert shell(*words, "-o", "csv", noted=told).count(b"\r\n") == 3
-    assert pa.ipc.open_stream(io.BytesIO(shell(*words, "-o", "arrow", noted=told))).read_all().num_rows == 2
-    assert told in shell(*words)
+    output = b"There are more rows; only the first 2 are shown. --limit asks for more.\n"
+    assert shell(*words, "-o", "csv", noted=output).count(b"\r\n") == 3
+    assert pa.ipc.open_stream(io.BytesIO(shell(*words, "-o", "arrow", noted=output))).read_all().num_rows == 2
+    assert output in shell(*words)
     most = b"There are more rows; only the first 100,000 are shown. This is the limit of this system: split the query.\n"
     assert shell("query", "FROM range(100001)", "--limit", "200000", "-o", "csv", noted=most).count(b"\r\n") == 100_001
 
@@ -151,8 +151,8 @@ def test_older_versions_and_snapshots_are_reported(shell: Shell):
 
 
 def test_only_numbers_stand_on_the_right(shell: Shell):
-    told = shell("query", "SELECT 1 AS a_number, [1] AS a_list, 1.5 AS a_decimal").decode()
-    assert told.splitlines()[2] == "       1  [1]           1.5"
+    output = shell("query", "SELECT 1 AS a_number, [1] AS a_list, 1.5 AS a_decimal").decode()
+    assert output.splitlines()[2] == "       1  [1]           1.5"
 
 
 def test_a_receipt_in_a_file_is_enough_to_ask_again(shell: Shell, lake: QueryLake, tmp_path: Path):

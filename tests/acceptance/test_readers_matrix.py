@@ -155,7 +155,7 @@ FREE = MetadataTarget(source_id="shop", schema="public", table="free")      # ab
 SHARED = MetadataTarget(source_id="shop", schema="public", table="shared")  # records about several, and about none
 KIND = "ingestion_runtime"
 PAYLOAD = {"duration_seconds": 1.5, "retries": 0, "outcome": "success", "window_start": None, "window_end": None, "slice_filter": []}
-CONTEXT = MetadataContext(run_id="told", cluster="test", workspace="test", tenant="main")
+CONTEXT = MetadataContext(run_id="emitted", cluster="test", workspace="test", tenant="main")
 ARCHIVED = patch("tracelake.control.records.validation.retention_class", return_value="archive_30")  # so that a later test can let them leave Postgres
 LONG_AGO = RecordValidation(RecordAdmission(), OldIds(100))                                                     # as old as that needs
 MINE = RecordFilters(kinds=[KIND], producer_id="matrix.v1")  # what the platform tells of itself stands aside
@@ -177,15 +177,15 @@ def source_target(name: str) -> MetadataTarget:
 def _tell_records(org: Org) -> None:
     """Two records about each dataset, one by its target and one by what it names; one about a shared target each; and two about no dataset."""
 
-    def told(target: MetadataTarget, name: str | None, minute: int) -> MetadataRecord:
+    def emitted(target: MetadataTarget, name: str | None, minute: int) -> MetadataRecord:
         extras = {"dataset": {"uuid": org.uuid(name)}} if name else {}
         at = datetime(2026, 1, 1, 0, minute, tzinfo=UTC)
         return MetadataRecord(target=target, kind=KIND, payload=PAYLOAD | {"retries": minute}, produced_at=at, producer_id="matrix.v1", extras=extras)
 
-    records = [told(FREE, None, 1), told(SHARED, None, 2)]
+    records = [emitted(FREE, None, 1), emitted(SHARED, None, 2)]
     for minute, name in enumerate(sorted(ALL), 10):
-        own = told(own_target(org, name), None, minute)
-        records += [own, told(source_target(name), name, minute), told(SHARED, name, minute).model_copy(update={"producer_id": f"matrix.{name}.v1"})]
+        own = emitted(own_target(org, name), None, minute)
+        records += [own, emitted(source_target(name), name, minute), emitted(SHARED, name, minute).model_copy(update={"producer_id": f"matrix.{name}.v1"})]
     with ARCHIVED, patch.object(org.lake.control.records, "_validation", LONG_AGO), org.repository("admin") as repository:
         assert [result for result in repository.bulk_store(records, CONTEXT) if result.result != "stored"] == []
     # Another tenant's records about the same targets are nowhere.
@@ -204,7 +204,7 @@ def about(records: Iterable[StoredRecord]) -> set[tuple[str, int]]:
 
 
 Recorded = Callable[[Org, RemoteRepository, str], object]
-# Of a dataset: there for those who read its rows, and for all others as if nobody had told it.
+# About a dataset: visible to those who may read its rows, and for all others as if it had never been emitted.
 RECORDS: dict[str, Recorded] = {
     "GET /v1/records/latest": lambda org, repository, name: repository.latest(own_target(org, name), KIND, CONTEXT),
     "GET /v1/records/latest by name": lambda org, repository, name: repository.latest(named_target(name), KIND, CONTEXT),
@@ -213,7 +213,7 @@ RECORDS: dict[str, Recorded] = {
     "GET /v1/records/history by name": lambda org, repository, name: repository.history(named_target(name), KIND, CONTEXT).items,
     "POST /v1/records/query": lambda org, repository, name: repository.query(MINE.model_copy(update={"source_id": "lake", "table": name}), CONTEXT).items,
     "POST /v1/records/query by run": lambda org, repository, name: [
-        stored for stored in repository.query(MINE.model_copy(update={"run_id": "told"}), CONTEXT) if stored.record.target == own_target(org, name)
+        stored for stored in repository.query(MINE.model_copy(update={"run_id": "emitted"}), CONTEXT) if stored.record.target == own_target(org, name)
     ],
     "POST /v1/records/query by what it names": lambda org, repository, name: repository.query(
         MINE.model_copy(update={"where": [PathFilter.model_validate({"path": "extras.dataset.uuid", "op": "eq", "value": org.uuid(name)})]}), CONTEXT
@@ -464,8 +464,8 @@ def test_those_who_may_not_ask_are_refused_everywhere(org: Org):
 @pytest.mark.parametrize("who", PEOPLE)
 def test_the_subscribers_of_an_event_are_shown_to_those_who_see_their_dag(org: Org, who: str):
     with org.client(who) as client:
-        told = {line.job.split("/")[0] for event in client.events.list().items for line in event.ledger}
-    assert told == {dag for dag, read in {"sample": RAW, "reports": CLEAN}.items() if dag in PEOPLE[who].dags and read in PEOPLE[who].known}
+        emitted = {line.job.split("/")[0] for event in client.events.list().items for line in event.ledger}
+    assert emitted == {dag for dag, read in {"sample": RAW, "reports": CLEAN}.items() if dag in PEOPLE[who].dags and read in PEOPLE[who].known}
 
 
 def test_what_a_refusal_says_is_what_it_says_of_a_name_that_is_not_there(org: Org):

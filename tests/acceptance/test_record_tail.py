@@ -48,11 +48,11 @@ class Follower:
 
     def hears(self, number: int) -> list[int]:
         """So many records, of as many pages as it takes."""
-        told: list[int] = []
-        while len(told) < number:
+        received: list[int] = []
+        while len(received) < number:
             page: dict[str, Any] = json.loads(self._lines.get(timeout=LONGEST))
-            told += [item["record"]["payload"]["rows"] for item in page["items"]]
-        return told
+            received += [item["record"]["payload"]["rows"] for item in page["items"]]
+        return received
 
     def is_left_alone_with_ctrl_c(self) -> str:
         """What it said on stderr; it said nothing more on stdout."""

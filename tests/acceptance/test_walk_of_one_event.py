@@ -65,7 +65,7 @@ def shop(database: StateDatabase, tmp_path: Path) -> Iterator[Processes]:
 
 
 def rows(processes: Processes, dataset: str, version: int | None = None) -> list[dict[str, object]]:
-    """As a Delta reader sees it who was told where the table is."""
+    """The table as a Delta reader sees it that knows only its path."""
     with processes.client() as client:
         found = client.datasets.versions(dataset).items
     table = next(one for one in found if version is None or one.version == version)

@@ -6,7 +6,7 @@ from typing import LiteralString
 
 import psycopg
 import pytest
-from support.accounting import QUESTIONS, TOLD_QUESTIONS, VERSION_QUESTIONS, account_for, discrepancies, rows_of
+from support.accounting import OUTBOX_QUESTIONS, QUESTIONS, VERSION_QUESTIONS, account_for, discrepancies, rows_of
 from support.controls import ControlPlane, failed, running_control, settings_for, succeeded
 from support.databases import StateDatabase
 
@@ -24,7 +24,7 @@ DAMAGE: dict[str, LiteralString] = {
     "a run row is of no attempt": "UPDATE run_history SET attempt = 99 WHERE seq = 1",
     "a run row says something else than its attempt": "UPDATE run_history SET status = 'FAILED' WHERE seq = 1",
     "a task has not the successes of its state": "UPDATE task SET state = 'failed' WHERE trigger_kind = 'request' AND state = 'completed'",
-    "an event was told twice": """
+    "an event was emitted twice": """
         INSERT INTO dataset_event SELECT gen_random_uuid(), org_id, dataset_id, dataset_version_id, producer_task_id, kind, scope, revision, event_time, payload, told_at
         FROM dataset_event LIMIT 1
     """,
@@ -33,7 +33,7 @@ DAMAGE: dict[str, LiteralString] = {
     "a ledger line's task is not the task of its event and subscriber": "UPDATE event_ledger SET task_id = gen_random_uuid()",
     "a task of an event has not exactly one ledger line": "DELETE FROM event_ledger",
     "an errand was not performed": "UPDATE outbox SET sent_at = NULL",
-    "a final task has not exactly one errand": "DELETE FROM outbox WHERE body ->> 'state' = 'canceled'",
+    "a final task does not have exactly one notification": "DELETE FROM outbox WHERE body ->> 'state' = 'canceled'",
     METRIC: "DELETE FROM event_ledger",
 }
 
@@ -59,19 +59,19 @@ def quiet(database: StateDatabase, tmp_path: Path) -> Iterator[ControlPlane]:
 
 def test_each_kind_of_loss_and_doubling_is_found(quiet: ControlPlane):
     # Those about versions have their own test, beside the line.
-    assert set(DAMAGE) == {*QUESTIONS, *TOLD_QUESTIONS, METRIC} - set(VERSION_QUESTIONS)
+    assert set(DAMAGE) == {*QUESTIONS, *OUTBOX_QUESTIONS, METRIC} - set(VERSION_QUESTIONS)
     with psycopg.connect(quiet.database.superuser_url) as connection:
         for what, damage in DAMAGE.items():
-            assert discrepancies(connection, told=True) == {}
+            assert discrepancies(connection, notified=True) == {}
             for table in ("task", "task_attempt", "run_history", "dataset_event", "event_ledger"):
                 connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
             assert connection.execute(damage).rowcount > 0, what
-            assert what in discrepancies(connection, told=True)
+            assert what in discrepancies(connection, notified=True)
             connection.rollback()
 
 
 def test_an_account_says_what_is_missing(quiet: ControlPlane):
-    assert account_for(quiet.database, told=True).tasks == {("start", "completed"): 1, ("start", "canceled"): 1, ("end", "completed"): 2}
+    assert account_for(quiet.database, notified=True).tasks == {("start", "completed"): 1, ("start", "canceled"): 1, ("end", "completed"): 2}
     with psycopg.connect(quiet.database.superuser_url) as connection:
         connection.execute("ALTER TABLE event_ledger DISABLE TRIGGER ALL")
         connection.execute("DELETE FROM event_ledger")

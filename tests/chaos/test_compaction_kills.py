@@ -1,4 +1,4 @@
-"""Compaction dies by SIGKILL at one named moment after the other: at each, whoever asks is told the same as ever, and the next run goes on."""
+"""Compaction dies by SIGKILL at one named moment after the other: after each, readers get the same answers as before, and the next run continues."""
 
 import os
 import signal

@@ -59,11 +59,11 @@ def happened(side: str, time: int) -> int:
 
 
 def finish(processes: Processes, receiver: Receiver, expected: Counter[tuple[str, str]]) -> int:
-    """Everything comes to rest as expected, and everybody who must know was told; returns the number of attempts."""
+    """Everything ends as expected, and every notification was sent; returns the number of attempts."""
     # An errand in a dead drainer's hands comes back after a minute; it passes here.
     rows_of(processes.database, "UPDATE outbox SET due_at = now() WHERE sent_at IS NULL")
     wait_until_quiet(processes.database)
-    account = account_for(processes.database, told=True)
+    account = account_for(processes.database, notified=True)
     assert account.tasks == expected
     bodies: dict[str, set[bytes]] = defaultdict(set)
     for delivery in receiver.deliveries:

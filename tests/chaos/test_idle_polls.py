@@ -86,8 +86,8 @@ def claimed_tasks(processes: Processes, number: int) -> list[ClaimedTask]:
         return worker.claim(ClaimRequest(worker="busy", claim_id=fresh_claim_id(), runtime="dispatcher", room={"default": number})).claimed
 
     [source] = claim()
-    told = [EventDraft(output=0, scope=CursorScope(value=cursor)) for cursor in range(number)]
-    worker.complete(CompleteRequest(items=[succeeded(source, events=told)]))
+    drafts = [EventDraft(output=0, scope=CursorScope(value=cursor)) for cursor in range(number)]
+    worker.complete(CompleteRequest(items=[succeeded(source, events=drafts)]))
     tasks = claim()
     assert len(tasks) == number
     worker.close()

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.xdist_group("s3")
 
 
 class S3Lake(Lake):
-    """Stages through the storage, and reads as somebody who was told where the table is."""
+    """Stages through the storage, and reads like a reader that knows only the path of the table."""
 
     server: S3Server
     url: str

@@ -60,11 +60,11 @@ class Story:
         with processes.client() as client:
             client.dags.deploy(DAG)
 
-    def tell(self, cursors: Sequence[int]) -> None:
-        """A run that tells these cursors, while the one before may still be under way: they are told in the order of the requests."""
+    def emit(self, cursors: Sequence[int]) -> None:
+        """A run that emits these cursors, while the one before may still be under way: they are emitted in the order of the requests."""
         with self.processes.client() as client:
             client.dags.run("ranges", "cursors", {"cursors": list(cursors)})
-        self.until(lambda: sum(state != "completed" for _, state in self.tasks("cursors")) < 2, "the run before has told its cursors")
+        self.until(lambda: sum(state != "completed" for _, state in self.tasks("cursors")) < 2, "the run before has emitted its cursors")
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
         """Waits, and lets die whose time has come."""
@@ -90,8 +90,8 @@ class Story:
         assert self.running[name].exit_code == KILLED
         self.running[name] = self.processes.control() if name == "control" else self.processes.worker()
 
-    def told(self, job: str) -> list[dict[str, Any]]:
-        """The scopes that a job has told, in the order of the tasks that told them."""
+    def emitted(self, job: str) -> list[dict[str, Any]]:
+        """The scopes that a job has emitted, in the order of the tasks that emitted them."""
         events = """
             SELECT event.scope FROM dataset_event AS event
             JOIN dataset ON dataset.id = event.dataset_id JOIN job_key ON job_key.id = dataset.job_key_id JOIN task ON task.id = event.producer_task_id
@@ -113,7 +113,7 @@ def spans(start: int, end: int, step: int) -> list[dict[str, Any]]:
 
 
 def batches_of(rng: random.Random, number: int, batch: int) -> list[list[int]]:
-    """The cursors 0 to `number` in their order, in batches, some of which begin with cursors that were told long ago."""
+    """The cursors 0 to `number` in their order, in batches, some of which begin with cursors that were emitted long ago."""
     batches: list[list[int]] = []
     for first in range(0, number, batch):
         known = rng.sample(range(first), rng.randrange(4)) if first > 3 else []
@@ -133,17 +133,17 @@ def test_the_splitter_after_the_aggregator_is_the_identity_under_crashes(process
     victims = [rng.choice(["control", "one", "two"]) for _ in range(size(3, 50))]
     story = Story(processes, kills=[(rng.randrange(20, tasks * 3 // 4), victim) for victim in victims])
     for batch in batches:
-        story.tell(batch)
+        story.emit(batch)
     jump = number + 7 * RANGE + 3
-    story.tell([jump])
+    story.emit([jump])
     story.rest()
 
     end = jump // RANGE * RANGE
-    assert story.told("join") == spans(0, end, RANGE)                    # each range once, aligned, in order, also those jumped over
-    assert sorted(story.told("cut"), key=lambda scope: scope["start"]) == spans(0, end, 1)
+    assert story.emitted("join") == spans(0, end, RANGE)                    # each range once, aligned, in order, also those jumped over
+    assert sorted(story.emitted("cut"), key=lambda scope: scope["start"]) == spans(0, end, 1)
     whole = number // RANGE * RANGE
-    cursors = {scope["value"] for scope in story.told("cursors")}
-    chunks = {scope["start"] for scope in story.told("cut")}
+    cursors = {scope["value"] for scope in story.emitted("cursors")}
+    chunks = {scope["start"] for scope in story.emitted("cut")}
     assert {cursor for cursor in cursors if cursor < whole} == {chunk for chunk in chunks if chunk < whole} == set(range(whole))
     assert [scope["value"] for scope, _ in story.tasks("join")] == [cursor for batch in [*batches, [jump]] for cursor in batch]
     assert ask(story.database, "SELECT revision FROM operator_state") == number + 1  # a known cursor moves nothing
@@ -160,14 +160,14 @@ def test_the_splitter_after_the_aggregator_is_the_identity_under_crashes(process
 @pytest.mark.proves("T9.1")
 def test_a_cursor_out_of_order_pauses_its_job_and_a_resume_continues(processes: Processes):
     story = Story(processes)
-    story.tell(range(13))
+    story.emit(range(13))
     story.kill("control")
-    story.tell([5])           # known: no effect
-    story.tell([40])          # passes three more ranges
-    story.until(lambda: len(story.tasks("join")) == 15 and all(state == "completed" for _, state in story.tasks("join")), "the ranges are told")
-    story.tell([20, 41])      # 20 was never told before, and comes after 40
+    story.emit([5])           # known: no effect
+    story.emit([40])          # passes three more ranges
+    story.until(lambda: len(story.tasks("join")) == 15 and all(state == "completed" for _, state in story.tasks("join")), "the ranges are emitted")
+    story.emit([20, 41])      # 20 was never emitted before, and comes after 40
     story.until(lambda: any(state == "failed" for _, state in story.tasks("join")), "the aggregator refuses it")
-    story.tell([55])
+    story.emit([55])
     for name in story.running:
         story.kill(name)
     story.rest()
@@ -178,13 +178,13 @@ def test_a_cursor_out_of_order_pauses_its_job_and_a_resume_continues(processes: 
         assert join.paused
         assert str(refused.id) in (join.pause_reason or "")
         assert sum(join.tasks.waiting.values()) == 2
-        assert story.told("join") == spans(0, 40, RANGE)
+        assert story.emitted("join") == spans(0, 40, RANGE)
 
         [join] = [job for job in client.dags.resume("ranges", "join").jobs if job.name == "join"]
         assert not join.paused
     story.rest()
-    assert story.told("join") == spans(0, 50, RANGE)
-    assert sorted(story.told("cut"), key=lambda scope: scope["start"]) == spans(0, 50, 1)
+    assert story.emitted("join") == spans(0, 50, RANGE)
+    assert sorted(story.emitted("cut"), key=lambda scope: scope["start"]) == spans(0, 50, 1)
     assert account_for(story.database).tasks == {
         ("cursors", "completed"): 5,
         ("join", "completed"): 17,

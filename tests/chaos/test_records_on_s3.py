@@ -73,8 +73,8 @@ def test_whatever_becomes_of_an_answer_each_record_is_stored_once(s3_server: S3S
     repository = opened(s3_server, url, endpoint=faulty.endpoint)
     opened(s3_server, url).register(NOTE)
     faults = [Fault.LOST_BEFORE, Fault.LOST_AFTER, Fault.ERROR_BEFORE, Fault.ERROR_AFTER, Fault.BUSY_AFTER]
-    told = size(12, 60)
-    for number in range(told):
+    number_stored = size(12, 60)
+    for number in range(number_stored):
         faulty.faults.extend(random.choice(faults) for _ in range(random.choice([1, 1, 4])))  # more than the store's client tries by itself
         for _ in range(20):
             try:
@@ -87,9 +87,9 @@ def test_whatever_becomes_of_an_answer_each_record_is_stored_once(s3_server: S3S
             raise AssertionError("it was never stored")
         faulty.faults.clear()
     assert len(set(faulty.met) & set(faults)) >= 3
-    assert tailed(opened(s3_server, url)) == list(range(told))
+    assert tailed(opened(s3_server, url)) == list(range(number_stored))
     rebuilt = opened(s3_server, url).rebuild()
-    assert (rebuilt.as_indexed, rebuilt.records, rebuilt.logged) == (True, told, 0)
+    assert (rebuilt.as_indexed, rebuilt.records, rebuilt.logged) == (True, number_stored, 0)
 
 
 def test_a_record_whose_writer_died_before_its_line_is_stored_once(s3_server: S3Server) -> None:

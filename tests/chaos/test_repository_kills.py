@@ -32,28 +32,28 @@ def _tail(repository: EmbeddedRepository, offset: str | None = None) -> tuple[li
 def _everything_holds(folder: Path, acknowledged: list[tuple[int, UUID]]) -> int:
     """What must be true of a folder whose writers have all died; how many records it has."""
     before = EmbeddedRepository(folder, tenant="main")
-    told, _ = _tail(before)
-    ids = {stored.record.payload["number"]: stored.id for stored in told}
-    assert len(ids) == len(told), "something is stored twice"
+    tailed_records, _ = _tail(before)
+    ids = {stored.record.payload["number"]: stored.id for stored in tailed_records}
+    assert len(ids) == len(tailed_records), "something is stored twice"
     lost = [number for number, id in acknowledged if ids.get(number) != id]
     assert not lost, "something acknowledged is lost, or has another id"
-    for stored in told:
+    for stored in tailed_records:
         assert stored.record.payload == record_of(stored.record.payload["number"]).payload
     newest = {target.key: before.latest(target, "note", CONTEXT) for target in before.targets(CONTEXT)}
 
     rebuilt = EmbeddedRepository(folder, tenant="main").rebuild()
     assert rebuilt.as_indexed, "the index is not what a rebuild makes of the files"
-    assert (rebuilt.records, rebuilt.logged, rebuilt.repaired) == (len(told), 0, 0)
+    assert (rebuilt.records, rebuilt.logged, rebuilt.repaired) == (len(tailed_records), 0, 0)
     after = EmbeddedRepository(folder, tenant="main")
-    assert [stored.id for stored in _tail(after)[0]] == [stored.id for stored in told]
+    assert [stored.id for stored in _tail(after)[0]] == [stored.id for stored in tailed_records]
     assert {target.key: after.latest(target, "note", CONTEXT) for target in after.targets(CONTEXT)} == newest
     files = [path for path in (folder / "records").rglob("*") if path.is_file()]
-    assert len(files) == len(told)
+    assert len(files) == len(tailed_records)
     assert not list(folder.rglob(".*"))
     [counted] = after.aggregate(RecordFilters(), Aggregation(), CONTEXT)
-    assert counted.value == len(told)
-    assert {result.result for result in after.bulk_store([stored.record for stored in told], CONTEXT)} <= {"same"}
-    return len(told)
+    assert counted.value == len(tailed_records)
+    assert {result.result for result in after.bulk_store([stored.record for stored in tailed_records], CONTEXT)} <= {"same"}
+    return len(tailed_records)
 
 
 @pytest.mark.proves("M2.2", "M2.5")

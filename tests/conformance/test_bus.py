@@ -369,7 +369,7 @@ def test_a_broker_that_restarts_loses_nothing_and_its_subscribers_go_on(broker: 
     bus.publish(topic, [to_message(one, CONTEXT) for one in records[3:]])
     run_until(subscriber, 6)
     subscriber.close()
-    # A subscriber of the same name goes on behind it; another one hears everything that was ever told.
+    # A subscriber of the same name continues after it; another one gets every message.
     again = Subscriber(bus, topic, f"{topic}.repository", storing(lambda tenant: repository))
     bus.publish(topic, [to_message(record(6), CONTEXT)])
     run_until(again, 1)

@@ -61,15 +61,15 @@ def latest_rows(opened: Opened, repository: MetadataRepository | None = None) ->
 # Storing
 @pytest.mark.proves("M1.1")
 def test_a_record_comes_back_with_everything_that_was_stored(opened: Opened) -> None:
-    told = tally(rows=3, window_start="2020-05-17T00:00:00+00:00", window_end="2020-05-18T00:00:00+00:00")
-    told = told.model_copy(update={"extras": {**told.extras, "guardrail": {"action": "none"}}, "target": ORDERS.model_copy(update={"extras": {"team": "shop"}})})
+    emitted = tally(rows=3, window_start="2020-05-17T00:00:00+00:00", window_end="2020-05-18T00:00:00+00:00")
+    emitted = emitted.model_copy(update={"extras": {**emitted.extras, "guardrail": {"action": "none"}}, "target": ORDERS.model_copy(update={"extras": {"team": "shop"}})})
     context = opened.context("run-7", namespace="n", extras={"trace": "t"})
-    result = opened.repository.store(told, context)
+    result = opened.repository.store(emitted, context)
     found = opened.repository.latest(ORDERS, "tally", opened.context("another run"))
     assert found is not None and (found.id, found.context, found.kind_version) == (result.id, context, 1)
-    assert found.record == told
+    assert found.record == emitted
     assert found.record.target.extras == {"team": "shop"}
-    assert found.record.extras["window_start"] == told.payload["window_start"]
+    assert found.record.extras["window_start"] == emitted.payload["window_start"]
     assert found.stored_at.tzinfo is not None
 
 
@@ -78,10 +78,10 @@ def test_what_is_nested_as_deep_as_it_may_be_comes_back_and_what_is_deeper_is_re
     deepest: Any = 1
     for _ in range(MOST_DEPTH - 1):
         deepest = [deepest]
-    told = MetadataRecord.model_validate(tally().model_dump() | {"extras": {"deepest": deepest}})
-    assert [result.result for result in opened.repository.bulk_store([told, note(said="x")], opened.context())] == ["stored", "stored"]
+    emitted = MetadataRecord.model_validate(tally().model_dump() | {"extras": {"deepest": deepest}})
+    assert [result.result for result in opened.repository.bulk_store([emitted, note(said="x")], opened.context())] == ["stored", "stored"]
     [found] = opened.second().query(RecordFilters(kinds=["tally"]), opened.context())
-    assert found.record == told
+    assert found.record == emitted
     with pytest.raises(ValidationError, match="nested deeper than"):
         MetadataRecord.model_validate(tally().model_dump() | {"extras": {"deeper": [deepest]}})
 
@@ -89,11 +89,11 @@ def test_what_is_nested_as_deep_as_it_may_be_comes_back_and_what_is_deeper_is_re
 @pytest.mark.proves("M2.1")
 def test_a_window_that_reaches_beyond_the_years_is_open_on_that_side(opened: Opened) -> None:
     windows = [("0001-01-01T00:00:00+23:00", "2020-01-01T00:00:00Z"), ("2020-01-01T00:00:00Z", "9999-12-31T23:59:59-05:00")]
-    told = [note(window_start=start, window_end=end) for start, end in windows]
-    assert [result.result for result in opened.repository.bulk_store([*told, note(said="x")], opened.context())] == ["stored"] * 3
+    emitted = [note(window_start=start, window_end=end) for start, end in windows]
+    assert [result.result for result in opened.repository.bulk_store([*emitted, note(said="x")], opened.context())] == ["stored"] * 3
     asked = [Window(end=datetime(1, 1, 2, tzinfo=UTC)), Window(start=datetime(9999, 12, 31, tzinfo=UTC))]
     found = [[stored.record for stored in opened.repository.query(RecordFilters(window=window), opened.context())] for window in asked]
-    assert found == [[told[0]], [told[1]]]
+    assert found == [[emitted[0]], [emitted[1]]]
     with pytest.raises(ValidationError, match="before the year 1"):
         MetadataRecord.model_validate(note().model_dump() | {"produced_at": "0001-01-01T00:00:00+23:00"})
 
@@ -102,8 +102,8 @@ def test_a_window_that_reaches_beyond_the_years_is_open_on_that_side(opened: Ope
 def test_a_sum_that_overflows_is_null_and_affects_no_other_group(opened: Opened) -> None:
     for group, values in (("huge", [10**400, 0.5]), ("infinite", [1.7e308, 1.7e308]), ("plain", [1, 2.5])):
         for number, value in enumerate(values):
-            told = tally(HOUR * number + NOON).model_copy(update={"extras": {"group": group, "value": value}})
-            opened.repository.store(told, opened.context(f"{group}-{number}"))
+            emitted = tally(HOUR * number + NOON).model_copy(update={"extras": {"group": group, "value": value}})
+            opened.repository.store(emitted, opened.context(f"{group}-{number}"))
     groups = opened.repository.aggregate(RecordFilters(kinds=["tally"]), Aggregation(metric=Metric.SUM, path="extras.value", group_by=["extras.group"]), opened.context())
     assert [(one.group["extras.group"], one.value, one.records) for one in groups] == [("huge", None, 2), ("infinite", None, 2), ("plain", 3.5, 2)]
 
@@ -138,8 +138,8 @@ def test_a_failed_try_and_the_next_one_are_two_records(opened: Opened) -> None:
 
 @pytest.mark.proves("M1.4")
 def test_groups_of_one_check_are_identified_by_the_paths_of_the_kind(opened: Opened) -> None:
-    told = [tally(rows=rows, check="count", group=group) for rows, group in enumerate(["a", "b", None])]
-    assert [result.result for result in opened.repository.bulk_store(told, opened.context())] == ["stored"] * 3
+    emitted = [tally(rows=rows, check="count", group=group) for rows, group in enumerate(["a", "b", None])]
+    assert [result.result for result in opened.repository.bulk_store(emitted, opened.context())] == ["stored"] * 3
     with pytest.raises(RecordConflict):
         opened.repository.store(tally(rows=9, check="count", group="b"), opened.context())
 
@@ -154,8 +154,8 @@ def test_without_a_run_snapshots_of_one_target_accumulate(opened: Opened) -> Non
 @pytest.mark.proves("M1.2")
 def test_one_bad_record_harms_no_other_of_its_bulk(opened: Opened) -> None:
     unknown = tally().model_copy(update={"kind": "nobody_registered_it"})
-    told = [tally(check="a"), unknown, tally(check="b"), tally(check="b"), tally(rows=2, check="a"), tally(unheard_of=1), tally(version=9), tally(check="c")]
-    results = opened.repository.bulk_store(told, opened.context())
+    emitted = [tally(check="a"), unknown, tally(check="b"), tally(check="b"), tally(rows=2, check="a"), tally(unheard_of=1), tally(version=9), tally(check="c")]
+    results = opened.repository.bulk_store(emitted, opened.context())
     assert [result.result for result in results] == ["stored", "refused", "stored", "same", "conflict", "refused", "refused", "stored"]
     assert [result.problem["code"] for result in results if result.result == "refused" and result.problem] == ["kind_unknown", "record_refused", "kind_unknown"]
     assert results[3].id == results[2].id and results[4].id == results[0].id
@@ -179,10 +179,10 @@ def test_an_unknown_kind_and_a_bad_payload_are_refused(opened: Opened) -> None:
 
 def test_a_bulk_of_many_is_stored_once_and_in_order(opened: Opened, implementation: str) -> None:
     number = 300 if implementation.endswith("S3") else size(1_200, 5_000)
-    told = [tally(NOON + timedelta(microseconds=place), rows=place, check=f"check-{place}") for place in range(number)]
-    results = opened.repository.bulk_store(told, opened.context())
+    emitted = [tally(NOON + timedelta(microseconds=place), rows=place, check=f"check-{place}") for place in range(number)]
+    results = opened.repository.bulk_store(emitted, opened.context())
     assert {result.result for result in results} == {"stored"}
-    assert {result.result for result in opened.second().bulk_store(told, opened.context())} == {"same"}
+    assert {result.result for result in opened.second().bulk_store(emitted, opened.context())} == {"same"}
     assert [stored.id for stored in tailed(opened.repository, opened.context(), number)] == [result.id for result in results]
     [total] = opened.repository.aggregate(RecordFilters(), Aggregation(metric="sum", path="payload.rows"), opened.context())
     assert (total.value, total.records) == (number * (number - 1) // 2, number)
@@ -378,7 +378,7 @@ def test_of_writers_that_race_exactly_one_stores_and_a_tailer_gets_each_once(ope
     assert sorted(seen) == sorted(stored)
 
 
-# What is told comes back
+# What is emitted comes back
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**25), 10**25) | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20) | st.sampled_from([1.0, -0.0, 1e16, 1e-7, 5e-324, 2**63, "\u2028\u2029\\\"", "🐢"]),
@@ -396,14 +396,14 @@ def test_a_payload_comes_back_unchanged(opened: Opened, implementation: str) -> 
     @given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8), json_values, max_size=4))
     def comes_back(payload: dict[str, Any]) -> None:
         try:
-            told = note(NOON + timedelta(seconds=next(numbers)), told=payload)
+            emitted = note(NOON + timedelta(seconds=next(numbers)), emitted=payload)
         except ValueError:
             return  # not JSON that can be carried
-        result = opened.repository.store(told, opened.context(None))
+        result = opened.repository.store(emitted, opened.context(None))
         found = opened.repository.latest(ORDERS, "note", opened.context())
         assert found is not None and found.id == result.id
-        assert json.dumps(found.record.payload, sort_keys=True) == json.dumps(told.payload, sort_keys=True)
-        assert found.record.payload == told.payload
+        assert json.dumps(found.record.payload, sort_keys=True) == json.dumps(emitted.payload, sort_keys=True)
+        assert found.record.payload == emitted.payload
 
     comes_back()
 

@@ -1,4 +1,4 @@
-"""Whatever is told and asked, in whatever order: every repository answers as a list would that is looked through from end to end."""
+"""For any records and queries in any order, every repository gives the same answers as a plain list."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -128,14 +128,14 @@ def test_it_answers_like_a_list_that_is_looked_through(fresh: Fresh, implementat
 
     @settings(**most)
     @given(st.lists(steps, max_size=12), st.lists(filters(), min_size=4, max_size=8), aggregations, st.integers(1, 5))
-    def answers(told: list[tuple[str, Any, Any]], asked: list[RecordFilters], aggregation: Aggregation, page: int) -> None:
+    def answers(emitted: list[tuple[str, Any, Any]], asked: list[RecordFilters], aggregation: Aggregation, page: int) -> None:
         opened = fresh()
         for kind in (TALLY_1, NOTE):
             opened.repository.register(kind)
         model = RecordModel()
         seen: list[Any] = []
         offset = None
-        for number, step in enumerate(told):
+        for number, step in enumerate(emitted):
             _take(opened, model, step)
             if number % 3 == 0:
                 found = opened.repository.tail(opened.context(), offset, limit=page)
@@ -150,7 +150,7 @@ def test_it_answers_like_a_list_that_is_looked_through(fresh: Fresh, implementat
 def _many(number: int) -> list[tuple[MetadataRecord, dict[str, Any]]]:
     """Records in which every filter finds something and leaves something out."""
     random = seeded()
-    told: list[tuple[MetadataRecord, dict[str, Any]]] = []
+    emitted: list[tuple[MetadataRecord, dict[str, Any]]] = []
     for place in range(number):
         start, end = sorted(random.sample(MOMENTS, 2))
         window = random.choice([{}, {"window_start": start.isoformat()}, {"window_end": end.isoformat()}, {"window_start": start.isoformat(), "window_end": end.isoformat()}])
@@ -162,8 +162,8 @@ def _many(number: int) -> list[tuple[MetadataRecord, dict[str, Any]]]:
             producer_id=random.choice(["loader.v1", "loader.v2"]), quality=random.choice([None, *Quality]), extras=random.choice([{}, {"dataset": {"version": 3}}, {"rows": 2}]),
         )  # fmt: skip
         context = {"run_id": random.choice([None, "run-1", "../run"]), "job_id": random.choice([None, "job"]), "cluster": random.choice(["c1", "c2"])}
-        told.append((record, context | {"namespace": random.choice([None, "n1"]), "workspace": random.choice(["w1", "w2"])}))
-    return told
+        emitted.append((record, context | {"namespace": random.choice([None, "n1"]), "workspace": random.choice(["w1", "w2"])}))
+    return emitted
 
 
 def _every_filter() -> list[dict[str, Any]]:
@@ -188,8 +188,8 @@ def test_every_filter_alone_chooses_what_the_list_would(fresh: Fresh, implementa
     opened, model = fresh(), RecordModel()
     for kind in (TALLY_1, NOTE):
         opened.repository.register(kind)
-    for record, told in _many(size(60, 150)):
-        _take(opened, model, ("store", record, told))
+    for record, emitted in _many(size(60, 150)):
+        _take(opened, model, ("store", record, emitted))
     _take(opened, model, ("evolve", None, None))
     strides = {"memory": 2, "embedded": 2, "postgres": 4, "remote": 8, "embedded on S3": 14}
     asked = _every_filter()[:: size(strides[implementation], 1)]
@@ -201,22 +201,22 @@ def test_every_filter_alone_chooses_what_the_list_would(fresh: Fresh, implementa
         assert [stored.id for stored in found] == [known.id for known in expected], narrowed
         for stored, known in zip(found, expected, strict=True):
             same_record(stored, known, model, filters.kind_version)
-        answers += 0 < len(expected) < len(model.told)
+        answers += 0 < len(expected) < len(model.emitted)
     assert answers > len(asked) // 6
 
 
 def _take(opened: Opened, model: RecordModel, step: tuple[str, Any, Any]) -> None:
     match step:
-        case "store", MetadataRecord() as record, told:
-            context = opened.context(**told)
+        case "store", MetadataRecord() as record, emitted:
+            context = opened.context(**emitted)
             _check(model, record, context, _stored(opened, record, context))
-        case "bulk", list() as records, told:
-            context = opened.context(**told)
+        case "bulk", list() as records, emitted:
+            context = opened.context(**emitted)
             for record, result in zip(records, opened.repository.bulk_store(records, context), strict=True):
                 _check(model, record, context, result)
         case "again", int() as number, datetime() as moment:
-            if model.told:  # a record that is known, told at another time
-                known = model.told[number % len(model.told)]
+            if model.emitted:  # a record that is known, emitted at another time
+                known = model.emitted[number % len(model.emitted)]
                 record = known.record.model_copy(update={"produced_at": moment})
                 _check(model, record, known.context, _stored(opened, record, known.context))
         case _:
@@ -249,9 +249,9 @@ def _check(model: RecordModel, record: MetadataRecord, context: MetadataContext,
 
 def _reads_agree(opened: Opened, model: RecordModel, asked: list[RecordFilters], aggregation: Aggregation) -> None:
     repository, context = opened.repository, opened.context()
-    assert [target.key for target in repository.targets(context)] == sorted({known.record.target.key for known in model.told})
+    assert [target.key for target in repository.targets(context)] == sorted({known.record.target.key for known in model.emitted})
     for kind in ("tally", "note"):
-        keys = sorted({known.record.target.key for known in model.told if known.record.kind == kind})
+        keys = sorted({known.record.target.key for known in model.emitted if known.record.kind == kind})
         assert [target.key for target in repository.targets(context, kind)] == keys
         for source_id, schema, table in keys:
             found, known = repository.latest(MetadataTarget(source_id=source_id, schema=schema, table=table), kind, context), model.latest((source_id, schema, table), kind)
@@ -278,7 +278,7 @@ def _reads_agree(opened: Opened, model: RecordModel, asked: list[RecordFilters],
 def _tail_agrees(opened: Opened, model: RecordModel, seen: list[Any], offset: str | None, page: int) -> None:
     """Another process reads on where the first one stood; each record once, in the order in which they were accepted."""
     repository = opened.second()
-    seen += [stored.id for stored in tailed(repository, opened.context(), len(model.told) - len(seen), offset=offset, limit=page)]
-    assert seen == [known.id for known in model.told]
+    seen += [stored.id for stored in tailed(repository, opened.context(), len(model.emitted) - len(seen), offset=offset, limit=page)]
+    assert seen == [known.id for known in model.emitted]
     notes = [stored.id for stored in repository.tail(opened.context(), kinds=["note"]).items]
-    assert notes == [known.id for known in model.told if known.record.kind == "note"]
+    assert notes == [known.id for known in model.emitted if known.record.kind == "note"]

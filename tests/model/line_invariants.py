@@ -1,6 +1,6 @@
 """What must hold in every state of the line, and at every step of it.
 
-All of it is told from what somebody outside can see: the Delta log, the recorded versions, and what was decided.
+All of it is derived from what an observer can see: the Delta log, the recorded versions, and what was decided.
 """
 
 from collections.abc import Iterator

@@ -167,7 +167,7 @@ def table_of(entries: tuple[Entry | None, ...]) -> Table:
 
 @cache
 def replayed(changes: tuple[Change, ...]) -> Table:
-    """What the table should be after these decisions, told from what they mean and not from the removes that somebody computed."""
+    """The expected table after these decisions, derived from their meaning and not from the computed removes."""
     table: Table = NOTHING
     for change in changes:
         table = frozenset(file for file in table if not file.scope & change.scope) | change.adds

@@ -125,7 +125,7 @@ def _graph(configuration: Configuration) -> _Graph:
 def edges(configurations: Iterable[Configuration] = CONFIGURATIONS) -> dict[Edge, Trace]:
     """Every edge that the design can take, with a shortest trace through it that goes on to an end.
 
-    An edge is a step and the state that it is taken in, told without names and numbers and beside one of the others: (update strategy, what the one who
+    An edge is a step and the state in which it is taken, described without names and numbers, together with one of the others: (update strategy, what the one who
     takes it was doing, its verb, what came of it, what the other one is doing). A step is on one edge for each of the others.
     """
     found: dict[Edge, Trace] = {}
@@ -174,7 +174,7 @@ def random_trace(seed: int, configurations: Iterable[Configuration] = CONFIGURAT
     line = Line(replayable(chance.choice(list(configurations))))
     state, steps = line.start(), list[Step]()
     while not line.ended(state):
-        # The same answer twice in a row tells nothing new.
+        # The same answer twice in a row adds nothing new.
         step, state = chance.choice([(step, after) for step, after in line.steps(state) if step not in steps[-1:]])
         steps.append(step)
     return _trace(line, steps, state)
@@ -209,12 +209,12 @@ def _doing(line: Line, state: State) -> dict[str, str]:
 
 
 def _edges_at(line: Line, doing: dict[str, str], step: Step) -> set[Edge]:
-    """This step, told without names, beside each of the others and what that one is doing."""
+    """This step without names, paired with what each of the others is doing."""
     verb, actor = str(step[0]), str(step[1]) if len(step) > 1 else ""
     came = step[-1] if len(step) > 2 else ""
     what = f"{len(came)} changes" if verb == "freeze" else came if isinstance(came, str) else ""
-    told = ("append" if line.configuration.appends else "replace", doing.get(actor, "outside"), verb, what)
-    return {(*told, other) for name, other in doing.items() if name != actor}
+    described = ("append" if line.configuration.appends else "replace", doing.get(actor, "outside"), verb, what)
+    return {(*described, other) for name, other in doing.items() if name != actor}
 
 
 def _task_is(run: Run) -> str:

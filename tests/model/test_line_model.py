@@ -79,7 +79,7 @@ def test_every_invariant_can_be_broken():
 
 
 def test_pins_before_base_let_an_older_input_win():
-    """The shortest such run, as a person would tell it."""
+    """The shortest such run, in readable form."""
     line = Line(fine(configuration("two replaces of one scope")), Design(base_before_pins=False))
     steps = first_broken(line, frozenset({must.FRESH}))[must.FRESH]
     taken = [step[:2] for step in steps if step[0] in ("pins", "base", "input", "decide")]

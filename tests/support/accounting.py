@@ -40,7 +40,7 @@ VERSION_QUESTIONS: dict[str, LiteralString] = {
         LEFT JOIN change ON change.task_id = made.task_id AND change.attempt = made.attempt
         WHERE change.task_id IS NULL
     """,
-    "a materialization was not told exactly once": """
+    "a materialization was not emitted exactly once": """
         SELECT made.task_id, made.scope, count(event.id)
         FROM materialization AS made
         LEFT JOIN dataset_event AS event ON event.producer_task_id = made.task_id AND event.dataset_id = made.dataset_id AND event.scope = made.scope
@@ -129,7 +129,7 @@ QUESTIONS: dict[str, LiteralString] = VERSION_QUESTIONS | {
         FROM task LEFT JOIN task_attempt AS attempt ON attempt.task_id = task.id AND attempt.outcome = 'succeeded'
         GROUP BY task.id HAVING count(attempt.task_id) <> CASE WHEN task.state = 'completed' THEN 1 ELSE 0 END
     """,
-    "an event was told twice": """
+    "an event was emitted twice": """
         SELECT producer_task_id, dataset_id, scope, revision, count(*)
         FROM dataset_event GROUP BY producer_task_id, dataset_id, scope, revision HAVING count(*) <> 1
     """,
@@ -159,32 +159,32 @@ QUESTIONS: dict[str, LiteralString] = VERSION_QUESTIONS | {
 # Of the platform's own records, once everything is emitted.
 RECORD_QUESTIONS: dict[str, LiteralString] = {
     "a run has not exactly one record": """
-        SELECT run.run_id, count(told.id) FROM run_history AS run
-        LEFT JOIN metadata_record AS told ON told.kind = 'task_run' AND told.run_id = run.run_id
-        GROUP BY run.run_id HAVING count(told.id) <> 1
+        SELECT run.run_id, count(emitted.id) FROM run_history AS run
+        LEFT JOIN metadata_record AS emitted ON emitted.kind = 'task_run' AND emitted.run_id = run.run_id
+        GROUP BY run.run_id HAVING count(emitted.id) <> 1
     """,
     "a decision has not exactly one record": """
-        SELECT decision.id, count(told.id) FROM promotion_status AS decision
-        LEFT JOIN metadata_record AS told ON told.kind = 'promotion_decision' AND told.record -> 'payload' ->> 'promotion_id' = decision.id::text
-        GROUP BY decision.id HAVING count(told.id) <> 1
+        SELECT decision.id, count(emitted.id) FROM promotion_status AS decision
+        LEFT JOIN metadata_record AS emitted ON emitted.kind = 'promotion_decision' AND emitted.record -> 'payload' ->> 'promotion_id' = decision.id::text
+        GROUP BY decision.id HAVING count(emitted.id) <> 1
     """,
     "a result of the gate has not exactly one record": """
-        SELECT result.promotion_id, result.gate, result.number, count(told.id)
+        SELECT result.promotion_id, result.gate, result.number, count(emitted.id)
         FROM (
             SELECT promotion_id, 'policy' AS gate, number FROM policy_result UNION ALL SELECT promotion_id, 'quality', number FROM quality_result
         ) AS result
-        LEFT JOIN metadata_record AS told ON told.kind = 'gate_result' AND told.record -> 'payload' ->> 'promotion_id' = result.promotion_id::text
-            AND told.record -> 'payload' ->> 'gate' = result.gate AND told.record -> 'payload' ->> 'number' = result.number::text
-        GROUP BY result.promotion_id, result.gate, result.number HAVING count(told.id) <> 1
+        LEFT JOIN metadata_record AS emitted ON emitted.kind = 'gate_result' AND emitted.record -> 'payload' ->> 'promotion_id' = result.promotion_id::text
+            AND emitted.record -> 'payload' ->> 'gate' = result.gate AND emitted.record -> 'payload' ->> 'number' = result.number::text
+        GROUP BY result.promotion_id, result.gate, result.number HAVING count(emitted.id) <> 1
     """,
     "a record is of no fact": """
-        SELECT told.id, told.kind FROM metadata_record AS told
-        WHERE told.kind IN ('task_run', 'promotion_decision', 'gate_result') AND NOT EXISTS (SELECT 1 FROM run_history AS run WHERE run.run_id = told.run_id)
+        SELECT emitted.id, emitted.kind FROM metadata_record AS emitted
+        WHERE emitted.kind IN ('task_run', 'promotion_decision', 'gate_result') AND NOT EXISTS (SELECT 1 FROM run_history AS run WHERE run.run_id = emitted.run_id)
     """,
     "a record of the platform was refused": "SELECT kind, fact, code FROM emission_refusal",
 }
-TOLD_QUESTIONS: dict[str, LiteralString] = {
-    "a final task has not exactly one errand": """
+OUTBOX_QUESTIONS: dict[str, LiteralString] = {
+    "a final task does not have exactly one notification": """
         SELECT task.id, count(outbox.id)
         FROM task LEFT JOIN outbox ON outbox.body ->> 'task_id' = task.id::text AND outbox.body ->> 'state' = task.state::text
         WHERE task.state IN ('completed', 'failed', 'canceled') GROUP BY task.id HAVING count(outbox.id) <> 1
@@ -201,9 +201,9 @@ class Account:
     attempts: int
 
 
-def discrepancies(connection: psycopg.Connection, *, told: bool = False) -> dict[str, list[Any]]:
-    """What is not as it must be; `told`: each final task must also have its one errand."""
-    questions = QUESTIONS | (TOLD_QUESTIONS if told else {})
+def discrepancies(connection: psycopg.Connection, *, notified: bool = False) -> dict[str, list[Any]]:
+    """Violated invariants; `notified`: each final task must also have exactly one notification."""
+    questions = QUESTIONS | (OUTBOX_QUESTIONS if notified else {})
     found: dict[str, list[Any]] = {what: connection.execute(question).fetchall() for what, question in questions.items()}
     # The product's own answer, which its metric shows, beside ours.
     unaccounted = events.unaccounted(Transaction(connection), since=UUID(int=0))
@@ -211,10 +211,10 @@ def discrepancies(connection: psycopg.Connection, *, told: bool = False) -> dict
     return {what: rows for what, rows in found.items() if rows}
 
 
-def account_for(database: StateDatabase, *, told: bool = False) -> Account:
+def account_for(database: StateDatabase, *, notified: bool = False) -> Account:
     """Everything is accounted for, or an AssertionError lists what is not."""
     with psycopg.connect(database.superuser_url) as connection:
-        found = discrepancies(connection, told=told)
+        found = discrepancies(connection, notified=notified)
         assert not found, "\n".join(f"{what}: {len(rows)}, such as {rows[0]}" for what, rows in found.items())
     tasks = rows_of(
         database,

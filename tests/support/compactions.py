@@ -124,41 +124,41 @@ class Questions:
 
     def answers(self, repository: MetadataRepository, context: MetadataContext) -> list[Any]:
         random = Random(self.seed)
-        told: list[Any] = []
+        found_answers: list[Any] = []
         for _ in range(self.number):
             asked = filters(random)
-            told.append(_paged(repository, asked, context))
+            found_answers.append(_paged(repository, asked, context))
             wanted = aggregation(random)
             # Sums of floating numbers depend on the order of their terms, which is the same on both sides.
-            told.append([found.model_dump(mode="json") for found in repository.aggregate(asked, wanted, context)])
+            found_answers.append([found.model_dump(mode="json") for found in repository.aggregate(asked, wanted, context)])
         for target in TARGETS:
             for kind in ("tally", "note", "kept"):
                 latest = repository.latest(target, kind, context)
-                told.append(latest and latest.model_dump(mode="json"))
-                told.append([found.model_dump(mode="json") for found in repository.history(target, kind, context, limit=5)])
-        told += [[(found.key, found.extras) for found in repository.targets(context, kind)] for kind in (None, "tally", "kept")]
-        told.append(tailed(repository, context))
-        return told
+                found_answers.append(latest and latest.model_dump(mode="json"))
+                found_answers.append([found.model_dump(mode="json") for found in repository.history(target, kind, context, limit=5)])
+        found_answers += [[(found.key, found.extras) for found in repository.targets(context, kind)] for kind in (None, "tally", "kept")]
+        found_answers.append(tailed(repository, context))
+        return found_answers
 
 
 def _paged(repository: MetadataRepository, asked: RecordFilters, context: MetadataContext, most: int = 12) -> list[Any]:
     """Page after page, as far as one likes to leaf."""
-    told: list[Any] = []
+    found_answers: list[Any] = []
     for _ in range(most):
         page = repository.query(asked, context)
-        told.append([found.model_dump(mode="json") for found in page])
-        told.append(page.next)
+        found_answers.append([found.model_dump(mode="json") for found in page])
+        found_answers.append(page.next)
         if page.next is None:
             break
         asked = asked.model_copy(update={"page": page.next})
-    return told
+    return found_answers
 
 
 def tailed(repository: MetadataRepository, context: MetadataContext, offset: str | None = None, limit: int = 7) -> list[Any]:
-    told: list[Any] = []
+    found_answers: list[Any] = []
     while items := (page := repository.tail(context, offset, limit=limit)).items:
-        told += [found.model_dump(mode="json") for found in items]
+        found_answers += [found.model_dump(mode="json") for found in items]
         offset = page.offset
-    return told
+    return found_answers
 
 

@@ -1,4 +1,4 @@
-"""Control in the test's own process: its services, and its HTTP interface on a free port."""
+"""Control inside the test process: its services, and its HTTP interface on a free port."""
 
 import base64
 import secrets
@@ -22,9 +22,9 @@ from tracelake.settings import Settings, read_settings
 from tracelake_sdk.home import HomeFiles
 from tracelake_sdk.tasks import ClaimAnswer, ClaimedTask, ClaimRequest, Completion, CompletionAnswer, OperatorError, Outcome, TaskPayload
 
-_RARELY, _NEVER = 60.0, 86_400.0  # seconds between two looks of a loop
+_RARELY, _NEVER = 60.0, 86_400.0  # seconds between two turns of a loop
 
-# `start` makes tasks that run side by side; tests report for it whatever events they want told.
+# Tasks of `start` run in parallel; tests report the events that they want to emit for it.
 _SOURCE = """
 name: {name}
 defaults: {{domain: test, owner: test, max_attempts: {max_attempts}}}
@@ -34,7 +34,7 @@ jobs:
     source: {{kind: manual}}
     runtime: dispatcher
     operator: noop
-    outputs: [{{layer: bronze, description: Whatever is told}}]
+    outputs: [{{layer: bronze, description: Emitted events}}]
 """
 _EMIT = _SOURCE.replace("operator: noop", "operator: emit\n    config: {{cursor: integer}}")
 _END = """
@@ -61,7 +61,7 @@ EMIT = _EMIT + _END
 EMIT_RANGES = _EMIT + _JOIN
 
 
-# For DAGs whose files nobody reads: tests report for their jobs.
+# For DAGs whose files are never read: tests report for their jobs.
 LOCATIONS = {name: {"url": f"/{name}", "roles": ["writer"]} for name in ("nowhere", "landing")}
 
 
@@ -81,7 +81,7 @@ def fresh_claim_id() -> str:
 
 
 class ControlPlane:
-    """A control with its callers and the few steps that most tests take."""
+    """A control plane inside the test process, with an admin and a worker as callers, and the steps that most tests take."""
 
     def __init__(self, control: Control, database: StateDatabase) -> None:
         self.control = control
@@ -114,7 +114,7 @@ class ControlPlane:
         return self.services.tasks.completions.complete(self.worker, list(reports), now=now)
 
     def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """As the superuser: what is really there."""
+        """Runs SQL as the superuser."""
         with psycopg.connect(self.database.superuser_url, autocommit=True) as connection:
             cursor = connection.execute(sql, values)  # pyright: ignore[reportArgumentType]
             return cursor.fetchall() if cursor.description else []
@@ -132,7 +132,7 @@ def failed(task: ClaimedTask, *, retry: bool = True, error_class: str = "broken"
 
 
 class _Control(Control):
-    """One whose loops, where they are to look as rarely as may be, look no more once it has begun."""
+    """A control whose rare loops run only once, at the start."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -159,7 +159,7 @@ class _Control(Control):
     def begin(self) -> None:
         self.start()
         for rests in self._rest:
-            rests.wait(10)  # one that is kept waiting by a lock of the test looks later
+            rests.wait(10)  # a loop that waits for a lock of the test runs later
 
 
 @contextmanager

@@ -145,8 +145,8 @@ class ExtremeLake:
         scratch = self.lake.control.settings.home / "scratch"
         scratch.mkdir(exist_ok=True)
         order = MeasureOrder(id="1", storage={"url": self.lake.root.resolve().as_uri()}, scratch=str(scratch), outputs=outputs, limits=Limits(threads=1, memory="300MB"))
-        told = answer(order.model_dump_json().encode() + b"\n", watch_for(None)).model_dump_json()
-        result = MeasureResult.model_validate_json(told)
+        result_line = answer(order.model_dump_json().encode() + b"\n", watch_for(None)).model_dump_json()
+        result = MeasureResult.model_validate_json(result_line)
         assert result.refusal is None, result.refusal
         return result.outputs
 

@@ -8,7 +8,7 @@
     {"step": "crash"}                      SIGKILL, in the middle of whatever it holds
     {"close": true}
 
-Nothing but the services of the product takes these steps; only when each is taken is told from outside.
+Only the services of the product take these steps; the test only decides when each is taken.
 """
 
 import json

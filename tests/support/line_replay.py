@@ -305,19 +305,19 @@ class Replay:
     # What the model says, and what is there.
 
     def compare(self, state: State, steps: Iterable[Step | str]) -> None:
-        told = "\n".join(map(str, steps))
+        trace_text = "\n".join(map(str, steps))
         frozen = sum(len(entry.members) for entry in state.frozen)
         recorded = sum(len(state.frozen[version].members) for version in state.recorded)
-        assert self._line() == (len(state.decided), frozen, recorded, state.stopped), told
-        assert self._decided() == [(change.task, change.attempt) for change in state.decided], told
-        assert self._states() == {task.name: _real(run.state) for task, run in zip(self.trace.configuration.tasks, state.runs, strict=True) if task.name in self.tasks}, told
-        assert self._versions() == [(version, [name for name, _ in state.frozen[version].members]) for version in state.recorded], told
-        assert self._log() == [number for number, entry in enumerate(state.log) if entry is not None], told
-        assert self._table() == {(file.task, file.attempt, file.scope, file.keys) for file in table_of(state.log)}, told
+        assert self._line() == (len(state.decided), frozen, recorded, state.stopped), trace_text
+        assert self._decided() == [(change.task, change.attempt) for change in state.decided], trace_text
+        assert self._states() == {task.name: _real(run.state) for task, run in zip(self.trace.configuration.tasks, state.runs, strict=True) if task.name in self.tasks}, trace_text
+        assert self._versions() == [(version, [name for name, _ in state.frozen[version].members]) for version in state.recorded], trace_text
+        assert self._log() == [number for number, entry in enumerate(state.log) if entry is not None], trace_text
+        assert self._table() == {(file.task, file.attempt, file.scope, file.keys) for file in table_of(state.log)}, trace_text
         tasks = self.trace.configuration.tasks
         holder, reserved = self._waited_for()
-        assert state.turn is None or holder == tasks[state.turn].name, told
-        assert reserved == (None if state.reserved is None else tasks[state.reserved].name), told
+        assert state.turn is None or holder == tasks[state.turn].name, trace_text
+        assert reserved == (None if state.reserved is None else tasks[state.reserved].name), trace_text
 
     def compare_end(self) -> None:
         trace = self.trace

@@ -22,14 +22,14 @@ _RATES = """  - name: rates
     outputs: [{{layer: bronze, description: A lookup table}}]
     update_strategy: replace
 """
-# Cut by a text: `load` tells partitions, which `clean` rewrites one by one; `rates` is whole, and asks for everything.
+# Partitioned by a string: `load` emits partitions, which `clean` rewrites one by one; `rates` is not partitioned and triggers everything.
 PARTITIONED = (
     REPLACING.replace("description: Rows as they came", "description: Rows as they came, partition_by: {{column: value}}")
     .replace("description: Clean rows", "description: Clean rows, partition_by: {{column: value}}")
     .replace("inputs: [{{from: {{job: load, output: 0}}}}]", "inputs: [{{from: {{job: load, output: 0}}}}, {{from: {{job: rates, output: 0}}}}]")
     .replace("  - name: clean", _RATES + "  - name: clean")
 )
-# Cut by a number into tens: what `load` tells is widened to whole spans of `clean`.
+# Partitioned by a number into tens: scopes that `load` emits are widened to whole spans of `clean`.
 RANGED = (
     REPLACING.replace("description: Rows as they came", "description: Rows as they came, partition_by: {{column: id, cursor: integer}}")
     .replace("description: Clean rows", "description: Clean rows, partition_by: {{column: id, cursor: integer, range_size: 10}}")

@@ -67,7 +67,7 @@ def spec_of(order: Order) -> Spec:
 
 
 class Moments:
-    """Where it may be told to die."""
+    """A moment at which it may be killed."""
 
     def __init__(self, spec: Spec) -> None:
         self._die_at: str | None = spec.get("die_at")

@@ -76,7 +76,7 @@ class Processes:
         return self._start("worker", kill_at, {"TRACELAKE__WORKER__API_URL": api_url or self.api_url, **settings})
 
     def query(self, settings: Settings = NONE) -> Child:
-        """One that answers; control was told its port."""
+        """A query process that is ready; control knows its port."""
         process = self._start("query", None, {"TRACELAKE__QUERY__API_URL": self.api_url, **settings})
         url = self._settings["TRACELAKE__QUERY__URL"]
         wait_until(lambda: process.exit_code is not None or is_ready(url), f"{process.name} is ready")

@@ -25,7 +25,7 @@ TALLY_2 = TALLY_1.model_copy(update={
     "version": 2, "renames": {"label": "title"},
     "json_schema": {
         **TALLY_1.json_schema,
-        "properties": {name: told for name, told in TALLY_1.json_schema["properties"].items() if name != "label"}
+        "properties": {name: emitted for name, emitted in TALLY_1.json_schema["properties"].items() if name != "label"}
         | {"title": {"type": "string"}, "unit": {"type": "string", "default": "rows"}},
     },
 })  # fmt: skip
@@ -33,7 +33,7 @@ NOTE = Kind(name="note", owner="tests", description="Something was noted.", sche
 
 
 @dataclass(frozen=True)
-class Told:
+class EmittedRecord:
     id: UUID
     record: MetadataRecord
     context: MetadataContext
@@ -48,7 +48,7 @@ class Told:
 class RecordModel:
     """Knows the kinds above."""
 
-    told: list[Told] = field(default_factory=list)  # as accepted
+    emitted: list[EmittedRecord] = field(default_factory=list)  # as accepted
     newest: dict[str, int] = field(default_factory=lambda: {"tally": 1, "note": 1})
 
     def expected(self, record: MetadataRecord, context: MetadataContext) -> tuple[str, UUID | None]:
@@ -56,21 +56,21 @@ class RecordModel:
         version = record.version or self.newest.get(record.kind, 0)
         if not 1 <= version <= self.newest.get(record.kind, 0) or not _valid(record.kind, record.payload, version):
             return "refused", None
-        for known in self.told:
+        for known in self.emitted:
             if _about(known.record, known.context) == _about(record, context):
                 return ("same" if _said(known.record, known.context) == _said(record, context) else "conflict"), known.id
         return "stored", None
 
     def accept(self, id: UUID, record: MetadataRecord, context: MetadataContext) -> None:
-        self.told.append(Told(id, record, context, record.version or self.newest[record.kind]))
+        self.emitted.append(EmittedRecord(id, record, context, record.version or self.newest[record.kind]))
 
-    def latest(self, key: tuple[str, str, str], kind: str) -> Told | None:
-        return max((known for known in self.told if known.record.kind == kind and known.record.target.key == key), key=lambda known: known.order, default=None)
+    def latest(self, key: tuple[str, str, str], kind: str) -> EmittedRecord | None:
+        return max((known for known in self.emitted if known.record.kind == kind and known.record.target.key == key), key=lambda known: known.order, default=None)
 
-    def query(self, filters: RecordFilters) -> list[Told]:
-        return sorted((known for known in self.told if self._chosen(known, filters)), key=lambda known: known.order, reverse=True)
+    def query(self, filters: RecordFilters) -> list[EmittedRecord]:
+        return sorted((known for known in self.emitted if self._chosen(known, filters)), key=lambda known: known.order, reverse=True)
 
-    def payload(self, known: Told, version: int | None) -> dict[str, Any]:
+    def payload(self, known: EmittedRecord, version: int | None) -> dict[str, Any]:
         """As it is read in a version."""
         payload = dict(known.record.payload)
         if known.record.kind == "tally" and known.version == 1 and (version or self.newest["tally"]) == 2 and self.newest["tally"] == 2:
@@ -79,7 +79,7 @@ class RecordModel:
             payload.setdefault("unit", "rows")
         return payload
 
-    def version(self, known: Told, version: int | None) -> int:
+    def version(self, known: EmittedRecord, version: int | None) -> int:
         return max(known.version, min(version or self.newest[known.record.kind], self.newest[known.record.kind]))
 
     def aggregate(self, filters: RecordFilters, wanted: Aggregation) -> list[tuple[dict[str, Any], Any, int]]:
@@ -93,21 +93,21 @@ class RecordModel:
             groups[""] = ({}, [])
         return [(group, _computed(str(wanted.metric), values), len(values)) for _, (group, values) in sorted(groups.items(), key=lambda item: item[0].encode())]
 
-    def _group(self, known: Told, document: dict[str, Any], name: str) -> Any:
+    def _group(self, known: EmittedRecord, document: dict[str, Any], name: str) -> Any:
         plain = {
             "kind": known.record.kind, "target": list(known.record.target.key), "producer_id": known.record.producer_id,
             "day": known.record.produced_at.strftime("%Y-%m-%d"),
         }
         return plain[name] if name in plain else (_walk(document, name.split(".")) or [None])[0]
 
-    def _document(self, known: Told, version: int | None) -> dict[str, Any]:
+    def _document(self, known: EmittedRecord, version: int | None) -> dict[str, Any]:
         return {
             "payload": self.payload(known, version), "extras": known.record.extras,
             "target": json.loads(known.record.target.model_dump_json()),
             "context": {name: value for name, value in json.loads(known.context.model_dump_json()).items() if value is not None},
         }
 
-    def _chosen(self, known: Told, filters: RecordFilters) -> bool:
+    def _chosen(self, known: EmittedRecord, filters: RecordFilters) -> bool:
         source_id, schema, table = known.record.target.key
         plain = {
             "source_id": source_id, "schema_name": schema, "table": table, "producer_id": known.record.producer_id, "quality": known.record.quality,
@@ -126,8 +126,8 @@ class RecordModel:
         return all(_meets(condition, _walk(document, condition.path.split("."))) for condition in filters.where)
 
 
-def same_record(found: StoredRecord, known: Told, model: RecordModel, version: int | None = None) -> None:
-    """Fails where a repository gives back anything else than what was told to it."""
+def same_record(found: StoredRecord, known: EmittedRecord, model: RecordModel, version: int | None = None) -> None:
+    """Fails if a repository returns anything else than what was stored."""
     assert found.id == known.id
     assert _text(found.record.payload) == _text(model.payload(known, version))
     assert found.kind_version == model.version(known, version)
@@ -147,12 +147,12 @@ def _valid(kind: str, payload: dict[str, Any], version: int) -> bool:
 
 
 def _about(record: MetadataRecord, context: MetadataContext) -> str:
-    told = [record.kind, record.target.key, record.producer_id, context.run_id, *(record.payload.get(name) for name in ("window_start", "window_end", "slice_filter"))]
+    emitted = [record.kind, record.target.key, record.producer_id, context.run_id, *(record.payload.get(name) for name in ("window_start", "window_end", "slice_filter"))]
     if record.kind == "tally":
-        told += [[record.payload[name]] if name in record.payload else [] for name in ("check", "group")]
+        emitted += [[record.payload[name]] if name in record.payload else [] for name in ("check", "group")]
     if context.run_id is None:
-        told += [record.produced_at.isoformat(), _said(record, context)]
-    return _text(told)
+        emitted += [record.produced_at.isoformat(), _said(record, context)]
+    return _text(emitted)
 
 
 def _said(record: MetadataRecord, context: MetadataContext) -> str:

@@ -38,8 +38,8 @@ class Opened:
     tenant: str
     second: Callable[[], MetadataRepository]
 
-    def context(self, run_id: str | None = "run-1", **told: Any) -> MetadataContext:
-        return MetadataContext(**{"cluster": "c1", "workspace": "w1", "tenant": self.tenant, "run_id": run_id, "job_id": "job", **told})
+    def context(self, run_id: str | None = "run-1", **fields: Any) -> MetadataContext:
+        return MetadataContext(**{"cluster": "c1", "workspace": "w1", "tenant": self.tenant, "run_id": run_id, "job_id": "job", **fields})
 
 
 Fresh = Callable[[], Opened]

@@ -35,7 +35,7 @@ _JOINED = """
 
 @dataclass(frozen=True)
 class ManySources:
-    """Each source tells the cursors 0, 1, 2 …; `every` hears each of them, `whole` each range that is complete."""
+    """Each source emits the cursors 0, 1, 2 …; `every` gets each of them, `whole` each complete range."""
 
     sources: int
     cursors: int

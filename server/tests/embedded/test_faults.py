@@ -71,8 +71,8 @@ def test_a_lock_on_a_full_disk_is_taken_and_given_back(disk: Path) -> None:
 
 @pytest.mark.proves("X.10")
 def test_control_follows_a_postgres_that_came_back_on_another_port(home: Path) -> None:
-    told: list[str] = []
-    system = supervisor(home, say=told.append)
+    reported: list[str] = []
+    system = supervisor(home, say=reported.append)
     system.start()
     try:
         before = int((home / "postgres" / "port").read_text())
@@ -89,7 +89,7 @@ def test_control_follows_a_postgres_that_came_back_on_another_port(home: Path) -
             assert eventually(has_moved)
     finally:
         system.stop()
-    assert any("port" in line and "restarting control" in line for line in told)
+    assert any("port" in line and "restarting control" in line for line in reported)
     assert json.loads((home / "logs" / "supervisor.log").read_text().splitlines()[-1])["event"] == "stopped"
 
 

@@ -89,18 +89,18 @@ def test_footers_never_claim_what_is_not_so(tmp_path_factory: pytest.TempPathFac
     for tree in [*rules, *(NotNull(column=column) for column in columns)]:
         claimed = proved(check_of(tree, columns), [(footer.rows, facts)])  # pyright: ignore[reportArgumentType]
         assert claimed in (None, oracle.violations(tree, table))
-    told = statistics_of(columns, facts)
-    assert told.nulls == {column: sum(value is None for value in values) for column, values in table.items()}
-    check_bounds(told, table)
+    statistics = statistics_of(columns, facts)
+    assert statistics.nulls == {column: sum(value is None for value in values) for column, values in table.items()}
+    check_bounds(statistics, table)
 
 
 def oracle_schema(rows: pa.Table) -> dict[str, Any]:
     return delta_schema(rows.schema)
 
 
-def check_bounds(told: Any, table: dict[str, list[Any]]) -> None:
-    for column, low in told.min.items():
-        high = told.max[column]
+def check_bounds(statistics: Any, table: dict[str, list[Any]]) -> None:
+    for column, low in statistics.min.items():
+        high = statistics.max[column]
         for value in table[column]:
             if value is None:
                 continue

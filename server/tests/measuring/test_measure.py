@@ -47,13 +47,13 @@ def test_rules_are_proved_from_footers_if_exact_and_scanned_if_not(bench: Bench)
         rule(Enumerated(column="status", values=("new", "paid")), 5), rule(Regex(column="status", pattern="[a-z]{3,4}"), 6), rule(Unique(columns=("id",)), 7),
         rule(RowCount(least=1), 8), rule(Enumerated(column="status", values=("new", "paid", "lost"), null_passes=False), 9),
     ])
-    told = {measurement.rule_id.int: measurement for measurement in found.rules}
-    assert {number: (measurement.violations, measurement.method) for number, measurement in told.items()} == {
+    by_rule = {measurement.rule_id.int: measurement for measurement in found.rules}
+    assert {number: (measurement.violations, measurement.method) for number, measurement in by_rule.items()} == {
         1: (0, MeasuringMethod.FOOTERS), 2: (1, MeasuringMethod.FOOTERS), 3: (0, MeasuringMethod.FOOTERS), 4: (1, MeasuringMethod.SCAN),
         5: (1, MeasuringMethod.SCAN), 6: (0, MeasuringMethod.SCAN), 7: (0, MeasuringMethod.SCAN), 9: (1, MeasuringMethod.SCAN),
     }
-    assert {measurement.examined for measurement in told.values()} == {4}
-    assert (told[2].samples, told[4].samples, told[5].samples, told[1].samples) == (["id=3"], ["id=3"], ["id=4"], [])
+    assert {measurement.examined for measurement in by_rule.values()} == {4}
+    assert (by_rule[2].samples, by_rule[4].samples, by_rule[5].samples, by_rule[1].samples) == (["id=3"], ["id=3"], ["id=4"], [])
 
 
 def test_samples_are_at_most_five_keys_and_only_keys(bench: Bench):
@@ -161,7 +161,7 @@ def test_a_batch_reads_cursors_from_its_folder(bench: Bench, scope: CursorScope 
 def test_a_batch_of_a_table_that_is_not_cut_is_of_everything(bench: Bench):
     attempt = bench.attempt()
     path = bench.write(attempt, "a", ORDERS)
-    # As an append is given it: no scope is announced, and a batch tells none.
+    # As for an append: no scope is declared, and a batch reports none.
     output = bench.output(attempt, [f"{attempt}/{path}"], scopes=None, adopted=True)
     found = bench.measured(output.model_copy(update={"staged": output.staged.model_copy(update={"scopes": []})}))
     assert (found.scopes, found.outside_scope, found.rows) == ([FullScope()], 0, ORDERS.num_rows)

@@ -23,7 +23,7 @@ def rows(*given: tuple[Any, Any]) -> pa.Table:
     return pa.table({"id": pa.array([id for id, _ in given], pa.int64()), "value": pa.array([value for _, value in given], pa.string())})
 
 
-def told(found: OutputMeasured) -> dict[int, tuple[int | None, int, str | None]]:
+def counts(found: OutputMeasured) -> dict[int, tuple[int | None, int, str | None]]:
     return {measurement.rule_id.int: (measurement.violations, measurement.examined, measurement.error) for measurement in found.rules}
 
 
@@ -31,12 +31,12 @@ def told(found: OutputMeasured) -> dict[int, tuple[int | None, int, str | None]]
 def test_a_table_rule_speaks_of_what_stays_and_of_the_batch(bench: Bench):
     current = table_files(bench.stage(rows((1, "a"), (9, None), (None, "x"))))
     found = bench.stage(rows((1, "a"), (7, "c"), (7, None)), current=current, rules=RULES[:6])
-    assert told(found) == {1: (2, 6, None), 2: (2, 6, None), 3: (2, 6, None), 4: (1, 6, None), 5: (2, 6, None), 6: (1, 6, None)}
+    assert counts(found) == {1: (2, 6, None), 2: (2, 6, None), 3: (2, 6, None), 4: (1, 6, None), 5: (2, 6, None), 6: (1, 6, None)}
 
 
 def test_a_scan_before_leaves_the_engine_free_to_look_for_repeated_keys(bench: Bench):
     found = bench.stage(rows((1, "a"), (2, "a")), rules=[rule(Regex(column="value", pattern="a"), 1), rule(Unique(columns=("value",)), 2, TABLE)])
-    assert told(found) == {1: (0, 2, None), 2: (1, 2, None)}
+    assert counts(found) == {1: (0, 2, None), 2: (1, 2, None)}
 
 
 def test_a_column_that_came_later_is_null_in_older_files(bench: Bench):
@@ -44,10 +44,10 @@ def test_a_column_that_came_later_is_null_in_older_files(bench: Bench):
     asked = [rule(NotNull(column="value"), 1, TABLE), rule(Regex(column="value", pattern="x", null_passes=False), 2, TABLE), rule(Unique(columns=("value",)), 3, TABLE),
              rule(Range(column="id", low=2), 4, TABLE)]  # fmt: skip
     found = bench.stage(rows((3, "x"), (4, "x")), current=old, rules=asked)
-    assert told(found) == {1: (2, 4, None), 2: (2, 4, None), 3: (1, 4, None), 4: (1, 4, None)}
+    assert counts(found) == {1: (2, 4, None), 2: (2, 4, None), 3: (1, 4, None), 4: (1, 4, None)}
     schema = found.table_schema
     fewer = bench.stage(pa.table({"id": [5]}), current=[*old, *table_files(found)], table_schema=schema, rules=[*asked[:2], rule(NotNull(column="value"), 5)])
-    assert told(fewer) | {5: None} == {1: (3, 5, None), 2: (3, 5, None), 5: None}
+    assert counts(fewer) | {5: None} == {1: (3, 5, None), 2: (3, 5, None), 5: None}
     assert "no column value" in (fewer.rules[2].error or "")  # of the batch itself
 
 
@@ -80,7 +80,7 @@ def test_a_rebase_says_what_measuring_again_would_say(bench: Bench, strategy: st
             gone = {path for moved in output.moved for path in moved.removed}
             now = [file for path, file in left.items() if path not in gone]
             anew = bench.measured(output.model_copy(update={"staged": output.staged.model_copy(update={"current": now}), "previous": None, "moved": []}))
-            assert (told(found), found.rows, found.duplicates) == (told(anew), anew.rows, anew.duplicates)
+            assert (counts(found), found.rows, found.duplicates) == (counts(anew), anew.rows, anew.duplicates)
             assert bench.rows(found.files) == bench.rows(anew.files)
 
 
@@ -92,7 +92,7 @@ def test_a_rule_that_came_later_is_measured_against_the_base_as_it_is_now(bench:
     second = bench.measured(moved)
     later: list[RuleToMeasure] = [rule(NotNull(column="value"), 1, TABLE), rule(Unique(columns=("id",)), 2, TABLE)]
     found = bench.measured(moved.model_copy(update={"previous": second, "rules": later}))
-    assert told(found) == {1: (2, 4, None), 2: (1, 4, None)}
+    assert counts(found) == {1: (2, 4, None), 2: (1, 4, None)}
 
 
 UNIQUE_VALUE = rule(Unique(columns=("value",)), 6, TABLE)
@@ -107,9 +107,9 @@ def known(violations: int, revision: int = 1) -> list[TableRuleState]:
 def test_a_table_that_repeats_a_key_already_is_not_unique_whatever_the_batch_holds(bench: Bench, strategy: str):
     bench.unique_key, bench.update_strategy = ["id"], strategy
     current = table_files(bench.stage(rows((1, "a"), (2, "a"), (3, "a"))))
-    assert told(bench.stage(rows((4, "b")), current=current, rules=[UNIQUE_VALUE])) == {6: (2, 4, None)}
+    assert counts(bench.stage(rows((4, "b")), current=current, rules=[UNIQUE_VALUE])) == {6: (2, 4, None)}
     # Also where the batch has no rows at all: what stays is still the table.
-    assert told(bench.stage(current=current, rules=[UNIQUE_VALUE], table_schema=bench.stage(rows((1, "a"))).table_schema)) == {6: (2, 3, None)}
+    assert counts(bench.stage(current=current, rules=[UNIQUE_VALUE], table_schema=bench.stage(rows((1, "a"))).table_schema)) == {6: (2, 3, None)}
 
 
 @pytest.mark.proves("G2.3")
@@ -118,16 +118,16 @@ def test_what_is_known_of_the_table_is_added_to_and_not_counted_again(bench: Ben
     bench.unique_key, bench.update_strategy = ["id"], "append"
     current = table_files(bench.stage(rows((1, "a"), (2, "a"), (3, "b"))))
     batch = rows((4, "b"), (5, "c"), (6, "c"))
-    assert told(bench.stage(batch, current=current, rules=[UNIQUE_VALUE])) == {6: (3, 6, None)}
-    assert told(bench.stage(batch, current=current, rules=[UNIQUE_VALUE], known=known(1))) == {6: (3, 3, None)}, "the rows of the batch alone were looked at"
-    assert told(bench.stage(batch, current=current, rules=[UNIQUE_VALUE], known=known(1, revision=2))) == {6: (3, 6, None)}, "of another revision nothing is known"
+    assert counts(bench.stage(batch, current=current, rules=[UNIQUE_VALUE])) == {6: (3, 6, None)}
+    assert counts(bench.stage(batch, current=current, rules=[UNIQUE_VALUE], known=known(1))) == {6: (3, 3, None)}, "the rows of the batch alone were looked at"
+    assert counts(bench.stage(batch, current=current, rules=[UNIQUE_VALUE], known=known(1, revision=2))) == {6: (3, 6, None)}, "of another revision nothing is known"
 
 
 def test_repeats_are_unknown_after_a_replace_in_a_table_with_repeated_keys(bench: Bench):
     bench.update_strategy = "replace"
     stays = table_files(bench.stage(rows((3, "b"))))
-    assert told(bench.stage(rows((4, "b")), current=stays, rules=[UNIQUE_VALUE], known=known(1))) == {6: (1, 2, None)}
-    assert told(bench.stage(rows((4, "c")), current=stays, rules=[UNIQUE_VALUE], known=known(0))) == {6: (0, 1, None)}
+    assert counts(bench.stage(rows((4, "b")), current=stays, rules=[UNIQUE_VALUE], known=known(1))) == {6: (1, 2, None)}
+    assert counts(bench.stage(rows((4, "c")), current=stays, rules=[UNIQUE_VALUE], known=known(0))) == {6: (0, 1, None)}
 
 
 def test_after_a_moved_base_the_newest_knowledge_counts(bench: Bench):
@@ -135,8 +135,8 @@ def test_after_a_moved_base_the_newest_knowledge_counts(bench: Bench):
     attempt = bench.attempt()
     output = bench.output(attempt, [bench.write(attempt, "a", rows((9, "z")))], rules=[UNIQUE_VALUE], known=known(0))
     first = bench.measured(output)
-    assert told(first) == {6: (0, 1, None)}
+    assert counts(first) == {6: (0, 1, None)}
     moved = bench.again(output, first, table_files(bench.stage(rows((1, "a"), (2, "a"), (3, "z")))), known=known(1))
-    assert told(bench.measured(moved)) == {6: (2, 1, None)}
+    assert counts(bench.measured(moved)) == {6: (2, 1, None)}
     unknown = bench.again(output, first, table_files(bench.stage(rows((1, "a"), (2, "a"), (3, "z")))))
-    assert told(bench.measured(unknown)) == {6: (2, 4, None)}
+    assert counts(bench.measured(unknown)) == {6: (2, 4, None)}

@@ -71,11 +71,11 @@ def test_a_dataset_of_events_has_no_rows_to_ask_for(lake: Lake):
     lake.deploy(
         "name: {name}\ndefaults: {{domain: test, owner: test, max_attempts: {max_attempts}}}\njobs:\n  - name: start\n    activation: source\n"
         "    source: {{kind: manual}}\n    runtime: dispatcher\n    operator: emit\n    config: {{cursor: integer}}\n"
-        "    outputs: [{{layer: bronze, description: Told}}]\npublish:\n  told: {{job: start, output_index: 0}}\n",
-        name="telling",
+        "    outputs: [{{layer: bronze, description: Cursors}}]\npublish:\n  cursors: {{job: start, output_index: 0}}\n",
+        name="emitting",
     )
     with pytest.raises(QueryRefused, match="events and ranges"):
-        take(lake, RequestedName(name="told"))
+        take(lake, RequestedName(name="cursors"))
 
 
 @pytest.mark.proves("T6.2", "T6.7")

@@ -38,8 +38,8 @@ def test_a_request_that_cannot_be_a_question_is_answered_before_its_body_is_sent
     ):
         with Connection(url_of(lake)) as connection:
             connection.head("POST", "/query", *headers)
-            status, told, problem = connection.answer()
-            assert (status, problem["code"], told["connection"]) == (*refused, "close")
+            status, answer_headers, problem = connection.answer()
+            assert (status, problem["code"], answer_headers["connection"]) == (*refused, "close")
             assert connection.sends_until_it_is_closed() < HUGE
 
 

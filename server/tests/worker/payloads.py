@@ -69,14 +69,14 @@ class Line:
         self.config = config
         self.state: dict[str, Any] | None = None
         self.completed: set[str] = set()
-        self.told: list[EventDraft] = []
+        self.emitted: list[EventDraft] = []
 
     def arrive(self, cursor: int | datetime, *, rewritten: bool = False, trigger: str | None = None, max_events: int = 10_000) -> OperatorResult:
         given = self.payload(cursor, rewritten=rewritten, trigger=trigger, max_events=max_events)
         result = range_aggregator(given)
         self.completed.add(str(CursorScope(value=cursor)))
         self.state = result.state or self.state
-        self.told += result.events
+        self.emitted += result.events
         return result
 
     def payload(self, cursor: int | datetime, *, rewritten: bool = False, trigger: str | None = None, max_events: int = 10_000) -> TaskPayload:

@@ -1,4 +1,4 @@
-"""A control that says what a test tells it to, over real HTTP, and remembers everything that it was asked."""
+"""A control with scripted answers over real HTTP, which records every request."""
 
 import json
 import select

@@ -1,4 +1,4 @@
-"""The client over real sockets: what broke is told apart, and what may be repeated is repeated as it was."""
+"""The client over real sockets: failures are distinguished, and a call that may be repeated is repeated unchanged."""
 
 import json
 import threading
@@ -169,9 +169,9 @@ def test_an_outage_is_logged_rarely_and_never_with_a_secret(connect: Connect):
 
 
 def test_a_heartbeat_is_read_as_its_model(connect: Connect):
-    told = HeartbeatAnswer(expires_at={}, cancel=[uuid4()], lost=[])
-    with speaking(answer(200, told.model_dump_json().encode())) as control:
-        assert connect(control.url).heartbeat(HeartbeatRequest(worker="w", fences=[])) == told
+    expected = HeartbeatAnswer(expires_at={}, cancel=[uuid4()], lost=[])
+    with speaking(answer(200, expected.model_dump_json().encode())) as control:
+        assert connect(control.url).heartbeat(HeartbeatRequest(worker="w", fences=[])) == expected
 
 
 def test_hanging_up_ends_a_poll_at_once_and_refuses_the_next(connect: Connect):

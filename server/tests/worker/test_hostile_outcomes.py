@@ -1,4 +1,4 @@
-"""What a program tells back is never believed: names that lead elsewhere, files that are no files, and texts that are no outcomes."""
+"""The outcome of a program is never trusted: names that lead elsewhere, entries that are not regular files, and invalid outcomes."""
 
 import json
 import os
@@ -13,19 +13,19 @@ from tracelake_sdk.tasks.operator_files import BatchReady, OperatorOutcome
 from .workshop import Workshop
 
 
-def told(files: list[str], index: int = 0) -> str:
+def outcome_with(files: list[str], index: int = 0) -> str:
     return json.dumps({"outputs": [{"index": index, "files": files, "scopes": [{"kind": "full"}]}]})
 
 
 HOSTILE = {
-    "outside": told(["../../other/part.parquet"]),
-    "absolute": told(["/etc/passwd"]),
-    "a glob": told(["full/*.parquet"]),
-    "an empty part": told(["full//part.parquet"]),
-    "a null byte": told(["full/\0.parquet"]),
-    "twice": told(["full/a.parquet", "full/a.parquet"]),
-    "too many": told([f"full/{number}.parquet" for number in range(20_001)]),
-    "an output that there is not": told([], index=9),
+    "outside": outcome_with(["../../other/part.parquet"]),
+    "absolute": outcome_with(["/etc/passwd"]),
+    "a glob": outcome_with(["full/*.parquet"]),
+    "an empty part": outcome_with(["full//part.parquet"]),
+    "a null byte": outcome_with(["full/\0.parquet"]),
+    "twice": outcome_with(["full/a.parquet", "full/a.parquet"]),
+    "too many": outcome_with([f"full/{number}.parquet" for number in range(20_001)]),
+    "an output that there is not": outcome_with([], index=9),
     "no JSON": "{",
     "another shape": json.dumps({"outputs": "secret-data"}),
     "a further key": json.dumps({"secret-data": 1}),

@@ -26,7 +26,7 @@ from .processes import until
 from .scripted_control import TOKEN
 from .workshop import Workshop, alive, wait_gone, workshop
 
-# What is only a stand-in for Spark: it says when it starts and ends an order, and does as the order's text tells it.
+# A stand-in for Spark: it reports the start and end of an order, and does what the order's text says.
 HOST = """
 import json, os, sys, threading, time
 def say(line):
@@ -37,13 +37,13 @@ say({"ready": {"pid": os.getpid()}})
 stops = {}
 def work(id, order, stop):
     say({"started": id})
-    told = open(order).read()
-    if told == "crash": os._exit(5)
-    if told == "noise": print("this is no JSON", flush=True); print("y" * 2_000_000, flush=True); print("[" * 900_000, flush=True)
+    behaviour = open(order).read()
+    if behaviour == "crash": os._exit(5)
+    if behaviour == "noise": print("this is no JSON", flush=True); print("y" * 2_000_000, flush=True); print("[" * 900_000, flush=True)
     say({"progress": id, "fraction": 0.5, "note": "reading"})
-    if told == "wait": stop.wait(60)
-    while told == "deaf": time.sleep(1)
-    say({"ended": id, "poisoned": told == "poison"})
+    if behaviour == "wait": stop.wait(60)
+    while behaviour == "deaf": time.sleep(1)
+    say({"ended": id, "poisoned": behaviour == "poison"})
 for line in sys.stdin:
     heard = json.loads(line)
     if "cancel" in heard: stops[heard["cancel"]].set(); continue
@@ -74,10 +74,10 @@ class Host:
         )
         self.number = 0
 
-    def run(self, told: str, progress: Progress = quiet) -> OperatorRun:
+    def run(self, behaviour: str, progress: Progress = quiet) -> OperatorRun:
         self.number += 1
         order = self.folder / f"order-{self.number}"
-        order.write_text(told)
+        order.write_text(behaviour)
         return self.process.start(order, f"run-{self.number}", progress)
 
     @property

@@ -1,4 +1,4 @@
-"""The worker as a process: it starts from its settings, dies where it is told to, and stops when it is asked to."""
+"""The worker as a process: it starts from its settings, dies at the named moment, and stops on a signal."""
 
 import json
 import signal
@@ -31,7 +31,7 @@ def test_a_worker_that_is_killed_leaves_nothing_undone_and_nothing_done_twice(mo
     until(lambda: dict(control_plane.query(STATES)) == {"completed": 1 + 4 + 4 + 8})
     tens = [(start, start + 10) for start in range(0, 40, 10)]
     fives = [(start, start + 5) for start in range(0, 40, 5)]
-    assert control_plane.query(RANGES) == sorted(tens + fives, key=lambda told: (told[1], told[0]))
+    assert control_plane.query(RANGES) == sorted(tens + fives, key=lambda scope: (scope[1], scope[0]))
     assert control_plane.one("SELECT count(*) FROM event_ledger") == 4 + 4 + 8
     assert control_plane.one("SELECT count(*) FROM task_attempt WHERE ended_at IS NULL") == 0
     assert control_plane.one("SELECT count(*) FROM task_attempt") == control_plane.one("SELECT count(*) FROM run_history")

@@ -11,7 +11,7 @@ from .processes import Workers, until
 from .test_dispatcher_worker import CHAIN, STATES
 
 SEVENS = CHAIN.replace("range_size: 10", "range_size: 7").replace("chunk_size: 5", "chunk_size: 1")
-TOLD = """
+EMITTED = """
 SELECT (event.scope->>'start')::int, (event.scope->>'end')::int
 FROM dataset_event event JOIN dataset ON dataset.id = event.dataset_id JOIN job_key ON job_key.id = dataset.job_key_id
 WHERE job_key.name = %s ORDER BY 1
@@ -27,8 +27,8 @@ def all_completed(control_plane: ControlPlane) -> bool:
     return set(dict(control_plane.query(STATES))) == {"completed"}
 
 
-def tell(control_plane: ControlPlane, *cursors: int) -> None:
-    """And wait until they are told: two requests at once may be told in either order."""
+def emit(control_plane: ControlPlane, *cursors: int) -> None:
+    """Emits them and waits: two requests at once may be emitted in either order."""
     task = control_plane.emit(*cursors)
     until(lambda: state_of(control_plane, task) == "completed")
 
@@ -42,11 +42,11 @@ def test_the_splitter_after_the_aggregator_is_the_identity_under_kills(workers: 
     last, cursors = -50, set[int]()
     for number in range(size(4, 40)):
         mortal = workers.start(TRACELAKE__CHAOS__KILL_AT=f"{MOMENTS[number % 4]}*{chance.randint(1, 3)}", TRACELAKE__WORKER__PREFETCH="3")
-        # Steps, jumps over several ranges, and cursors that were told before.
+        # Steps, jumps over several ranges, and cursors that were emitted before.
         fresh = [last := last + chance.choice((1, 2, 3, 7, 20)) for _ in range(8)]
         cursors.update(fresh)
-        tell(control_plane, *fresh)
-        tell(control_plane, *chance.sample(sorted(cursors), 4))
+        emit(control_plane, *fresh)
+        emit(control_plane, *chance.sample(sorted(cursors), 4))
         until(lambda mortal=mortal: mortal.poll() is not None or all_completed(control_plane))
         mortal.kill()
         mortal.wait(20)
@@ -56,7 +56,7 @@ def test_the_splitter_after_the_aggregator_is_the_identity_under_kills(workers: 
     [(first, told_until)] = control_plane.query("SELECT (value->>'first')::int, (value->>'told_until')::int FROM operator_state")
     assert first <= min(cursors) < first + 7
     assert told_until <= max(cursors) < told_until + 7
-    ranges, chunks = control_plane.query(TOLD, "join"), control_plane.query(TOLD, "cut")
+    ranges, chunks = control_plane.query(EMITTED, "join"), control_plane.query(EMITTED, "cut")
     assert (ranges[0][0], ranges[-1][1]) == (first, told_until)
     assert all(end - start == 7 for start, end in ranges)
     assert all(before[1] == after[0] for before, after in pairwise(ranges))
@@ -73,13 +73,13 @@ def test_a_cursor_out_of_order_stops_its_line_until_somebody_resumes_it(workers:
     control_plane.deploy(SEVENS, max_attempts=50)
     for _ in range(2):
         workers.start()
-    tell(control_plane, 10, 30)
+    emit(control_plane, 10, 30)
     until(lambda: all_completed(control_plane))
-    tell(control_plane, 20)
+    emit(control_plane, 20)
     until(lambda: "failed" in dict(control_plane.query(STATES)))
-    tell(control_plane, 36)
+    emit(control_plane, 36)
     assert control_plane.query("SELECT error_class FROM task_attempt WHERE outcome = 'failed'") == [("out_of_order",)]
     assert control_plane.query("SELECT waits::text FROM task WHERE state = 'queued'") == [("paused",)]
     control_plane.services.tasks.pauses.resume(control_plane.admin, "sample", "join")
     until(lambda: set(dict(control_plane.query(STATES))) == {"completed", "failed"})
-    assert control_plane.query(TOLD, "join") == [(7, 14), (14, 21), (21, 28), (28, 35)]
+    assert control_plane.query(EMITTED, "join") == [(7, 14), (14, 21), (21, 28), (28, 35)]

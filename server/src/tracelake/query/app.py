@@ -21,7 +21,7 @@ from tracelake.request_bodies import BodyMemory, read_body
 from tracelake_sdk.errors import Malformed, TracelakeError, Unauthenticated
 from tracelake_sdk.queries import MEDIA_TYPES, MOST_SQL
 
-_TOLD_AT_ONCE = 8
+_REFUSED_AT_ONCE = 8
 _MOST_BYTES = MOST_SQL * 8  # a character takes up to four bytes, and up to six more when JSON escapes it
 _MOST_SECONDS = 30.0        # in which it must arrive
 _MOST_TOGETHER = 2**26      # bytes of all queries that are read and answered at a time
@@ -29,7 +29,7 @@ _MOST_TOGETHER = 2**26      # bytes of all queries that are read and answered at
 
 def create_app(front: Front, loops: Loops, *, at_once: int) -> Starlette:
     """`at_once` is how many queries may run and wait; requests beyond that must still get an answer."""
-    threads = anyio.CapacityLimiter(at_once + _TOLD_AT_ONCE)
+    threads = anyio.CapacityLimiter(at_once + _REFUSED_AT_ONCE)
     admission, memory = Admission(front.control), BodyMemory(_MOST_TOGETHER)
 
     async def query(request: Request) -> Response:

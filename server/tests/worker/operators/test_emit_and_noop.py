@@ -1,4 +1,4 @@
-"""`emit` tells what it is asked to; `noop` passes on what woke it."""
+"""`emit` emits the cursors of its request; `noop` emits the scope of its trigger."""
 
 from datetime import UTC, datetime
 

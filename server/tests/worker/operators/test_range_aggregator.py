@@ -1,4 +1,4 @@
-"""Cursors in order become aligned ranges, each told once, whatever is repeated, retried or jumped over."""
+"""Cursors in order become aligned ranges, each emitted once, whatever is repeated, retried or jumped over."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -23,7 +23,7 @@ cursors = st.lists(st.integers(-500, 500), min_size=1, max_size=30)
 grids = st.fixed_dictionaries({"cursor": st.just("integer"), "range_size": st.integers(1, 60), "origin": st.integers(-100, 100)})
 
 
-def told(events: list[EventDraft]) -> list[tuple[Any, Any]]:
+def emitted(events: list[EventDraft]) -> list[tuple[Any, Any]]:
     return [(event.scope.start, event.scope.end) for event in events if isinstance(event.scope, RangeScope)]
 
 
@@ -35,7 +35,7 @@ def refused(line: Line, cursor: int | datetime, **more: Any) -> tuple[str, bool]
 
 def test_a_range_is_emitted_when_a_cursor_at_its_end_arrives():
     line = Line(TENS)
-    assert [told(line.arrive(cursor).events) for cursor in (3, 9, 10, 11)] == [[], [], [(0, 10)], []]
+    assert [emitted(line.arrive(cursor).events) for cursor in (3, 9, 10, 11)] == [[], [], [(0, 10)], []]
     assert line.state == {"first": 0, "told_until": 10, "last": 11}
 
 
@@ -43,19 +43,19 @@ def test_a_range_is_emitted_when_a_cursor_at_its_end_arrives():
 def test_a_jump_emits_every_range_it_passes():
     line = Line(TENS)
     line.arrive(3)
-    assert told(line.arrive(47).events) == [(0, 10), (10, 20), (20, 30), (30, 40)]
+    assert emitted(line.arrive(47).events) == [(0, 10), (10, 20), (20, 30), (30, 40)]
 
 
 def test_the_first_range_is_the_one_of_the_first_cursor():
     line = Line(TENS)
     line.arrive(57)
-    assert told(line.arrive(61).events) == [(50, 60)]
+    assert emitted(line.arrive(61).events) == [(50, 60)]
 
 
 def test_ranges_below_zero_and_below_the_origin_are_aligned_too():
     line = Line({"cursor": "integer", "range_size": 10, "origin": 3})
     line.arrive(-12)
-    assert told(line.arrive(4).events) == [(-17, -7), (-7, 3)]
+    assert emitted(line.arrive(4).events) == [(-17, -7), (-7, 3)]
 
 
 def test_the_manifest_names_its_range():
@@ -77,7 +77,7 @@ def test_times_before_1970_are_aligned_to_the_origin():
     line = Line(HOURS)
     start = datetime(1969, 12, 31, 22, tzinfo=UTC)
     line.arrive(start + timedelta(minutes=10))
-    assert told(line.arrive(start + timedelta(hours=1, seconds=1)).events) == [(start, start + timedelta(hours=1))]
+    assert emitted(line.arrive(start + timedelta(hours=1, seconds=1)).events) == [(start, start + timedelta(hours=1))]
 
 
 def test_an_origin_between_two_seconds_keeps_the_keys_apart():
@@ -170,10 +170,10 @@ def test_a_range_that_begins_before_every_cursor_is_refused(config: dict[str, An
 def test_the_greatest_cursors_are_aggregated():
     line = Line({"cursor": "integer", "range_size": 2**62})
     line.arrive(0)
-    assert told(line.arrive(2**63 - 1).events) == [(0, 2**62)]
+    assert emitted(line.arrive(2**63 - 1).events) == [(0, 2**62)]
     late = Line({"cursor": "timestamp", "range_size": "1d"})
     late.arrive(datetime(9999, 12, 30, tzinfo=UTC))
-    assert told(late.arrive(datetime.max.replace(tzinfo=UTC)).events) == [(datetime(9999, 12, 30, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))]
+    assert emitted(late.arrive(datetime.max.replace(tzinfo=UTC)).events) == [(datetime(9999, 12, 30, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))]
 
 
 @given(grids, cursors)
@@ -181,7 +181,7 @@ def test_ranges_have_no_gap_and_no_overlap_and_cover_what_arrived(config: dict[s
     line = Line(config)
     for cursor in sorted(arriving):
         line.arrive(cursor)
-    ranges = told(line.told)
+    ranges = emitted(line.emitted)
     assert all(end - start == config["range_size"] and (start - config["origin"]) % config["range_size"] == 0 for start, end in ranges)
     assert all(before[1] == after[0] for before, after in pairwise(ranges))
     covered = {value for start, end in ranges for value in range(start, end)}
@@ -200,7 +200,7 @@ def test_duplicates_in_any_order_change_nothing(config: dict[str, Any], arriving
         repeated.arrive(cursor)
         for again in data.draw(st.lists(st.sampled_from(sorted(repeated.completed)), max_size=3)):
             repeated.arrive(int(again.removeprefix("cursor:")))
-    assert (repeated.told, repeated.state) == (plain.told, plain.state)
+    assert (repeated.emitted, repeated.state) == (plain.emitted, plain.state)
 
 
 @given(grids, cursors, st.booleans())
@@ -234,4 +234,4 @@ def test_a_state_that_no_aggregator_wrote_is_refused():
 def test_cursors_compare_as_numbers():
     line = Line(TENS)
     line.arrive(9)
-    assert told(line.arrive(10).events) == [(0, 10)]  # as text, 10 would come before 9
+    assert emitted(line.arrive(10).events) == [(0, 10)]  # as text, 10 would come before 9

@@ -24,15 +24,15 @@ def split(start: Any, end: Any, size: int | str, **more: Any) -> OperatorResult:
     return range_splitter(payload("range_splitter", {"cursor": cursor, "chunk_size": size}, scope=RangeScope(start=start, end=end), **more))
 
 
-def told(result: OperatorResult) -> list[tuple[Any, Any]]:
+def emitted(result: OperatorResult) -> list[tuple[Any, Any]]:
     return [(event.scope.start, event.scope.end) for event in result.events if isinstance(event.scope, RangeScope)]
 
 
 @pytest.mark.proves("T9.2")
 def test_chunks_are_counted_from_the_start_and_the_last_may_be_shorter():
-    assert told(split(-5, 20, 10)) == [(-5, 5), (5, 15), (15, 20)]
-    assert told(split(0, 3, 10)) == [(0, 3)]
-    assert told(split(FIVE, FIVE + timedelta(minutes=40), "15m")) == [
+    assert emitted(split(-5, 20, 10)) == [(-5, 5), (5, 15), (15, 20)]
+    assert emitted(split(0, 3, 10)) == [(0, 3)]
+    assert emitted(split(FIVE, FIVE + timedelta(minutes=40), "15m")) == [
         (FIVE, FIVE + timedelta(minutes=15)),
         (FIVE + timedelta(minutes=15), FIVE + timedelta(minutes=30)),
         (FIVE + timedelta(minutes=30), FIVE + timedelta(minutes=40)),
@@ -78,7 +78,7 @@ def test_a_range_of_the_other_kind_of_cursor_is_refused():
 
 def test_a_range_that_ends_with_the_last_instant_is_split():
     end = datetime.max.replace(tzinfo=UTC)
-    assert told(split(end - timedelta(hours=1), end, "2h")) == [(end - timedelta(hours=1), end)]
+    assert emitted(split(end - timedelta(hours=1), end, "2h")) == [(end - timedelta(hours=1), end)]
 
 
 @pytest.mark.proves("T9.2")
@@ -86,7 +86,7 @@ def test_a_range_that_ends_with_the_last_instant_is_split():
 def test_chunks_have_no_gap_and_no_overlap_and_are_the_same_again(start: int, length: int, size: int):
     end = min(start + length, 2**63 - 1)
     result = split(start, end, size)
-    chunks = told(result)
+    chunks = emitted(result)
     assert (chunks[0][0], chunks[-1][1]) == (start, end)
     assert all(before[1] == after[0] for before, after in pairwise(chunks))
     assert all(chunk_end - chunk_start == size for chunk_start, chunk_end in chunks[:-1])
@@ -102,7 +102,7 @@ def test_the_splitter_after_the_aggregator_is_the_identity(config: dict[str, Any
     line = Line(config)
     for cursor in sorted(arriving):
         line.arrive(cursor)
-    chunks = [chunk for event in line.told if isinstance(event.scope, RangeScope) for chunk in told(split(event.scope.start, event.scope.end, 1))]
+    chunks = [chunk for event in line.emitted if isinstance(event.scope, RangeScope) for chunk in emitted(split(event.scope.start, event.scope.end, 1))]
     assert line.state is not None
     assert [start for start, _ in chunks] == list(range(line.state["first"], line.state["told_until"]))
     assert all(end == start + 1 for start, end in chunks)
