@@ -10,9 +10,9 @@ from tracelake_sdk.errors import Invalid, JobNotRunnable
 @pytest.mark.parametrize(
     "operator, request_, sentence",
     [
-        (("spark", "ingest_files"), {"cursors": [5]}, "wrong at cursors: the operator `ingest_files` takes no arguments; omit it."),
-        (("dispatcher", "emit"), {"cursors": [5], "again": True}, "wrong at again: the operator `emit` takes only `cursors`, `rewrite`; omit it."),
-        (("dispatcher", "emit"), {}, "wrong at cursors: the operator `emit` needs it."),
+        (("spark", "ingest_files"), {"cursors": [5]}, "not valid at cursors: the operator `ingest_files` takes no arguments; omit it."),
+        (("dispatcher", "emit"), {"cursors": [5], "again": True}, "not valid at again: the operator `emit` takes only `cursors`, `rewrite`; omit it."),
+        (("dispatcher", "emit"), {}, "not valid at cursors: the operator `emit` needs it."),
         (("dispatcher", "emit"), {"cursors": [5, "2026-01-01T00:00:00Z"]}, "all whole numbers or all times."),
     ],
 )

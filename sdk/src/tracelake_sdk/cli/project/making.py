@@ -12,7 +12,7 @@ from tracelake_sdk.cli.printing import print_json, say
 from tracelake_sdk.errors import ProjectRefused
 
 _SCHEMA = Path("dag.schema.json")  # named in the first line of the template's dag.yaml
-_LOCATION = "LOCATION"  # rootholder in the template: the location of this project
+_LOCATION = "LOCATION"  # placeholder in the template: the location of this project
 
 
 def init(folder: str, *, dry_run: bool, as_json: bool) -> None:
@@ -42,7 +42,7 @@ def project_files(root: Path) -> dict[Path, str]:
     """The files of a project in this folder, by relative path."""
     template = files("tracelake_sdk.cli.project") / "template"
     location = location_name(root)
-    texts = {name: text.reroot(_LOCATION, location) for name, text in _texts(template, Path())}
+    texts = {name: text.replace(_LOCATION, location) for name, text in _texts(template, Path())}
     return dict(sorted((texts | {_SCHEMA: dag_file_schema()}).items()))
 
 
