@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _uses_processes(item: pytest.Item) -> bool:
-    """Whether it waits for a database, a Spark session or a system of its own; `make quick` leaves such tests out."""
+    """Whether it needs a database, a Spark session or its own system; `make quick` skips such tests."""
     fixtures: list[str] = getattr(item, "fixturenames", [])
     grouped = any(item.get_closest_marker(name) for name in ("spark", "xdist_group"))
     return grouped or not _PROCESSES.isdisjoint(fixtures) or item.path.is_relative_to(_SYSTEMS)

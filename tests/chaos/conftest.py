@@ -1,4 +1,4 @@
-"""Every chaos test has a database and processes of its own."""
+"""Every chaos test has its own database and processes."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The accounting that the chaos suite stands on finds each kind of loss and doubling, and nothing where there is none."""
+"""The accounting of the chaos suite finds each kind of loss and duplicate, and reports nothing on a correct system."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -123,7 +123,7 @@ def test_no_record_is_lost_or_doubled_wherever_compaction_by_spark_onto_s3_dies(
 
 
 def kill_spark(*words: str, environment: Mapping[str, str]) -> None:
-    """Its Java machine dies while it compacts: compaction fails by name, and lets go of nothing."""
+    """Its JVM dies while it compacts: compaction fails with an error code, and removes nothing."""
     with subprocess.Popen(command(*words), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as compacting:
         try:
             wait_until(lambda: bool(java(compacting.pid)) or compacting.poll() is not None, "Spark has started", longest=_SPARK_SECONDS)

@@ -175,7 +175,7 @@ def test_the_last_permitted_attempt_is_given_up_once(processes: Processes, recei
 
 
 def _lose_a_worker(processes: Processes, receiver: Receiver, work: ManySources, time: int) -> None:
-    """A worker dies with what it has just claimed, and the leases run out with nobody there to see it."""
+    """A worker dies with the tasks that it has just claimed, and the leases expire while no control runs."""
     with control_with_idle_loops(processes, receiver) as client:
         work.deploy(client)
         work.request_all(client)

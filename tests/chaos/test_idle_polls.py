@@ -36,7 +36,7 @@ CALM = {"TRACELAKE__TASKS__HOUSEKEEPING_SECONDS": "1", "TRACELAKE__TASKS__LEASE_
 
 
 class Question:
-    """One call of the worker contract on a connection of its own, sent and not waited for."""
+    """One call of the worker contract on its own connection, sent without waiting for the answer."""
 
     def __init__(self, api_url: str, token: str, name: str, body: dict[str, Any]) -> None:
         address, content = urlsplit(api_url), json.dumps(body).encode()
@@ -76,7 +76,7 @@ def idle_polls(api_url: str, token: str, number: int, waiting: Callable[[], int]
 
 
 def claimed_tasks(processes: Processes, number: int) -> list[ClaimedTask]:
-    """So many running tasks, and no other: whoever polls now is idle."""
+    """Creates so many running tasks and no queued one: every poll is idle now."""
     with processes.client() as client:
         client.dags.deploy(EMIT.format(name="sample", max_attempts=1))
         client.dags.run("sample", "start", {"cursors": list(range(number))})

@@ -98,7 +98,7 @@ def there(processes: Processes) -> tuple[int, ...]:
 
 
 def control_that_dies(processes: Processes, line: SmallLine, point: str) -> Child:
-    """It has one run to do, and nobody who does it yet."""
+    """There is one queued run, and no worker yet."""
     control = processes.control(kill_at=point)
     with processes.client() as client:
         line.deploy(client)
@@ -141,7 +141,7 @@ def test_a_refusal_is_stored_once_and_shows_nothing(processes: Processes, line: 
     assert list((processes.home / "lake").rglob("_delta_log")) == []
 
 
-# A run that publishes two batches while it goes on: the small tasks that adopt them are of the same job.
+# A run that publishes two batches while it runs: the small tasks that adopt them belong to the same job.
 BATCHES = {"rows": [[1, "a"], [2, "b"]], "batches": 2}
 BATCHED = Counter({("load", "completed"): 3, ("clean", "completed"): 2})
 

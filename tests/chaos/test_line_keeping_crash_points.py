@@ -52,7 +52,7 @@ def test_a_task_that_waited_for_an_input_is_placed_once(processes: Processes, si
         load(lake, 1)
         assert lake.take() == []
         assert waiting(lake, "clean") == ["input"]
-        # Decided, put and recorded, and nobody has looked at who waits.
+        # Decided, put and recorded, and waiting tasks were not queued yet.
         lake.run("rates")
         [task] = tasks_of(lake, "rates")
         assert lake.write(task, [(7, "r")], state={"rows": 1}).result == "committing"

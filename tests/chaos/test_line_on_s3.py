@@ -94,7 +94,7 @@ def test_a_lost_answer_of_the_put_makes_one_version(s3_server: S3Server, faulty:
             lake.run()
             assert lake.write(lake.take_one(), [(number, "a")]).result is CompletionResult.COMMITTING
             faulty.faults.append(fault)
-            with suppress(StorageUnavailable):  # the outcome is unknown, or nothing landed: somebody puts it again
+            with suppress(StorageUnavailable):  # the outcome is unknown, or nothing was written: it is put again
                 lake.move()
             lake.move()
             assert faulty.met.count(fault) == number, "the fault was not met"

@@ -32,7 +32,7 @@ def processes(database: StateDatabase, tmp_path: Path, line: SmallLine) -> Itera
 
 
 def elsewhere(processes: Processes, folder: Path) -> dict[str, str]:
-    """A worker on a machine of its own: it shares the lake with the others, and nothing else."""
+    """A worker on a separate machine: it shares only the lake with the others."""
     (folder / "elsewhere").mkdir()
     token = HomeFiles(processes.home).worker_token() or ""
     lake = (processes.home / "lake").as_uri()
@@ -144,7 +144,7 @@ def test_what_is_decided_outlives_a_storage_that_is_away_for_longer_than_files_a
     decided = 2 if batched else 1
     with control_here(processes, tmp_path) as lake, processes.client() as client:
         line.deploy(client)
-        # A file where the log's folder should be: nobody can write there, whoever they are.
+        # A file in place of the log's folder: no user can write there, not even root.
         log = lake.location_of("load", DAG) / "_delta_log"
         log.parent.mkdir(parents=True)
         log.touch()

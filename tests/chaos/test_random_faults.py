@@ -51,7 +51,7 @@ _SETTINGS = {
     "TRACELAKE__TASKS__BACKOFF_SECONDS": "0.1",
     "TRACELAKE__TASKS__MAX_BACKOFF_SECONDS": "1",
 }
-# Each run of `load` writes one row of its own into the lake; those of `ping` are there to be asked for.
+# Each run of `load` writes one row into the lake; runs of `ping` only keep the queue busy.
 _FILES = """
 name: files
 defaults: {domain: test, owner: test, max_attempts: 50}
@@ -73,7 +73,7 @@ jobs:
 """
 _MOST_LOADS = 100
 _LIES = 3  # samples in a row: one may fall into the moment in which a fault begins or ends
-_LONGEST = 240.0  # until it is ready again, on a machine that is busy otherwise
+_LONGEST = 240.0  # until it is ready again, on a busy machine
 
 
 @dataclass
@@ -107,7 +107,7 @@ class House:
         return self.reasons() == []
 
     def reasons(self) -> list[str] | None:
-        """What `/readyz` names; nothing where it is ready, None where nobody answers."""
+        """The reasons of `/readyz`; empty if it is ready, None if there is no answer."""
         with suppress(httpx2.TransportError):
             answer = httpx2.get(self.api_url + "/readyz", timeout=15)
             return [] if answer.status_code == 200 else [reason["what"] for reason in answer.json().get("reasons", [])] or ["?"]
@@ -189,7 +189,7 @@ class Watcher:
                 client.dags.run("files", "ping", idempotency_key=f"ping {self.asked}")
         except Unavailable as refused:
             return refused.detail or refused.code
-        except (NotRunning, OutcomeUnknown):  # nobody answered, and so nobody said anything that could be wrong
+        except (NotRunning, OutcomeUnknown):  # no answer, so nothing can be wrong
             return ""
         self.accepted += 1
         return ""
@@ -299,7 +299,7 @@ def faults(random: Random) -> list[tuple[Callable[[House, float], None], float]]
 
 
 def rows_in(server: S3Server, url: str, house: House) -> list[tuple[Any, ...]]:
-    """What somebody who reads the table on the store itself sees."""
+    """The table as a reader of the store sees it."""
     [(org, dataset, version)] = house.query(
         "SELECT dataset.org_id, dataset.id, version.id FROM dataset JOIN dataset_version AS version ON version.dataset_id = dataset.id WHERE dataset.has_files"
     )

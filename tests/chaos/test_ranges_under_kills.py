@@ -48,7 +48,7 @@ jobs:
 
 
 class Story:
-    """One system with control and two workers, of which one after the other dies as the work goes on."""
+    """One system with control and two workers, which are killed one after the other while they work."""
 
     def __init__(self, processes: Processes, *, kills: Sequence[tuple[int, str]] = ()) -> None:
         """`kills`: at how many completed tasks who dies."""

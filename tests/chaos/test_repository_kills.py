@@ -63,7 +63,7 @@ def test_kills_lose_nothing_tear_nothing_and_repeat_nothing(tmp_path: Path) -> N
     nursery = [sys.executable, record_nursery.__file__, str(folder), str(acknowledged), str(KILLS), str(seed())]
     tailer, tailed, offset = EmbeddedRepository(folder, tenant="main"), [], None
     with subprocess.Popen(nursery, stderr=subprocess.PIPE, text=True) as running:
-        while running.poll() is None:  # beside them: a tailer sees each record once, whoever dies
+        while running.poll() is None:  # in parallel: a tailer sees each record once, whichever process dies
             found, offset = _tail(tailer, offset)
             tailed += [stored.id for stored in found]
             time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""The spool under kills: what was acknowledged is in the repository, once, whoever died when."""
+"""The spool under kills: every acknowledged record is in the repository exactly once, whichever process died."""
 
 import os
 import subprocess

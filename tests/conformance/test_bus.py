@@ -158,14 +158,14 @@ def test_one_failing_subscriber_never_stops_another(bus: Bus, topic: str):
     run_until(sound, 20)
     deadline = time.monotonic() + LONGEST
     failed = 0
-    while failed < 3:  # it goes on failing, and loses nothing by it
+    while failed < 3:  # it keeps failing, and loses no message
         try:
             broken.run_once()
         except RepositoryUnavailable:
             failed += 1
         assert time.monotonic() < deadline
     assert seen == list(range(20)) and (broken.handled, broken.set_aside) == (0, 0)
-    broken._handle = keeps  # mended
+    broken._handle = keeps  # fixed
     run_until(broken, 20)
     assert seen == [*range(20), *range(20)]
     broken.close()

@@ -46,7 +46,7 @@ NOTHING: frozenset[Any] = frozenset()
 @dataclass(frozen=True)
 class Task:
     name: str
-    cells: str = ""          # what a replace writes anew; empty: everything, in the scopes that are there
+    cells: str = ""          # what a replace rewrites; empty: everything, in the existing scopes
     keys: frozenset[int] = NOTHING   # what an append brings
     input: int = 1           # the version of the input whose event made this task
     bad: bool = False        # the gate refuses it
@@ -63,7 +63,7 @@ class Configuration:
     inputs: int = 1                         # versions that the input gets
     limit: int | None = None                # a table rule: at most so many rows
     patience: int = 2                       # after so many rebases an attempt gets the turn, after so many times superseded a task runs alone
-    foreign: bool = False                   # somebody else writes into the Delta log, once
+    foreign: bool = False                   # another writer writes into the Delta log, once
     committers: int = 2
     crashes: int = 1
     claims_in_two_steps: bool = False
@@ -77,7 +77,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Design:
-    """How the line works. As it stands it is the right one; every other value is a wrong design that somebody would think of."""
+    """How the line works. The defaults are the correct design; every other value is a plausible wrong design."""
 
     removes: str = "at the decided place"   # or "of the recorded state, at decide", "from Postgres, at commit", "from the Delta snapshot, at commit"
     base_is_checked: bool = True

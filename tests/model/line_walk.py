@@ -91,7 +91,7 @@ class _Graph:
 
 
 def first_broken(line: Line, sentences: frozenset[str]) -> dict[str, list[Step]]:
-    """A shortest way to break each of these, as far as there is one; all states are seen only if there is none."""
+    """A shortest trace that breaks each of these, if there is one; all states are visited only if there is none."""
     graph = _Graph(line, until=sentences)
     return {sentence: graph.way_to(number) for sentence, number in graph.broken.items()}
 
@@ -123,7 +123,7 @@ def _graph(configuration: Configuration) -> _Graph:
 
 
 def edges(configurations: Iterable[Configuration] = CONFIGURATIONS) -> dict[Edge, Trace]:
-    """Every edge that the design can take, with a shortest trace through it that goes on to an end.
+    """Every edge that the design can take, with a shortest trace through it to an end.
 
     An edge is a step and the state in which it is taken, described without names and numbers, together with one of the others: (update strategy, what the one who
     takes it was doing, its verb, what came of it, what the other one is doing). A step is on one edge for each of the others.

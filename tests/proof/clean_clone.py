@@ -54,7 +54,7 @@ class MakeRun:
 
 @dataclass(frozen=True)
 class FreshMachine:
-    """A folder with a clone, a home, a temporary folder and a path of its own, and perhaps a user of its own."""
+    """A folder with a clone, and its own home, temporary folder, path and perhaps user."""
 
     folder: Path
     user: int | None = None
@@ -116,7 +116,7 @@ def processes_of(folder: Path) -> Iterable[str]:
             words = (entry / "cmdline").read_bytes()
             names_it = bytes(folder) in words or bytes(folder) in (entry / "environ").read_bytes()
         except (OSError, ProcessLookupError):
-            continue  # it ended, or belongs to somebody else
+            continue  # it ended, or belongs to another user
         if names_it and int(entry.name) != os.getpid() and words:
             yield f"{entry.name}: {words.replace(bytes(1), b' ').decode(errors='replace').strip()[:200]}"
 

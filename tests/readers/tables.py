@@ -61,7 +61,7 @@ class WrittenTable:
         return (self.path / path).parent
 
     def found(self, path: str, scope: Scope, meant: list[dict[str, Any]]) -> tuple[Scope, AddAction, list[dict[str, Any]], Any]:
-        """A file that somebody staged, as measuring would report it, with the rows that were meant."""
+        """A staged file, as measuring would report it, with its rows."""
         file = self.path / path
         footer = read_footer(file)
         assert not_carried(footer.schema) == []

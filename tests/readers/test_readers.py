@@ -60,7 +60,7 @@ def orders(*numbers: int, **more: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory: pytest.TempPathFactory) -> WrittenTable:
-    """Rows of every kind, together and each in a file of its own, and files without rows."""
+    """Rows of every kind, together and each in a separate file, and files without rows."""
     table = WrittenTable(tmp_path_factory.mktemp("kinds"))
     table.commit(table.stage(pa.Table.from_pylist(ROWS, KINDS)))
     table.commit(*(table.stage(pa.Table.from_pylist([row], KINDS)) for row in ROWS))

@@ -70,7 +70,7 @@ VERSION_QUESTIONS: dict[str, LiteralString] = {
     "a file has no version": """
         SELECT dataset_version_id, path FROM data_file WHERE added_version IS NULL OR (removed_place IS NULL) <> (removed_version IS NULL)
     """,
-    "a current file lies in no current scope": """
+    "a current file is not in a current scope": """
         SELECT file.path, file.scope FROM data_file AS file
         WHERE file.removed_place IS NULL
           AND NOT EXISTS (SELECT 1 FROM scope_state AS state WHERE state.dataset_version_id = file.dataset_version_id AND state.span @> file.span)

@@ -1,4 +1,4 @@
-"""Compacts in a process of its own, which may die at a named moment: `compaction_runner.py postgres URL FOLDER [MOMENT]`, or `folder FOLDER [MOMENT]`.
+"""Compacts in a separate process, which may die at a named moment: `compaction_runner.py postgres URL FOLDER [MOMENT]`, or `folder FOLDER [MOMENT]`.
 
 `settings URL FOLDER [MOMENT]` does it as control does: Spark writes, and the storage is that of the settings.
 """

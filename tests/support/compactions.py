@@ -117,7 +117,7 @@ def aggregation(random: Random) -> Aggregation:
 
 @dataclass(frozen=True)
 class Questions:
-    """The same ones, whoever is asked."""
+    """The same questions for every repository."""
 
     seed: int
     number: int

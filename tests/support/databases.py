@@ -1,4 +1,4 @@
-"""A real Postgres for a test run, and a migrated database of its own for each test."""
+"""A real Postgres for a test run, and a separate migrated database for each test."""
 
 import itertools
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def running_postgres(folder: Path) -> Iterator[EmbeddedPostgres]:
 
 @contextmanager
 def fresh_database(postgres: EmbeddedPostgres, template: str = STATE_DATABASE) -> Iterator[StateDatabase]:
-    """A copy of the migrated database, or of another one that nobody is connected to."""
+    """A copy of the migrated database, or of another one without connections."""
     name = f"test_{next(_numbers)}"
     with psycopg.connect(postgres.url(), autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE {name} TEMPLATE {template} OWNER tracelake_owner STRATEGY file_copy')  # pyright: ignore[reportArgumentType]

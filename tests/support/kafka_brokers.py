@@ -1,4 +1,4 @@
-"""A real Kafka broker for tests: one process, a port and a folder of its own, stopped and started again."""
+"""A real Kafka broker for tests: one process with its own port and folder, which can be restarted."""
 
 import uuid
 from collections.abc import Generator

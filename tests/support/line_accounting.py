@@ -101,7 +101,7 @@ def _files_of(database: StateDatabase, id: UUID, delta_version: int) -> set[str]
 
 
 def staged_files(lake: Path) -> set[Path]:
-    """Every Parquet file and sidecar of the lake, whoever names it; checkpoints are none of them."""
+    """Every Parquet file and sidecar of the lake, named by a table or not; without checkpoints."""
     return {path for path in lake.rglob("*") if path.is_file() and "_delta_log" not in path.parts}
 
 

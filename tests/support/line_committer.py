@@ -1,4 +1,4 @@
-"""A committer of one line as a process of its own: it takes one step for each line of JSON on its stdin, and answers each with a line.
+"""A committer of one line as a separate process: it takes one step for each line of JSON on its stdin, and answers each with a line.
 
     {"open": {"database": URL, "lake": FOLDER, "generation": ID}}   works on this line from now on, with empty hands
     {"step": "freeze"}                     {"entries": [{"delta_version": 2, "first_place": 3, "last_place": 4}]}: what it holds from now on
@@ -190,7 +190,7 @@ class Crew:
         return self._ready.popleft()
 
     def dismiss(self, committer: CommitterProcess) -> None:
-        if committer.alive:  # one that is not has been noticed by whoever asked it
+        if committer.alive:  # a dead one was already noticed by its caller
             committer.ask(close=True)
             self._ready.appendleft(committer)
 

@@ -47,7 +47,7 @@ _SOURCE = """  - name: {job}
     unique_key: [id]
 """
 # `load` makes the tasks of some cells or of some keys, `whole` those of everything. After each change `salt` has another version:
-# a task that would write what is there already ends unchanged, which the model does not know of.
+# a task that would write existing data ends unchanged, which is not part of the model.
 _CLEAN = """  - name: clean
     activation: reactive
     inputs:

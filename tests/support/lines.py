@@ -9,7 +9,7 @@ from tracelake_sdk.datasets.measurements import OutputMeasured, StagedFile
 from tracelake_sdk.datasets.scopes import FullScope, PartitionScope, Scope
 from tracelake_sdk.tasks import ClaimedTask, CompletionAnswer
 
-# `clean` hears of each version of `load`; without an order of its own, several of its tasks run at once.
+# `clean` gets each version of `load`; without an execution order, several of its tasks run at once.
 APPENDING = SILVER.replace("{strategy}", "append").replace("{key}", "unique_key: [id]")
 REPLACING = SILVER.replace("{strategy}", "replace").replace("    {key}\n", "")
 

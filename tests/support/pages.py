@@ -118,7 +118,7 @@ class Reader:
         return answer.stdout
 
     def starts_a_system(self) -> None:
-        """As in a terminal of its own; returns when it says that it is up."""
+        """As in a second terminal; returns when it prints that it is up."""
         with self.log.open("wb") as output:
             self._system = subprocess.Popen(
                 ["tracelake", "up"], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=self.environment, cwd=self.folder

@@ -25,13 +25,13 @@ _numbers = itertools.count(random.randrange(len(_mine)))  # anywhere: another ru
 
 
 def free_port() -> int:
-    """A port nobody listens on and that this process has not been given yet."""
+    """A port on which nothing listens and which this process has not used yet."""
     return next(port for port in (_mine[next(_numbers) % len(_mine)] for _ in _mine) if is_free(port))
 
 
 @contextmanager
 def refusing() -> Generator[str]:
-    """The address of a port that refuses every connection: it is held, so that nobody else can listen there."""
+    """The address of a port that refuses every connection: it is bound, so that no other process can listen there."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{held.getsockname()[1]}"

@@ -32,7 +32,7 @@ QUICK = {
     "TRACELAKE__TASKS__HOUSEKEEPING_SECONDS": "0.05",
     "TRACELAKE__TASKS__BACKOFF_SECONDS": "0.05",
     "TRACELAKE__WORKER__POLL_SECONDS": "5",
-    "TRACELAKE__LOCATIONS": '{"nowhere": {"url": "/nowhere", "roles": ["writer"]}}',  # for DAGs whose files nobody reads
+    "TRACELAKE__LOCATIONS": '{"nowhere": {"url": "/nowhere", "roles": ["writer"]}}',  # for DAGs whose files are never read
     "TRACELAKE__WORKER__RUNTIMES": '["dispatcher"]',  # crash points count claims, and a worker of two runtimes asks twice
 }
 

@@ -1,4 +1,4 @@
-"""A way to a server that can be cut: it passes bytes on, until a test ends all connections or lets nobody through."""
+"""A TCP relay to a server: it forwards bytes until a test closes all connections or refuses new ones."""
 
 import socket
 import threading

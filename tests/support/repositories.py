@@ -99,7 +99,7 @@ def on_s3(server: S3Server) -> Opened:
 
 @contextmanager
 def on_postgres(state: StateDatabase) -> Generator[Fresh]:
-    """Each is an org of its own, which shares its tables with all others."""
+    """Each is a separate org, which shares its tables with all others."""
     with Database(state.service_url, size=8) as database:
         records = Records(database)
 

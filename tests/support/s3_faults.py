@@ -30,7 +30,7 @@ class Fault(Enum):
 
 @dataclass
 class FaultyS3:
-    """A proxy; each PUT to a path that contains `about` meets the next fault, and none when there is no more."""
+    """A proxy; each PUT to a path that contains `about` gets the next fault, until there are no more."""
 
     endpoint: str
     about: str = "_delta_log"
@@ -40,7 +40,7 @@ class FaultyS3:
     faults: deque[Fault] = field(default_factory=deque)
     met: list[Fault] = field(default_factory=list)
     landed: list[int] = field(default_factory=list)  # the store's own answers to those PUTs
-    patience: threading.Event = field(default_factory=threading.Event)  # set it when nobody waits any more
+    patience: threading.Event = field(default_factory=threading.Event)  # set it when no request waits
 
     def next_fault(self) -> Fault:
         fault = self.faults.popleft() if self.faults else Fault.NONE

@@ -53,7 +53,7 @@ class S3Server:
     limited_secret_access_key: str = _LIMITED_SECRET
 
     def fresh_url(self) -> str:
-        """Of a new and empty place: a prefix, since each bucket takes volumes of its own and they are few."""
+        """The URL of a new and empty prefix, not a bucket, because each bucket takes its own volumes and they are few."""
         return f"s3://{_BUCKET}/number/{next(_numbers)}"
 
     def fresh_limited_url(self) -> str:
@@ -115,7 +115,7 @@ def _weed() -> Path:
 
 def _answers(server: S3Server, filer: str) -> bool:
     try:
-        with suppress(HTTPError):  # the bucket is there already
+        with suppress(HTTPError):  # the bucket already exists
             urlopen(Request(f"{filer}/buckets/{_BUCKET}/", method="POST"), timeout=LONGEST).close()
         server.open(server.fresh_url()).replace("ready", b"yes")
     except (OSError, StorageUnavailable):

@@ -1,4 +1,4 @@
-"""The packages that the SDK stands on, found in this environment and linked into another folder."""
+"""The dependencies of the SDK, found in this environment and linked into another folder."""
 
 from importlib.metadata import distribution
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A small disk of its own that a test may fill."""
+"""A small disk that a test may fill."""
 
 import subprocess
 from collections.abc import Generator

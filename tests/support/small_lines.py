@@ -105,7 +105,7 @@ def control_here(processes: Processes, folder: Path, *, storage: dict[str, Any] 
 
 
 def end_leases(processes: Processes, worker: str = "%") -> int:
-    """What this worker holds is nobody's any more: it is dead, and its leases run out now."""
+    """The worker is dead: its leases expire now."""
     return len(rows_of(
         processes.database,
         """

@@ -35,7 +35,7 @@ class Server:
 
 @contextmanager
 def serving(answer: Callable[[Asked], Said | None]) -> Iterator[Server]:
-    """`answer` may return None: then the connection is closed without a word."""
+    """`answer` may return None: then the connection is closed without an answer."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -61,7 +61,7 @@ class ManySources:
         return [self.request(client, source) for source in range(1, self.sources + 1)]
 
     def expected(self, *, ran: int | None = None, **instead: int) -> Counter[tuple[str, str]]:
-        """The tasks by job and state when the last `ran` sources ran and the others ended otherwise, such as `canceled=2`."""
+        """The tasks by job and state when the last `ran` sources ran and the others ended in another state, such as `canceled=2`."""
         ran = self.sources if ran is None else ran
         assert ran + sum(instead.values()) == self.sources
         states = [state for state, number in instead.items() for _ in range(number)] + ["completed"] * ran

@@ -1,4 +1,4 @@
-"""Reads with DuckDB's Delta extension, in an environment of its own."""
+"""Reads with DuckDB's Delta extension, in a separate environment."""
 
 from pathlib import Path
 

@@ -10,7 +10,7 @@ from tracelake_spark.session import local_session
 SESSION = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.databricks.delta.snapshotPartitions": "1",  # 50 tasks to read a log of three lines otherwise
+    "spark.databricks.delta.snapshotPartitions": "1",  # the default runs 50 tasks to read a log of three lines
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",           # each table here is asked once: compiling costs more than it saves
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
