@@ -23,7 +23,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Stage:
-    """What every row is given: the server they all share, a folder of its own, and who takes part beside ours."""
+    """What every row gets: the shared Postgres server, its own folder, and the contenders beside ours."""
 
     postgres: Postgres
     folder: Path

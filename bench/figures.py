@@ -43,7 +43,7 @@ class Figure:
     limit_there: float | None = None
     limit_factor: float = 1.0         # and of so many times what the limit does
     above_limit: float | None = None  # where the goal is so much above what the limit does, wherever that is
-    beside: str | None = None         # what it is of among the numbers that a run tells beside; who does not tell it does not have this figure
+    beside: str | None = None         # its key among the additional numbers that a run reports; a contender without the key does not have this figure
 
     @property
     def goes_by_limit(self) -> bool:

@@ -47,7 +47,7 @@ def batches(stage: Stage, size: int) -> Contender:
 
 
 def fan_out(stage: Stage, size: int = 100) -> Contender:
-    """One transaction tells all; claims and completions come in batches."""
+    """One transaction emits all events; claims and completions come in batches."""
     database, url = _fresh(stage)
 
     def run(n: int) -> Measured:
@@ -62,7 +62,7 @@ def fan_out(stage: Stage, size: int = 100) -> Contender:
 
 
 def chain(stage: Stage) -> Contender:
-    """Completing one task tells the event of the next, in one transaction."""
+    """Completing one task emits the event of the next, in one transaction."""
     database, url = _fresh(stage)
 
     def run(n: int) -> Measured:

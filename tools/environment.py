@@ -144,7 +144,7 @@ def has_module(python: str, name: str) -> bool:
 
 
 def uv_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The environment for uv: pip's mirrors where uv has none of its own, and no other virtual environment."""
+    """The environment for uv: pip's mirrors if uv has none configured, and no other virtual environment."""
     environment = {name: value for name, value in given.items() if name not in ("VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME", "PYTHONPATH")}
     for theirs, ours in PIP_TO_UV.items():
         value = given.get(theirs)

@@ -57,7 +57,7 @@ def _rows(schema: dict[str, Any], path: str) -> Iterator[str]:
     for child, place in children(schema, path):
         name = place.removeprefix(".")
         if not child.get("description"):
-            continue  # items and values whose own type says all, and stands with what holds them
+            continue  # items and values whose type is already shown with their parent
         optional = "" if name.rpartition(".")[2] in schema.get("required", []) or name.endswith("[]") else " Optional."
         yield f"| `{name}` | {_type(child)} | {child['description'].replace('|', chr(92) + '|')}{optional} |"
         yield from _rows(child, place)

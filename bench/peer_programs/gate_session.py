@@ -24,7 +24,7 @@ def name_of(rule: Rule) -> str:
 
 def run(judge: Judge) -> None:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a library prints is no answer
+    os.dup2(2, 1)  # output of libraries is not part of the answer
     given = json.loads(Path(os.environ["PEER_RULES"]).read_text())
     spark = _session()
     found = judge(spark.read.parquet(os.environ["PEER_FAULTY"]), given["rules"])

@@ -59,7 +59,7 @@ def drive(system: System, cursors: int, *, tasks_a_cursor: int = 1, at_once: int
 
 @contextmanager
 def ours(stage: Stage, *, steps: int = 1) -> Generator[tuple[System, Contender]]:
-    """A warm system with the DAG of `steps`; the contender tells n cursors."""
+    """A warm system with the DAG of `steps`; the contender emits n cursors."""
     database = stage.database("tracelake")
     with running_system(stage.postgres, stage.folder, database) as system:
         system.client.dags.deploy(dag_of(steps))

@@ -1,6 +1,6 @@
 """`latency`: from the commit of an event to the start of the operator behind it, everything idle before.
 
-Ours is measured twice in each run: an event that a task of the same worker tells, and a request that wakes the worker from its
+Ours is measured twice in each run: an event that a task of the same worker emits, and a request that wakes the worker from its
 long poll. The peers and the limit have only the second, and are compared with both.
 """
 

@@ -118,7 +118,7 @@ class _Ours:
         return [str(self._system.folder / "lake" / table / path) for path in paths]
 
     def _task(self) -> dict[str, float]:
-        """A file arrives; milliseconds of each step of the task behind the event that tells of it."""
+        """A file arrives; milliseconds of each step of the task that its event causes."""
         first, self._files = self._files * ROWS, self._files + 1
         rows = "".join(f"{id},customer {id % 50},{id % 90}.{id % 100:02},2024-01-{1 + id % 28:02}\n" for id in range(first, first + ROWS))
         draft = self._landing.parent / "draft.csv"

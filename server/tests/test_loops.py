@@ -35,7 +35,7 @@ def test_a_loop_survives_every_exception():
     loop = Loop("sample", turn, pause=0.01)
     loop.start()
     try:
-        wait_until(lambda: len(turns) >= 4, "it goes on")
+        wait_until(lambda: len(turns) >= 4, "it continues")
         assert loop.status.failures == 2 and not loop.status.failing
     finally:
         loop.stop()

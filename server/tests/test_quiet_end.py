@@ -1,4 +1,4 @@
-"""A process that has used an engine ends without a word, whatever a thread of it still holds."""
+"""A process that has used an engine ends without output, even if one of its threads still holds the engine."""
 
 import subprocess
 import sys

@@ -172,7 +172,7 @@ SELECT ${env:HOME}
 SELECT * FROM ${spark:spark.app.name}
 """)
 
-# Files and tables that are no inputs
+# Files and tables that are not inputs
 RELATIONS = _lines("""
 SELECT * FROM csv.`{secret}`
 SELECT * FROM csv.`/etc/passwd`

@@ -44,5 +44,5 @@ def test_extreme_values_that_spark_wrote_pass_the_whole_line_unchanged(spark: Sp
     written = every_type() if key is None else next(case for case in CASES if case.name == key).table()
     extremes.lake.deploy(DEFINITION, name=name)
     assert extremes.load(name, by_spark(spark, written)).result == "committing"
-    assert extremes.load(name, by_spark(spark, written)).result == "unchanged"  # every key is there already
+    assert extremes.load(name, by_spark(spark, written)).result == "unchanged"  # every key already exists
     extremes.assert_holds(f"{name}_raw", written)

@@ -79,7 +79,7 @@ def shop(database: StateDatabase, tmp_path: Path) -> Iterator[Processes]:
 
 @pytest.fixture
 def wanda(shop: Processes) -> Iterator[Client]:
-    """Somebody who may deploy and is no admin."""
+    """A user who may deploy and is not an admin."""
     with shop.client() as admin:
         admin.admin.create_user("wanda", roles=["writer"])
         token = admin.admin.create_token(TokenKind.USER, "wanda", user="wanda").token

@@ -94,7 +94,7 @@ def left_of(home: Path) -> list[str]:
 
 
 def commands_in(said: str) -> list[str]:
-    """Everything that could be pasted: what stands on a line of its own and begins like a command."""
+    """Everything that could be pasted: lines that start like a command."""
     starts = rf" {{3}}((TRACELAKE_HOME=\S+ )?{re.escape(str(PROGRAM))} |head |grep )"
     return [line.strip() for line in said.splitlines() if re.match(starts, line)]
 

@@ -30,7 +30,7 @@ def test_extreme_values_pass_the_whole_line_unchanged(extremes: ExtremeLake, cas
     extremes.lake.deploy(DEFINITION, name=case.name)
     dataset, written = f"{case.name}_raw", case.table()
     assert extremes.load(case.name, in_two_files(written)).result == "committing"
-    assert extremes.load(case.name, in_two_files(written)).result == "unchanged"  # every key is there already: the same rows add nothing
+    assert extremes.load(case.name, in_two_files(written)).result == "unchanged"  # every key already exists: the same rows add nothing
     extremes.assert_holds(dataset, written)
     for least, most, held in extremes.bounds(dataset, "k"):
         assert all(least <= value <= most for value in held), "a reader would skip the file by a wrong bound"

@@ -31,7 +31,7 @@ class Shell:
         self._environment = kept | {"TRACELAKE_HOME": str(lake.control.settings.home), "TRACELAKE_API_URL": lake.api_url}
 
     def __call__(self, *words: str, code: int = 0, stdin: bytes = b"", noted: bytes = b"") -> bytes:
-        """What it said; beside an answer nothing stands on stderr but what is `noted`."""
+        """The output; stderr has only what is `noted`."""
         answer = subprocess.run([PROGRAM, *words], capture_output=True, check=False, timeout=120, env=self._environment, input=stdin)
         assert answer.returncode == code, answer
         assert b"Traceback" not in answer.stderr

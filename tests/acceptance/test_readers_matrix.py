@@ -158,7 +158,7 @@ PAYLOAD = {"duration_seconds": 1.5, "retries": 0, "outcome": "success", "window_
 CONTEXT = MetadataContext(run_id="emitted", cluster="test", workspace="test", tenant="main")
 ARCHIVED = patch("tracelake.control.records.validation.retention_class", return_value="archive_30")  # so that a later test can let them leave Postgres
 LONG_AGO = RecordValidation(RecordAdmission(), OldIds(100))                                                     # as old as that needs
-MINE = RecordFilters(kinds=[KIND], producer_id="matrix.v1")  # what the platform tells of itself stands aside
+MINE = RecordFilters(kinds=[KIND], producer_id="matrix.v1")  # without the platform's own records
 
 
 def own_target(org: Org, name: str) -> MetadataTarget:
@@ -335,7 +335,7 @@ def _of_job(job: str) -> str:
 
 
 def answer(ask: Callable[[], object]) -> str:
-    """`yes`, or the code of the refusal; an empty list is no answer."""
+    """`yes`, or the code of the refusal; an empty list does not count as an answer."""
     try:
         return "yes" if ask() else "nothing"
     except TracelakeError as error:

@@ -119,7 +119,7 @@ def test_a_file_becomes_three_versions_each_allowed_before_it_is_seen(shop: Proc
         assert any(reason.code == "blocked" and "customer" in reason.sentence for reason in reasons)
         assert any(reason.code == "paused" for reason in reasons)
 
-        # Corrected, resumed, run: it goes on where it was.
+        # Corrected, resumed, run: it continues where it stopped.
         (tmp_path / "landing/orders/3.csv").write_text("order_id,customer,amount\n5,eve,3.00\n6,dan,1.00\n")
         client.dags.resume("shop", "ingest_orders")
         client.dags.run("shop", "ingest_orders")

@@ -108,7 +108,7 @@ def test_an_environment_of_another_python_is_recreated(checkout: Checkout) -> No
     stamp = checkout.root / ".venv/.setup.json"
     stamp.write_text(json.dumps(json.loads(stamp.read_text()) | {"version": "3.99"}))
     checkout.setup()
-    assert checkout.asked() == ["pip sync", "pip install"]  # the stamp lies, the interpreter itself is asked
+    assert checkout.asked() == ["pip sync", "pip install"]  # the stamp is wrong, so the interpreter itself is checked
     other = Path("/usr/bin/python3")
     if not other.exists() or other.resolve() == checkout.python or subprocess.run([other, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"], check=False).returncode:
         pytest.skip("this machine has one Python only")

@@ -138,7 +138,7 @@ def test_a_killed_postmaster_is_started_again_with_its_data(tmp_path: Path, bina
 def test_a_stale_pid_file_that_names_a_living_stranger_does_not_matter(one_postgres: EmbeddedPostgres) -> None:
     one_postgres.start()
     one_postgres.stop()
-    # It even stands in the data folder, as a shell may; but it is no Postgres.
+    # Its working folder is the data folder, as of a shell; but it is not a Postgres.
     with begun([sys.executable, "-c", "import signal; signal.pause()"], cwd=one_postgres.folder / "data") as stranger:
         (one_postgres.folder / "data" / "postmaster.pid").write_text(f"{stranger.pid}\n{one_postgres.folder / 'data'}\n1\n1\n\n127.0.0.1\n")
         one_postgres.start()

@@ -26,7 +26,7 @@ DEAF = [sys.executable, "-c", "import signal; signal.signal(signal.SIGTERM, sign
 
 @pytest.fixture
 def bystander() -> Generator[subprocess.Popen[bytes]]:
-    """A process that is none of our business."""
+    """A process that is not ours."""
     with begun(SLEEP) as process:
         yield process
 

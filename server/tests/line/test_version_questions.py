@@ -19,7 +19,7 @@ DAMAGE = {
     "a blocked promotion has a change": "UPDATE change SET (task_id, attempt) = (SELECT task_id, attempt FROM promotion_status WHERE NOT allowed) WHERE place = 2",
     "a run of a decision says something else": "UPDATE run_history SET status = 'FAILED' WHERE status = 'SUCCESS'",
     "a file has no version": "UPDATE data_file SET added_version = NULL",
-    "a current file lies in no current scope": "DELETE FROM scope_state",
+    "a current file is not in a current scope": "DELETE FROM scope_state",
     "the versions of a dataset are not 1 to its counter": "UPDATE version_counter SET last = last + 1",
     "a Delta version is missing, or of no version": "DELETE FROM data_version WHERE version = 1",
     "the versions of a table are not in the order of their places": "UPDATE data_version_member SET version = 3 - version",

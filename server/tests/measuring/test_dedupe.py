@@ -1,4 +1,4 @@
-"""An append leaves out rows whose key is there already: exactly these, and at the cost of the append."""
+"""An append skips exactly the rows whose key already exists, at the cost of the append."""
 
 import random
 from datetime import UTC, date, datetime
@@ -233,8 +233,8 @@ def test_a_moved_base_is_deduped_against_the_files_since_alone(appending: Bench)
     more = table_files(appending.stage(rows(5, 20, 21)))
     third = appending.measured(appending.again(moved, second, more))
     assert (ids(appending, third), third.duplicates) == ([0, 1, 2, 6, 7, 8, 9], 5)
-    anew = appending.measured(output.model_copy(update={"staged": output.staged.model_copy(update={"current": [*since, *more]})}))
-    assert (ids(appending, anew), anew.duplicates) == (ids(appending, third), third.duplicates)
+    again = appending.measured(output.model_copy(update={"staged": output.staged.model_copy(update={"current": [*since, *more]})}))
+    assert (ids(appending, again), again.duplicates) == (ids(appending, third), third.duplicates)
 
 
 def test_a_replace_counts_what_an_append_would_leave_out(appending: Bench):

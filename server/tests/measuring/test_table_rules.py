@@ -1,4 +1,4 @@
-"""Rules about the whole table, also when others were decided in between: a rebase says what measuring anew would say."""
+"""Rules about the whole table, also after a moved base: a rebase gives the same result as a new measurement."""
 
 from typing import Any
 
@@ -79,9 +79,9 @@ def test_a_rebase_says_what_measuring_again_would_say(bench: Bench, strategy: st
             left = {file.path: file for file in output.staged.current} | {file.path: file for moved in output.moved for file in moved.added}
             gone = {path for moved in output.moved for path in moved.removed}
             now = [file for path, file in left.items() if path not in gone]
-            anew = bench.measured(output.model_copy(update={"staged": output.staged.model_copy(update={"current": now}), "previous": None, "moved": []}))
-            assert (counts(found), found.rows, found.duplicates) == (counts(anew), anew.rows, anew.duplicates)
-            assert bench.rows(found.files) == bench.rows(anew.files)
+            again = bench.measured(output.model_copy(update={"staged": output.staged.model_copy(update={"current": now}), "previous": None, "moved": []}))
+            assert (counts(found), found.rows, found.duplicates) == (counts(again), again.rows, again.duplicates)
+            assert bench.rows(found.files) == bench.rows(again.files)
 
 
 def test_a_rule_that_came_later_is_measured_against_the_base_as_it_is_now(bench: Bench):

@@ -1,4 +1,4 @@
-"""Statements that must not run, or not for long: what each is after stands above it. `{file}` is a file of the lake, `{folder}` a folder to write into."""
+"""Statements that must not run, or not for long: the comment above each says what it tries. `{file}` is a file of the lake, `{folder}` a folder to write into."""
 
 REFUSED, INVALID, OVER, MISSING = "query_refused", "query_invalid", "query_over_limit", "not_found"
 
@@ -144,7 +144,7 @@ SELECT $name
 SELECT invoke(lambda x: x, 1)
 """)
 
-# Everything that is no SELECT
+# Everything that is not a SELECT
 WRITES = _lines("""
 INSERT INTO orders_raw VALUES (1)
 INSERT INTO orders_raw SELECT * FROM orders_raw

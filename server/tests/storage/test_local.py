@@ -53,7 +53,7 @@ def test_the_moments_of_a_put_come_in_their_order(root: Path):
     storage.put_new(ENTRY, b"one", DECIDED)
     assert moments == ["put:before", "put:temporary_written", "put:linked", "put:folder_synced", "put:answered"]
     storage.put_new(ENTRY, b"one", DECIDED)
-    # An entry that is found is made durable too: whoever linked it may have died before.
+    # An existing entry is made durable too: the process that linked it may have died before.
     assert moments[5:] == ["put:before", "put:temporary_written", "put:folder_synced", "put:answered"]
 
 

@@ -50,7 +50,7 @@ def test_replacing_leaves_the_new_bytes(storage: Storage):
     storage.replace("hint", b"old")
     storage.replace("hint", b"newer")
     assert storage.read("hint") == b"newer"
-    assert storage.list("hint") in ([], [StoredFile("hint", 5)])  # a file is no folder, but an object store cannot tell
+    assert storage.list("hint") in ([], [StoredFile("hint", 5)])  # a file is not a folder, but an object store cannot distinguish them
 
 
 def test_a_folder_lists_what_is_below_it_and_not_what_begins_like_it(storage: Storage):

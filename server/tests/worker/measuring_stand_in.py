@@ -47,7 +47,7 @@ def main(log: Path) -> None:
             time.sleep(0.02)
         result = MeasureResult(id=order.id, outputs=[measured(output, Path(unquote(urlsplit(order.storage["url"]).path))) for output in order.outputs])
         if (log.parent / "refuse").exists():
-            result = MeasureResult(id=order.id, refusal=Refusal(error_class="not_parquet", message="A file is no Parquet."))
+            result = MeasureResult(id=order.id, refusal=Refusal(error_class="not_parquet", message="A file is not valid Parquet."))
         if (log.parent / "away").exists():
             result = MeasureResult(id=order.id, refusal=Refusal(error_class="storage_unavailable", message="The store does not answer.", retry=True))
         sys.stdout.write(("nonsense" if (log.parent / "garbage").exists() else result.model_dump_json()) + "\n")

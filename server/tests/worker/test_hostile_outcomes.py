@@ -34,7 +34,7 @@ HOSTILE = {
     "a NUL in its state": json.dumps({"state": {"secret-data": "a\0b"}}),
     "half of a surrogate pair in its notes": json.dumps({"custom": {"secret-data": "\ud800"}}),
     "half of a surrogate pair in its error": json.dumps({"error": {"error_class": "odd", "message": "secret-data \ud800"}}),
-    "a number that is none": json.dumps({"state": {"secret-data": float("nan")}}),
+    "not a number": json.dumps({"state": {"secret-data": float("nan")}}),
 }
 
 

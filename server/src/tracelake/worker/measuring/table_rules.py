@@ -75,8 +75,8 @@ def rebase_table_rules(
     if since is None or since.removed:
         return measure_table_rules(counter, work, rules, batch, current, output, key)
     carried = [rule for rule in rules if not isinstance(rule.tree, Unique) and _violations(known, rule) is not None]
-    anew = [rule for rule in rules if rule not in carried]
-    found = measure_table_rules(counter, work, anew, batch, current, output, key)
+    remaining = [rule for rule in rules if rule not in carried]
+    found = measure_table_rules(counter, work, remaining, batch, current, output, key)
     if carried:
         added = [open_file(work, file.path, "") for file in since.added if file.rows]
         columns = _columns(batch, added, output)
