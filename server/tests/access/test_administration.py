@@ -47,7 +47,7 @@ def test_a_user_has_the_rights_of_its_roles_and_no_other(control_plane: ControlP
     assert [(one.name, one.roles) for one in administration.list_users(control_plane.admin).items] == [("admin", ["admin"]), ("ada", ["writer"])]
 
 
-def test_making_what_is_there_changes_nothing_and_other_facts_are_refused(control_plane: ControlPlane, administration: AccessAdministration):
+def test_creating_an_existing_one_changes_nothing_and_other_facts_are_refused(control_plane: ControlPlane, administration: AccessAdministration):
     first = administration.create_user(control_plane.admin, "ada", issuer="login.test", subject="a-1", roles=["reader"])
     audited = control_plane.one("SELECT count(*) FROM audit")
     assert administration.create_user(control_plane.admin, "ada", issuer="login.test", subject="a-1", roles=["reader"]) == first
@@ -125,7 +125,7 @@ def test_a_repeated_request_gets_the_id_of_its_token(control_plane: ControlPlane
     assert control_plane.one("SELECT count(*) FROM api_token WHERE label LIKE 'line%%'") == 1
 
 
-def test_a_revoked_token_is_refused_and_listed_only_when_asked_for(control_plane: ControlPlane, administration: AccessAdministration):
+def test_a_revoked_token_is_refused_and_listed_only_on_request(control_plane: ControlPlane, administration: AccessAdministration):
     made = administration.create_token(control_plane.admin, NewTokenRequest(TokenKind.USER, "old", user="admin"))
     assert administration.revoke_token(control_plane.admin, made.id).revoked_at is not None
     with pytest.raises(Unauthenticated):
@@ -173,7 +173,7 @@ def test_a_dry_run_judges_and_changes_nothing(control_plane: ControlPlane, admin
     assert [control_plane.query(f"SELECT * FROM {table}") for table in tables] == before
 
 
-def test_only_admins_administer_and_only_they_and_auditors_read_what_was_done(control_plane: ControlPlane, administration: AccessAdministration):
+def test_only_admins_administer_and_only_they_and_auditors_read_the_audit_log(control_plane: ControlPlane, administration: AccessAdministration):
     callers = [
         user(control_plane, "wanda", "writer"), user(control_plane, "rex", "reader", "friends"), user(control_plane, "otto", "auditor"),
         service(control_plane, "s", scopes=("read", "operate", "deploy", "define"), roles=("admin",)), control_plane.worker,

@@ -64,7 +64,7 @@ def test_only_an_admin_of_the_first_org_makes_lists_and_disables_orgs(control_pl
     assert [org.name for org in orgs.list_orgs(control_plane.admin).items] == ["main", "other"]
 
 
-def test_making_what_is_there_changes_nothing_and_other_facts_are_refused(control_plane: ControlPlane, orgs: Orgs):
+def test_creating_an_existing_one_changes_nothing_and_other_facts_are_refused(control_plane: ControlPlane, orgs: Orgs):
     assert orgs.create(control_plane.admin, "dry", admin="ada", dry_run=True).token is None
     first = orgs.create(control_plane.admin, "other", admin="ada", issuer="login.test", subject="a-1")
     assert first.token is None  # who comes with a JWT needs none
@@ -95,7 +95,7 @@ def test_another_orgs_objects_are_not_there(control_plane: ControlPlane):
         ask(ada)
 
 
-def test_nobody_of_a_disabled_org_is_let_in_until_it_is_enabled(control_plane: ControlPlane, orgs: Orgs):
+def test_callers_of_a_disabled_org_are_refused_until_it_is_enabled(control_plane: ControlPlane, orgs: Orgs):
     token = orgs.create(control_plane.admin, "other", admin="ada").token or ""
     access = control_plane.services.access
     ada = access.authenticate(token)
@@ -122,7 +122,7 @@ def test_the_org_that_operates_is_never_disabled(control_plane: ControlPlane, or
         orgs.disable(control_plane.admin, "main")
 
 
-def test_what_was_done_with_an_org_is_audited_in_both(control_plane: ControlPlane, orgs: Orgs):
+def test_changes_of_an_org_are_audited_in_both_orgs(control_plane: ControlPlane, orgs: Orgs):
     ada = admin_of(control_plane, "other")
     orgs.disable(control_plane.admin, "other")
     orgs.disable(control_plane.admin, "other")

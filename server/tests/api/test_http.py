@@ -134,7 +134,7 @@ def test_bad_input_is_a_problem_with_a_code(admin: httpx2.Client, method: str, p
     assert answer.json()["detail"]
 
 
-def test_a_malformed_report_is_refused_without_repeating_what_was_sent(worker: httpx2.Client):
+def test_a_malformed_report_is_refused_without_quoting_it(worker: httpx2.Client):
     answer = worker.post("/internal/task-complete", content=b'{"items": [{"fence": {"task_id": "secret-value"}}]}')
     assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
     assert "secret-value" not in answer.text
@@ -156,7 +156,7 @@ def test_an_unexpected_error_has_an_id_and_no_trace_and_its_words_reach_no_log(a
     assert "Zero" not in answer.text
 
 
-def test_a_body_that_is_too_large_is_413_also_when_it_lies_about_its_length(api_url: str, control_plane: ControlPlane):
+def test_a_body_that_is_too_large_is_413_also_with_a_wrong_content_length(api_url: str, control_plane: ControlPlane):
     host = api_url.removeprefix("http://")
     token = HomeFiles(control_plane.control.settings.home).admin_token()
     chunk = b"x" * 2**20

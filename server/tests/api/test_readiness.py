@@ -96,7 +96,7 @@ def test_a_schema_that_does_not_fit_is_not_ready(quick: ControlPlane):
 
 
 @pytest.mark.proves("X.10")
-def test_metrics_of_the_process_are_served_while_the_database_is_away(quick: ControlPlane):
+def test_metrics_of_the_process_are_served_while_the_database_is_unavailable(quick: ControlPlane):
     with served(quick.control) as url:
         assert "tracelake_database_up 1.0" in scraped(url, quick.control.settings.home)
         with away(quick.database):

@@ -212,7 +212,7 @@ def test_a_packed_body_is_refused_with_a_sentence(api_url: str, control_plane: C
     assert "gzip" in answer.json()["detail"]
 
 
-def test_every_route_but_the_open_ones_says_who_may_call(control_plane: ControlPlane):
+def test_every_route_but_the_open_ones_names_its_callers(control_plane: ControlPlane):
     for app in (apps.create_app(control_plane.services, ApiSettings()), apps.create_records_app(control_plane.services, ApiSettings())):
         found = {path: type(route) for route, path in routes(app)}
         assert {path for path, kind in found.items() if not issubclass(kind, GuardedRoute)} == OPEN

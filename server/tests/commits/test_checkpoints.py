@@ -86,7 +86,7 @@ def forget(root: Path, versions: range) -> None:
 
 
 @pytest.mark.proves("G3.3")
-def test_a_checkpoint_says_what_the_log_says(root: Path, storage: LocalStorage):
+def test_a_checkpoint_equals_the_log(root: Path, storage: LocalStorage):
     write(storage, range(12))
     assert checkpoint(storage, LOCATION, 10, quiet)
     assert json.loads(storage.read(HINT) or b"") == {"size": 13, "version": 10}  # protocol, metadata, 3 files, 8 that are gone
@@ -158,7 +158,7 @@ def test_many_at_once_make_one_checkpoint(root: Path, storage: LocalStorage):
     assert seen(root) == live(11)
 
 
-def test_one_that_comes_late_with_an_old_checkpoint_harms_nobody(root: Path, storage: LocalStorage):
+def test_a_late_old_checkpoint_does_no_harm(root: Path, storage: LocalStorage):
     write(storage, range(12))
     checkpoint(storage, LOCATION, 10, quiet)
     checkpoint(storage, LOCATION, 5, quiet)

@@ -67,7 +67,7 @@ def test_the_same_change_is_the_same_bytes_however_it_was_put_together():
         assert entry(change(**shuffled, table_schema=turned, decided_at=elsewhere)) == meant
 
 
-def test_schema_and_protocol_are_said_when_they_are_news():
+def test_schema_and_protocol_are_written_only_when_they_change():
     names = [name for name, _ in actions(entry(change()))]
     assert names == ["commitInfo", "protocol", "metaData", "add"]
     assert [name for name, _ in actions(entry(change(delta_version=1)))] == ["commitInfo", "add"]

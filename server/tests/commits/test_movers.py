@@ -39,14 +39,14 @@ def moved(request: pytest.FixtureRequest) -> Iterator[tuple[Movers, Moved]]:
     movers.stop()
 
 
-def test_no_telling_is_lost_on_one_that_only_looks(moved: tuple[Movers, Moved]):
+def test_no_notification_is_lost_on_a_mover_that_only_checks(moved: tuple[Movers, Moved]):
     movers, done = moved
     for line in [uuid4() for _ in range(10)]:
         movers.notify([line])
         assert done.lines.get(timeout=LONGEST) == line
 
 
-def test_a_line_that_was_told_of_while_it_moved_is_moved_again(moved: tuple[Movers, Moved]):
+def test_a_line_that_was_notified_while_it_moved_is_moved_again(moved: tuple[Movers, Moved]):
     movers, done = moved
     line = uuid4()
     for _ in range(20):

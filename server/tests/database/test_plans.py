@@ -11,7 +11,7 @@ from support.databases import StateDatabase
     ("SELECT id FROM task WHERE id = ANY(%(ids)s::uuid[])", 1),
     ("SELECT id FROM task WHERE id = ANY(%(ids)s::uuid[]) AND (%(state)s::task_state IS NULL OR state = %(state)s)", 0),
 ])
-def test_a_statement_is_planned_once_unless_a_condition_may_fall_away(database: StateDatabase, tmp_path: Path, query: str, planned: int):
+def test_a_statement_is_planned_once_unless_a_condition_is_optional(database: StateDatabase, tmp_path: Path, query: str, planned: int):
     with running_control(settings_for(database, tmp_path / "home"), database) as control_plane, control_plane.control.database.transaction("plans") as tx:
         for _ in range(10):
             tx.values(query, ids=[], state=None)  # pyright: ignore[reportArgumentType]
@@ -20,7 +20,7 @@ def test_a_statement_is_planned_once_unless_a_condition_may_fall_away(database: 
         assert tx.value("SHOW plan_cache_mode") == "force_generic_plan"
 
 
-def test_a_look_is_no_transaction_and_leaves_its_connection_as_it_was(database: StateDatabase, tmp_path: Path):
+def test_a_read_opens_no_transaction_and_leaves_its_connection_unchanged(database: StateDatabase, tmp_path: Path):
     with running_control(settings_for(database, tmp_path / "home"), database) as control_plane:
         state = control_plane.control.database
         with state.looking() as look:

@@ -26,14 +26,14 @@ def names(state: Database) -> list[str]:
         return tx.values("SELECT name FROM org WHERE name LIKE 'try%%' ORDER BY name")
 
 
-def test_what_nobody_waited_for_is_there_after_the_commit(state: Database):
+def test_statements_without_a_wait_are_committed(state: Database):
     with state.transaction("add", role=DatabaseRole.DEFINE) as tx:
         tx.run(ADD, id=ONE, name="try_one")
         tx.run(ADD, id=TWO, name="try_two")
     assert names(state) == ["try_one", "try_two"]
 
 
-def test_an_error_that_nobody_waited_for_comes_to_light_and_undoes_everything(state: Database):
+def test_an_error_without_a_wait_is_raised_and_rolls_everything_back(state: Database):
     with pytest.raises(psycopg.errors.UniqueViolation), state.transaction("add", role=DatabaseRole.DEFINE) as tx:
         tx.run(ADD, id=ONE, name="try_one")
         tx.run(ADD, id=ONE, name="try_two")
@@ -49,14 +49,14 @@ def test_values_of_a_failed_statement_reach_no_log(state: Database, caplog: pyte
     assert "try_private" not in caplog.text
 
 
-def test_whoever_leaves_by_an_exception_leaves_nothing(state: Database):
+def test_an_exception_rolls_everything_back(state: Database):
     with pytest.raises(KeyError), state.transaction("add", role=DatabaseRole.DEFINE) as tx:
         tx.run(ADD, id=ONE, name="try_one")
         raise KeyError
     assert names(state) == []
 
 
-def test_an_error_that_was_passed_over_is_no_commit(state: Database):
+def test_a_swallowed_error_does_not_commit(state: Database):
     with pytest.raises(Unavailable), state.transaction("add", role=DatabaseRole.DEFINE) as tx:
         tx.run(ADD, id=ONE, name="try_one")
         with pytest.raises(psycopg.errors.UndefinedTable):
@@ -65,7 +65,7 @@ def test_an_error_that_was_passed_over_is_no_commit(state: Database):
     assert names(state) == []
 
 
-def test_questions_that_go_together_are_answered_each_for_itself_and_in_order(state: Database):
+def test_pipelined_queries_have_their_own_results_in_order(state: Database):
     with state.transaction("ask", role=DatabaseRole.DEFINE) as tx:
         before = tx.send_tuples("SELECT count(*) FROM org WHERE name LIKE 'try%%'")
         tx.run(ADD, id=ONE, name="try_one")

@@ -123,7 +123,7 @@ def test_a_file_becomes_its_canonical_form() -> None:
 
 
 @pytest.mark.proves("T4.5")
-def test_defaults_are_given_where_nothing_is_said() -> None:
+def test_defaults_apply_to_missing_values() -> None:
     numbers, ranges, joined = parsed(SMALL).jobs
     assert [(job.max_attempts, job.timeout_seconds) for job in (numbers, ranges, joined)] == [(5, 1800), (1, 1800), (5, 1800)]
     assert [(output.layer, output.domain, output.owner) for job in (numbers, ranges) for output in job.outputs] == [
@@ -179,7 +179,7 @@ def test_an_output_is_cut_by_a_column_or_by_spans_of_it(given: str, full: Partit
     assert DagSpec.model_validate_json(spec.model_dump_json()) == spec
 
 
-def test_spans_as_the_events_tell_them_are_for_per_update() -> None:
+def test_spans_of_events_are_for_per_update() -> None:
     spans = _cut(WITH_ROWS, "{column: order_id, cursor: integer}")
     assert parsed(spans.replace("PerPartition", "PerUpdate")).jobs[1].outputs[0].partition_by == PartitionSpec(column="order_id", cursor=CursorType.INTEGER)
     error = refused(spans)
@@ -383,7 +383,7 @@ def test_what_decides_rows_rebuilds_them(old: str, new: str) -> None:
     ("{column: id, cursor: integer, range_size: 10}", "{column: id, cursor: integer, range_size: 10, origin: 5}"),
     ("{column: id}", "{column: at}"), ("{column: id}", "{column: id, cursor: integer, range_size: 10}"),
 ])
-def test_another_cut_builds_the_output_anew(one: str, other: str) -> None:
+def test_other_partitions_rebuild_the_output(one: str, other: str) -> None:
     hashes = [lineage_hashes(parsed(_cut(WITH_ROWS, cut))) for cut in (one, other)]
     assert hashes[0]["clean_orders"] != hashes[1]["clean_orders"]
 
@@ -418,14 +418,14 @@ def test_hashes_stay_what_they_are() -> None:
 # Which error, and how it reads
 
 
-def test_the_first_mistake_by_line_is_the_one_that_is_told() -> None:
+def test_the_first_mistake_by_line_is_reported() -> None:
     wrong = SMALL.replace("max_attempts: 1", "max_attempts: 0").replace("operator: emit", "operatr: emit").replace("publish:", "publlish:")
     assert refused(wrong).extra["place"] == "jobs[0].operatr"
     assert refused(wrong.replace("operatr", "operator")).extra["place"] == "jobs[1].max_attempts"
     assert refused(wrong.replace("operatr", "operator").replace("attempts: 0", "attempts: 1")).extra["place"] == "publlish"
 
 
-def test_two_mistakes_of_one_line_are_told_from_left_to_right() -> None:
+def test_two_mistakes_of_one_line_are_reported_from_left_to_right() -> None:
     assert refused(SMALL.replace("cursor: {min: 0", "cursr: {min: 0").replace("job: numbers, output: 0}, ", "job: numbers, output: x}, ")).code == "dag_type_wrong"
 
 
@@ -442,7 +442,7 @@ def test_general_mistakes_come_before_what_is_not_available() -> None:
 
 
 @pytest.mark.proves("T3.12")
-def test_a_path_is_below_a_location_that_whoever_deploys_may_use() -> None:
+def test_a_path_is_below_a_location_that_the_deployer_may_use() -> None:
     assert refused(WITH_ROWS.replace("landing/orders", "landng/orders")).extra["remedy"] == "Did you mean `landing`?"
     unknown = refused(WITH_ROWS.replace("landing/orders", "orders"))
     assert (unknown.code, unknown.extra["remedy"]) == ("location_unknown", "Write the name of a location and a path below it; you may use `landing`.")
@@ -493,7 +493,7 @@ def test_a_circle_is_named_in_the_direction_of_the_data() -> None:
     assert "numbers → ranges → joined → numbers" in error.detail
 
 
-def test_a_long_chain_is_no_circle() -> None:
+def test_a_long_chain_is_not_a_cycle() -> None:
     jobs = [{"name": "j0", "activation": "source", "source": {"kind": "manual"}, "runtime": "dispatcher", "operator": "noop"}]
     jobs += [
         {"name": f"j{n}", "activation": "reactive", "runtime": "dispatcher", "operator": "noop", "inputs": [{"from": {"job": f"j{n - 1}", "output": 0}}]}
@@ -542,7 +542,7 @@ def test_words_that_yaml_readers_take_for_different_things_are_to_be_quoted(word
 
 
 @pytest.mark.parametrize("word", ["true", "False", "5", "-1", "1.5"])
-def test_a_number_or_a_boolean_is_no_text_until_it_is_quoted(word: str) -> None:
+def test_a_number_or_a_boolean_is_text_only_if_quoted(word: str) -> None:
     error = refused(SMALL.replace("owner: data-eng", f"owner: {word}"))
     assert error.code == "dag_type_wrong"
     assert "quote it" in error.extra["remedy"]

@@ -42,7 +42,7 @@ def test_an_editor_marks_nothing_in_valid_drafts() -> None:
         assert [(error.message, error.instance_path) for error in found] == []
 
 
-def test_what_is_shipped_is_what_is_generated(tmp_path: Path) -> None:
+def test_the_shipped_schema_is_the_generated_one(tmp_path: Path) -> None:
     assert dag_schema.main(["--check"]) == 0
     target = tmp_path / dag_schema.TARGET
     target.parent.mkdir(parents=True)

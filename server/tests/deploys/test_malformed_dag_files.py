@@ -36,7 +36,7 @@ def test_a_malformed_file_is_refused_with_its_place_and_remedy(file: Malformed) 
     assert TracelakeError.of(json.loads(json.dumps(error.problem()))).extra == error.extra
 
 
-def test_the_corpus_is_as_large_as_is_said() -> None:
+def test_the_corpus_has_its_declared_size() -> None:
     assert len({file.text for file in CORPUS}) >= (300 if PROOF else 100)
     assert len(by_hand()) >= 40
     assert len({file.code for file in CORPUS}) >= 30

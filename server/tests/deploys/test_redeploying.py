@@ -61,7 +61,7 @@ KEPT = ("generation", "line", "dataset", "dataset_version", "job_key", "task", "
         ("owner: test", "owner: somebody else"),
     ],
 )
-def test_what_makes_the_same_rows_is_the_next_version_and_everything_else_stays(lake: Lake, old: str, new: str):
+def test_a_definition_with_the_same_rows_is_the_next_version_and_everything_else_stays(lake: Lake, old: str, new: str):
     fill(lake, 1)
     lake.run()
     before = facts(lake)
@@ -98,7 +98,7 @@ def test_what_makes_the_same_rows_is_the_next_version_and_everything_else_stays(
         ("description: Rows as they came", "description: Rows as they came, partition_by: {column: value}", {"edited": ["load"], "downstream": ["clean"]}),
     ],
 )
-def test_what_makes_other_rows_is_refused_with_its_jobs_and_nothing_is_stored(lake: Lake, old: str, new: str, jobs: dict):
+def test_a_definition_with_other_rows_is_refused_with_its_jobs_and_nothing_is_stored(lake: Lake, old: str, new: str, jobs: dict):
     before = facts(lake)
     assert old in ROWS
     text = ROWS.replace(old, new).replace("job: clean,", "job: cleaner," if "cleaner" in new else "job: clean,")
@@ -165,7 +165,7 @@ def test_a_name_of_another_dag_is_not_taken_by_a_redeploy(lake: Lake):
 
 
 @pytest.mark.proves("T7.3")
-def test_a_name_that_stands_for_another_dataset_now_is_a_rebuild_of_its_reader(lake: Lake):
+def test_a_name_that_refers_to_another_dataset_needs_a_rebuild_of_its_reader(lake: Lake):
     deploy_reports(lake)
     redeploy(lake, ROWS.replace("  sample_clean:", "  sample_cleaned:"))
     redeploy(lake, SAMPLE.format(name="other", max_attempts=3).replace("  other_clean:", "  sample_clean:"))
@@ -243,7 +243,7 @@ def test_queued_tasks_go_to_the_new_pool_also_behind_its_watermark(control_plane
     assert claim("fast") == [running], "what ran goes there with its next attempt"
 
 
-def test_a_task_that_is_told_while_it_is_redeployed_is_under_the_one_or_the_other(control_plane: ControlPlane):
+def test_a_task_that_is_emitted_during_a_redeploy_belongs_to_one_version(control_plane: ControlPlane):
     """Events and redeploys at once: every event has its task, in the order of turns, and the last definition counts."""
     redeploy(control_plane, limited(None))
     stop = threading.Event()
@@ -275,7 +275,7 @@ def test_a_task_that_is_told_while_it_is_redeployed_is_under_the_one_or_the_othe
 
 
 @pytest.mark.proves("T5.3")
-def test_who_redeploys_is_who_the_dag_reads_as_from_then_on(lake: Lake):
+def test_a_dag_reads_with_the_permissions_of_its_last_deployer(lake: Lake):
     deploy_reports(lake)
     walter = user(lake, "walter", "writer", "analysts")
     lake.services.granting.grant(lake.admin, "reports", DagRight.DEPLOY, "analysts")
@@ -312,7 +312,7 @@ def test_equal_redeploys_at_once_make_one_version(control_plane: ControlPlane):
     assert counts(control_plane)["dag_activation"] == 2
 
 
-def test_a_redeploy_waits_for_what_is_being_told_and_sees_its_tasks(control_plane: ControlPlane):
+def test_a_redeploy_waits_for_events_being_emitted_and_sees_their_tasks(control_plane: ControlPlane):
     control_plane.deploy()
     [dag] = control_plane.query("SELECT id FROM dag")[0]
     with ThreadPoolExecutor(1) as pool:

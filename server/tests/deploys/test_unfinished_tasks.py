@@ -36,7 +36,7 @@ def test_a_backlog_without_turns_takes_turns_in_its_order():
     assert told(tasks, turns=2) == {2: (None, 100, False), 3: (None, 101, False), 1: ("turn", 102, False)}
 
 
-def test_what_was_claimed_before_keeps_going_without_a_turn():
+def test_a_claimed_task_continues_without_a_turn():
     tasks = [task(1, state="running", attempt=1), task(2, waits="retry", attempt=1), task(3, seq=5, attempt=2), task(4, seq=6)]
     assert told(tasks, turns=1) == {4: (None, 100, False)}
 
@@ -45,7 +45,7 @@ def test_a_batchs_task_never_takes_a_turn():
     assert told([task(1, seq=5, kind="batch"), task(2, seq=6)], turns=1) == {2: (None, 100, False)}
 
 
-def test_what_is_held_takes_its_turn_and_stays_held():
+def test_a_held_task_takes_its_turn_and_stays_held():
     tasks = [task(1, waits="paused"), task(2, waits="input"), task(3, waits="line")]
     assert told(tasks, turns=1) == {1: ("paused", 100, False), 2: ("input", 101, False), 3: ("line", 102, False)}
 
@@ -55,7 +55,7 @@ def test_more_turns_let_more_in():
     assert told(tasks, turns=2) == {2: (None, 2, True)}
 
 
-def test_fewer_turns_send_back_what_nobody_has_claimed():
+def test_fewer_turns_send_unclaimed_tasks_back():
     tasks = [task(1, state="running", ordinal=1, attempt=1), task(2, seq=7, ordinal=2), task(3, seq=8, ordinal=3), task(4, waits="turn", ordinal=4)]
     assert told(tasks, turns=2) == {3: ("turn", 3, False)}
 

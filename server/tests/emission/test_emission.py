@@ -106,7 +106,7 @@ def test_a_database_whose_clock_is_ahead_costs_no_record_of_the_platform(lake: L
 
 
 @pytest.mark.proves("M3.8")
-def test_what_stands_in_rows_reaches_no_record(lake: Lake, repository: MemoryRepository):
+def test_row_values_reach_no_record(lake: Lake, repository: MemoryRepository):
     deploy_sample(lake)
     rule = lake.services.guard.add_rule(lake.admin, "sample_raw", "NOT_NULL", "value")
     lake.run("load")
@@ -179,7 +179,7 @@ def test_a_run_that_is_committed_late_is_not_passed_over(control_plane: ControlP
 
 @pytest.mark.proves("M3.8")
 @pytest.mark.parametrize("why", [RepositoryUnavailable, Unauthenticated, TenantMismatch])
-def test_a_repository_that_does_not_answer_or_lets_nobody_in_loses_nothing(control_plane: ControlPlane, repository: MemoryRepository, why: type[TracelakeError]):
+def test_a_repository_that_does_not_answer_or_refuses_the_token_loses_nothing(control_plane: ControlPlane, repository: MemoryRepository, why: type[TracelakeError]):
     control_plane.deploy()
     control_plane.run_source()
     control_plane.complete(*[succeeded(task) for task in control_plane.claim()])
@@ -227,7 +227,7 @@ def _with_the_first_twice(records: list[StoredRecord]) -> list[StoredRecord]:
 
 @pytest.mark.proves("M3.8")
 @pytest.mark.parametrize(("damage", "found"), [(_without_the_first, "missing"), (_with_the_first_twice, "doubled")])
-def test_the_checker_sees_what_is_missing_and_what_is_there_twice(
+def test_the_checker_finds_missing_and_doubled_records(
     control_plane: ControlPlane, repository: MemoryRepository, damage: Callable[[list[StoredRecord]], list[StoredRecord]], found: str
 ):
     control_plane.deploy()
@@ -243,7 +243,7 @@ def test_the_checker_sees_what_is_missing_and_what_is_there_twice(
     assert len(getattr(checked, found)) == 1 and not checked.whole
 
 
-def test_what_the_repository_refuses_is_noted_and_stops_nothing(control_plane: ControlPlane, repository: MemoryRepository):
+def test_refused_records_are_noted_and_stop_nothing(control_plane: ControlPlane, repository: MemoryRepository):
     control_plane.deploy()
     for _ in range(2):
         control_plane.run_source()

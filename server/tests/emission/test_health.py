@@ -115,7 +115,7 @@ def test_only_the_newest_are_looked_at(control_plane: ControlPlane, monkeypatch:
     assert judged(control_plane)[0] is False
 
 
-def test_what_waits_for_long_is_said_and_what_came_just_now_is_on_its_way(control_plane: ControlPlane) -> None:
+def test_facts_that_wait_for_long_are_reported_and_new_ones_are_on_the_way(control_plane: ControlPlane) -> None:
     ran(control_plane)
     assert judged(control_plane) == (True, "no run or decision in the last day; 1 on the way", "")
     control_plane.query("INSERT INTO emission_refusal (kind, fact, code) VALUES ('task_run', 'x', 'record_refused')")
@@ -142,7 +142,7 @@ def test_a_fact_with_two_records_is_an_error_of_its_own() -> None:
     assert remedy
 
 
-def test_a_repository_that_does_not_answer_is_what_the_doctor_says(control_plane: ControlPlane) -> None:
+def test_the_doctor_reports_a_repository_that_does_not_answer(control_plane: ControlPlane) -> None:
     ran(control_plane, "1 hour")
     emit_all(control_plane)
     away = settings_for(control_plane.database, control_plane.control.settings.home, records={"url": "http://127.0.0.1:9", "token": "a token"})

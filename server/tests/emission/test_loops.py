@@ -80,7 +80,7 @@ def test_with_a_bus_records_are_emitted_stored_counted_and_published_as_stored(d
 
 
 @pytest.mark.proves("M4.1")
-def test_a_repository_that_is_away_stops_neither_the_work_nor_the_counts(database: StateDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_unavailable_repository_stops_neither_tasks_nor_counts(database: StateDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     away = True
     opened = RecordRepositories.repository_of
 
@@ -123,7 +123,7 @@ def test_the_records_service_by_itself_is_a_subscriber_too(database: StateDataba
 
 
 @pytest.mark.parametrize("url", ["redis://somewhere", "kafka:", "kafka"])
-def test_an_address_that_is_no_bus_is_refused_by_its_setting(control_plane: ControlPlane, url: str):
+def test_an_invalid_bus_address_is_refused_with_its_setting(control_plane: ControlPlane, url: str):
     with pytest.raises(SettingInvalid, match="TRACELAKE__BUS__URL"):
         open_bus(BusSettings(url=url), control_plane.control.database)
 

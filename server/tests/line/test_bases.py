@@ -123,7 +123,7 @@ def test_a_moved_base_names_exactly_the_files_since(lake: Lake):
     assert [file.path.split("/")[0] for file in again.moved[0].added] == [f"{three.fence.task_id}-1"]
 
 
-def test_a_moved_base_whose_answer_was_lost_is_told_again(lake: Lake):
+def test_a_moved_base_whose_answer_was_lost_is_answered_again(lake: Lake):
     lake.deploy(APPENDING)
     one, two = two_tasks(lake)
     append(lake, one, [1])
@@ -136,7 +136,7 @@ def test_a_moved_base_whose_answer_was_lost_is_told_again(lake: Lake):
 
 
 @pytest.mark.parametrize("base", [1, 7, -1])
-def test_a_report_against_a_base_that_was_not_handed_out_is_refused(lake: Lake, base: int):
+def test_a_report_against_an_unassigned_base_is_refused(lake: Lake, base: int):
     lake.deploy(APPENDING)
     one, two = two_tasks(lake)
     append(lake, one, [1])

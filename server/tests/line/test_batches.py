@@ -221,7 +221,7 @@ def test_a_run_that_is_blocked_by_its_batch_has_a_decision_that_names_it(lake: L
 
 
 @pytest.mark.proves("T2.2")
-def test_a_pause_strands_no_batch_of_a_run_that_goes_on(lake: Lake, producer: ClaimedTask):
+def test_a_pause_strands_no_batch_of_a_running_task(lake: Lake, producer: ClaimedTask):
     first, one = posted(lake, producer, [(1, "a")])
     lake.services.tasks.pauses.pause(lake.admin, "sample", None)
     second, two = posted(lake, producer, [(2, "a")], name="two")

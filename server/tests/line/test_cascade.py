@@ -82,7 +82,7 @@ def test_a_chain_of_diamonds_makes_four_tasks_a_diamond_and_not_four_times_as_ma
 
 
 @pytest.mark.proves("T8.1")
-def test_what_is_there_already_ends_unchanged_without_decision_version_or_event(lake: Lake):
+def test_an_existing_result_ends_unchanged_without_decision_version_or_event(lake: Lake):
     lake.deploy(REPLACING)
     load(lake, 1)
     load(lake, 2)
@@ -99,7 +99,7 @@ def test_what_is_there_already_ends_unchanged_without_decision_version_or_event(
     assert versions_of(lake, "clean") == [1]
 
 
-def test_the_room_of_a_claim_is_not_lost_to_what_is_unchanged(lake: Lake):
+def test_unchanged_tasks_do_not_use_up_a_claim(lake: Lake):
     lake.deploy(REPLACING)
     for number in range(4):
         load(lake, number)
@@ -138,7 +138,7 @@ def test_a_rewrite_is_one_event_and_one_task_for_each_subscriber(lake: Lake):
     assert told == [EventKind.MATERIALIZED, EventKind.REWRITTEN]
 
 
-def test_an_append_tells_what_it_added_and_rewrites_nothing(lake: Lake):
+def test_an_append_emits_what_it_added_and_rewrites_nothing(lake: Lake):
     lake.deploy(BRONZE)
     load(lake, 1)
     load(lake, 2)
@@ -191,7 +191,7 @@ def scopes_told(lake: Lake, job: str) -> list[dict[str, object]]:
     ]
 
 
-def test_per_update_writes_the_scope_of_the_event_and_tells_it(lake: Lake):
+def test_per_update_writes_and_emits_the_scope_of_the_event(lake: Lake):
     lake.deploy(PARTITIONED)
     load(lake, 1, job="rates")
     load_parts(lake, {part("a"): [(1, "a")], part("b"): [(2, "b")]})

@@ -162,7 +162,7 @@ def foreign_entry(lake: Lake, version: int) -> Path:
 
 
 @pytest.mark.proves("G3.2")
-def test_a_foreign_writer_stops_the_line_and_a_resume_goes_on_with_everything_that_was_decided(lake: Lake):
+def test_a_foreign_writer_stops_the_line_and_a_resume_continues_with_everything_decided(lake: Lake):
     lake.deploy(APPENDING)
     decided(lake, 1)
     lake.move()

@@ -168,7 +168,7 @@ def test_a_storage_that_fails_or_answers_nothing_makes_one_version(lake: Lake, f
     assert len(list((lake.location() / "_delta_log").iterdir())) == 1
 
 
-def test_a_mover_outlives_a_storage_that_is_away(lake: Lake):
+def test_a_mover_survives_an_unavailable_storage(lake: Lake):
     """The loop itself, not a call of it."""
     lake.deploy(BRONZE)
     decide(lake, 1)
@@ -209,7 +209,7 @@ def test_one_line_that_cannot_be_moved_does_not_keep_the_others_waiting(lake: La
 
 
 @pytest.mark.proves("G3.2")
-def test_nothing_that_was_decided_is_swept_however_long_the_storage_is_away(lake: Lake):
+def test_nothing_decided_is_swept_however_long_the_storage_is_unavailable(lake: Lake):
     lake.deploy(APPENDING)
     load(lake, 2)
     [task] = tasks_of(lake, "clean")

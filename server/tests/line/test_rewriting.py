@@ -52,7 +52,7 @@ def test_a_rewrite_of_a_dataset_without_rows_makes_the_rows_of_its_consumers_aga
     assert versions_of(lake, "made") == [1, 2]
 
 
-def test_a_job_that_replaces_makes_its_whole_table_again_when_somebody_asks(lake: Lake):
+def test_a_replacing_job_rebuilds_its_whole_table_on_request(lake: Lake):
     lake.deploy(PARTITIONED)
     load(lake, 1, job="rates")
     load_parts(lake, {part("a"): [(1, "a")], part("b"): [(2, "b")]})

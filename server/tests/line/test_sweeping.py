@@ -127,7 +127,7 @@ def test_files_of_a_batch_stay_until_it_is_adopted_and_what_was_adopted_stays(la
     assert lake.rows(lake.location()) == [(1, "a")]
 
 
-def test_a_sweeper_outlives_a_storage_that_is_away(lake: Lake):
+def test_a_sweeper_survives_an_unavailable_storage(lake: Lake):
     """The loop itself."""
     calls: list[float] = []
 

@@ -103,7 +103,7 @@ def test_every_way_to_be_final_is_announced(hooked):
 
 @pytest.mark.proves("T1.6")
 @pytest.mark.parametrize("status", [500, 404, 302])
-def test_what_the_receiver_does_not_take_is_sent_again_later_under_the_same_key(hooked, status: int):
+def test_a_refused_notification_is_sent_again_later_under_the_same_key(hooked, status: int):
     control_plane, server = hooked
     server.status = status
     control_plane.run_source()
@@ -121,7 +121,7 @@ def test_what_the_receiver_does_not_take_is_sent_again_later_under_the_same_key(
     assert control_plane.one("SELECT sent_at IS NOT NULL FROM outbox")
 
 
-def test_an_errand_that_nobody_takes_is_given_up_and_says_why(hooked):
+def test_an_undeliverable_entry_is_given_up_with_the_reason(hooked):
     control_plane, server = hooked
     server.status = 500
     control_plane.run_source()

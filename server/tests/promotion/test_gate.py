@@ -122,7 +122,7 @@ def test_data_climbs_one_layer_at_a_time(layer: Layer, parents: tuple[Layer, ...
     assert (decision.from_layer, decision.to_layer) == ({Layer.BRONZE: "source", Layer.SILVER: "bronze", Layer.GOLD: "silver"}[layer], layer)
 
 
-def test_what_a_table_cannot_carry_is_refused_before_policies_are_asked():
+def test_what_a_table_cannot_carry_is_refused_before_policies_are_evaluated():
     decision = judge(candidate(schema=CANNOT_CARRY))
     assert decision.stage is GateStage.EXECUTION
     assert "timestamp without a zone" in decision.reason
@@ -191,7 +191,7 @@ def test_good_siblings_are_judged_as_if_alone():
     assert judge_all([one, other]) == [judge(one), judge(other)]
 
 
-def test_only_rules_that_came_later_are_asked_to_be_measured():
+def test_only_later_rules_must_be_measured():
     new, changed, old, count = rule(1, 0, measured=False), rule(2, 0, revision=3, measured_revision=2), rule(3, 0), rule(4, 0, tree=RowCount(least=1), measured=False)
     assert unmeasured([new, changed, old, count], rows=5, table_rows=5) == [new, changed]
     assert unmeasured([new, replace(changed, scope=RuleScope.TABLE)], rows=0, table_rows=5) == [replace(changed, scope=RuleScope.TABLE)]

@@ -88,7 +88,7 @@ def test_a_reason_is_a_sentence(judged, reason: str):
     assert judge(judged).reason == reason
 
 
-def test_a_sibling_is_told_whose_fault_it_is():
+def test_a_blocked_sibling_names_the_refused_output():
     bad = candidate(output_index=1, dataset=JudgedDataset(uuid(2), "lines", Layer.SILVER), rules=(rule(1, 3),))
     assert judge_all([candidate(), bad])[0].reason == (
         "Blocked: output 1 (lines) of the same task is blocked by 1 rule: order_id must not be null, and 3 of 1,000 rows have none."

@@ -62,7 +62,7 @@ def test_only_the_current_revision_of_what_is_active_counts(lake: Lake):
     assert len(guard.list_rules(lake.admin, inactive=True).items) == 3
 
 
-def test_what_says_nothing_new_makes_nothing(lake: Lake):
+def test_a_revision_without_changes_is_not_stored(lake: Lake):
     guard = guard_of(lake)
     rule = guard.add_rule(lake.admin, DATASET, "NOT_NULL", "id")
     assert guard.revise_rule(lake.admin, rule.id, expression="id", severity=Severity.FAIL) == rule
@@ -138,7 +138,7 @@ def test_a_rule_is_about_a_dataset_of_this_org_that_has_rows(lake: Lake):
     assert guard.list_rules(stranger).items == []
 
 
-def test_whoever_defines_a_rule_is_told_of_columns_that_are_not_there(lake: Lake):
+def test_the_author_of_a_rule_is_warned_of_missing_columns(lake: Lake):
     guard = guard_of(lake)
     early = guard.add_rule(lake.admin, DATASET, "NOT_NULL", "valeu")
     assert early.absent_columns == []  # nothing was written yet, so nobody can know

@@ -101,7 +101,7 @@ def refused(service: psycopg.Connection, role: str, statement: str) -> bool:
     return False
 
 
-def test_every_table_is_somebodys(columns: dict[str, list[str]]):
+def test_every_table_belongs_to_a_role(columns: dict[str, list[str]]):
     assert set(columns) - GIVEN == DEFINITIONS | DECISIONS | EXECUTIONS
 
 

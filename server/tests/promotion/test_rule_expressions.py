@@ -133,7 +133,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("type", "expression", "told"), MALFORMED, ids=[f"{type}-{number}" for number, (type, _, _) in enumerate(MALFORMED)])
-def test_what_means_nothing_is_refused_with_what_to_write(type: str, expression: str, told: str):
+def test_an_invalid_expression_is_refused_with_what_to_write(type: str, expression: str, told: str):
     with pytest.raises(RuleInvalid) as refused:
         parse(type, expression)
     assert (refused.value.code, refused.value.status) == ("rule_invalid", 422)
@@ -193,7 +193,7 @@ def test_anything_else_is_a_tree_or_a_clear_refusal(type: RuleType, expression: 
         assert parse(type.value, spell(tree)) == tree
 
 
-def test_a_policy_says_what_its_type_may_say():
+def test_a_policy_has_an_expression_of_its_type():
     assert parse_policy("SCHEMA", "  No  breaking change ") == (PolicyType.SCHEMA, "no breaking change")
     with pytest.raises(PolicyInvalid, match="choose one of SCHEMA"):
         parse_policy("PII", "none")

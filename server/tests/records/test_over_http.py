@@ -69,7 +69,7 @@ def test_a_scope_lets_through_what_it_names(control_plane: ControlPlane, api_url
 
 
 @pytest.mark.proves("M2.4", "M3.8")
-def test_nobody_stores_in_the_name_of_the_system(control_plane: ControlPlane, api_url: str, remote: RemoteRepository):
+def test_only_the_system_stores_records_as_the_system(control_plane: ControlPlane, api_url: str, remote: RemoteRepository):
     forged = note(1).model_copy(update={"producer_id": "tracelake.dispatcher.v1"})
     with RemoteRepository(api_url, service_token(control_plane, "records:write")) as writer:
         with pytest.raises(RecordRefused, match="records:publish"):
@@ -117,12 +117,12 @@ def test_a_malformed_record_of_a_bulk_harms_no_other(control_plane: ControlPlane
 
 
 @pytest.mark.parametrize("body", [{}, {"records": []}, {"records": {}, "context": {}}, {"records": [], "context": {"tenant": "main"}}, [], "x", {"records": [], "context": None, "more": 1}])
-def test_a_bulk_that_is_none_is_refused_whole(control_plane: ControlPlane, api_url: str, body: object):
+def test_an_invalid_bulk_is_refused_whole(control_plane: ControlPlane, api_url: str, body: object):
     status, problem = post(api_url, "/v1/records/bulk", body, admin_token(control_plane))
     assert (status, problem["code"]) == (400, "malformed")
 
 
-def test_a_dataset_is_told_about_by_its_uuid(remote: RemoteRepository):
+def test_records_name_a_dataset_by_its_uuid(remote: RemoteRepository):
     with pytest.raises(RecordRefused, match="uuid"):
         remote.store(note(1, MetadataTarget(source_id="lake", schema="gold", table="orders")), CONTEXT)
 
@@ -285,7 +285,7 @@ def post_claim(api_url: str, control_plane: ControlPlane) -> int:
     return post(api_url, "/internal/task-claim", body, worker)[0]
 
 
-def test_without_a_stream_nobody_looks_at_the_log(control_plane: ControlPlane, api_url: str, remote: RemoteRepository, monkeypatch: pytest.MonkeyPatch):
+def test_without_a_stream_the_log_is_not_queried(control_plane: ControlPlane, api_url: str, remote: RemoteRepository, monkeypatch: pytest.MonkeyPatch):
     looks: list[int] = []
     inner = control_plane.services.tails.run_once
     monkeypatch.setattr(control_plane.services.tails, "run_once", lambda: looks.append(control_plane.services.tails.number_open) or inner())
@@ -298,7 +298,7 @@ def test_without_a_stream_nobody_looks_at_the_log(control_plane: ControlPlane, a
     assert control_plane.services.tails.run_once() == 0  # although the log has grown
 
 
-def test_streams_beyond_the_bound_are_sent_away(control_plane: ControlPlane, api_url: str, remote: RemoteRepository, monkeypatch: pytest.MonkeyPatch):
+def test_streams_beyond_the_limit_are_refused(control_plane: ControlPlane, api_url: str, remote: RemoteRepository, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(control_plane.services.tails, "_most", 2)
     with open_streams(control_plane, api_url, 2):
         with pytest.raises(TooManyTails):
@@ -327,7 +327,7 @@ def test_streams_are_sent_home_when_the_process_stops(control_plane: ControlPlan
     stream.close()
 
 
-def test_what_another_process_stores_is_told_here_too(control_plane: ControlPlane, api_url: str, remote: RemoteRepository):
+def test_records_stored_by_another_process_reach_streams_here(control_plane: ControlPlane, api_url: str, remote: RemoteRepository):
     """Without a wake-up, by the look every second."""
     with open_streams(control_plane, api_url, 1) as [stream]:
         from tracelake.control.records.service import Records, Tenant  # noqa: PLC0415
@@ -337,7 +337,7 @@ def test_what_another_process_stores_is_told_here_too(control_plane: ControlPlan
         assert numbers(stream.page()) == [7]
 
 
-def test_a_record_of_a_transaction_that_waited_for_an_older_one_is_told_when_that_ends(control_plane: ControlPlane, api_url: str, remote: RemoteRepository):
+def test_a_record_behind_an_older_transaction_is_streamed_when_that_ends(control_plane: ControlPlane, api_url: str, remote: RemoteRepository):
     with open_streams(control_plane, api_url, 1) as [stream], psycopg.connect(control_plane.database.owner_url) as late:
         late.execute("CREATE TABLE wrote (id integer)")
         remote.store(note(3), CONTEXT)

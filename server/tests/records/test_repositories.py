@@ -61,6 +61,6 @@ def test_one_system_may_keep_its_records_in_another(database: StateDatabase, tmp
         repositories.close()
 
 
-def test_what_an_address_carries_of_a_password_is_not_shown():
+def test_the_password_of_an_address_is_not_shown():
     repositories = RecordRepositories(None, "https://somebody:secret@records.example/base?token=secret")  # pyright: ignore[reportArgumentType]
     assert repositories.elsewhere == "https://records.example/base"

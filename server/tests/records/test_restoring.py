@@ -99,7 +99,7 @@ def numbers(service: TenantRepository, offset: str | None = None) -> tuple[list[
     return [stored.record.payload["n"] for stored in page.items], page.offset
 
 
-def test_a_tail_goes_on_after_a_restore_and_misses_nothing(source: StateDatabase, elsewhere: Elsewhere, tmp_path: Path):
+def test_a_tail_continues_after_a_restore_and_misses_nothing(source: StateDatabase, elsewhere: Elsewhere, tmp_path: Path):
     with Database(source.service_url, size=2) as state:
         service = records_of(state)
         service.register(NOTE)
@@ -129,7 +129,7 @@ def test_a_tail_goes_on_after_a_restore_and_misses_nothing(source: StateDatabase
             records_of(state).tail(CONTEXT, ".".join(end.split(".")[:2]))
 
 
-def test_subscribers_of_the_bus_go_on_after_a_restore(source: StateDatabase, elsewhere: Elsewhere, tmp_path: Path):
+def test_subscribers_of_the_bus_continue_after_a_restore(source: StateDatabase, elsewhere: Elsewhere, tmp_path: Path):
     with Database(source.service_url, size=2) as state:
         bus = PostgresBus(state)
         bus.publish("t", [Message({"n": 1}), Message({"n": 2})])

@@ -205,7 +205,7 @@ def test_cold_files_that_cannot_be_read_are_an_error_and_never_a_shorter_answer(
 
 
 @pytest.mark.proves("M2.6")
-def test_what_comes_back_other_than_it_was_given_drops_nothing(house: House) -> None:
+def test_files_that_differ_from_the_rows_drop_nothing(house: House) -> None:
     house.fill(30, days_ago=400)
     number = house.ask("SELECT count(*) FROM metadata_record")
 
@@ -219,7 +219,7 @@ def test_what_comes_back_other_than_it_was_given_drops_nothing(house: House) -> 
     assert house.ask("SELECT count(*) FROM metadata_record") == number and house.ask("SELECT count(*) FROM cold_partition") == 0
 
 
-def test_files_that_a_killed_run_left_are_cleared_away(house: House) -> None:
+def test_files_of_a_killed_run_are_removed(house: House) -> None:
     house.fill(20, days_ago=400, kinds=("tally",))
     name = house.ask("SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relname LIKE 'metadata_record_archive_%%'")
     folder = house.folder / "lake" / "records" / "cold" / name

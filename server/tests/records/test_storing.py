@@ -111,7 +111,7 @@ def test_the_same_record_twice_in_a_bulk_is_stored_once(service: TenantRepositor
 
 
 @pytest.mark.parametrize("alone_first", [True, False])
-def test_a_record_by_itself_lies_there_like_one_among_others(service: TenantRepository, database: StateDatabase, alone_first: bool):
+def test_a_single_record_is_stored_like_one_of_a_batch(service: TenantRepository, database: StateDatabase, alone_first: bool):
     hostile = "tab\t line\n return\r back\\slash \\N \\t \U0001f600 \"quote\""
     dataset = str(uuid4())
     target = MetadataTarget(source_id="lake", schema=hostile, table=dataset, extras={hostile: [hostile, None, 1.5]})

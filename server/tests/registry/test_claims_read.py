@@ -49,7 +49,7 @@ def test_what_a_deployer_may_not_read_is_refused_with_its_name_and_place(lake: L
 
 
 @pytest.mark.parametrize("how", ["read role", "membership", "disabled"])
-def test_a_task_whose_input_may_not_be_read_any_more_is_handed_to_nobody_and_waits_for_the_right(lake: Lake, wanda: Caller, how: str):
+def test_a_task_with_an_unreadable_input_goes_to_no_worker_and_waits_for_the_permission(lake: Lake, wanda: Caller, how: str):
     lake.services.deploys.deploy(wanda, REPORTS)
     fill(lake, 1)
     assert outcomes(lake, "sum_up") == [("completed", 1, "succeeded", None, "SUCCESS")]
@@ -94,7 +94,7 @@ def test_a_task_whose_input_may_not_be_read_any_more_is_handed_to_nobody_and_wai
     assert lake.query("SELECT failures FROM task WHERE id = %s", made.fence.task_id) == [(0,)], "lacking a right costs no attempt"
 
 
-def test_somebody_who_may_read_deploys_the_same_definition_and_takes_it_on(lake: Lake, wanda: Caller):
+def test_a_user_who_may_read_takes_the_dag_over_with_the_same_definition(lake: Lake, wanda: Caller):
     lake.services.deploys.deploy(wanda, REPORTS)
     assert lake.services.deploys.deploy(lake.admin, REPORTS).created is False
     assert lake.one("SELECT count(*) FROM dag_activation") == 2, "as long as it reads, the same definition makes nothing"
@@ -121,7 +121,7 @@ def test_a_dag_that_a_service_activated_reads_with_the_tokens_roles(lake: Lake, 
     assert [(state, error) for state, _, _, error, _ in outcomes(lake, "sum_up")] == [("completed", None), ("queued", "input_not_readable")]
 
 
-def test_a_dag_reads_its_own_datasets_whoever_activated_it(lake: Lake, wanda: Caller):
+def test_a_dag_reads_its_own_datasets_with_any_activator(lake: Lake, wanda: Caller):
     walter = user(lake, "walter", "writer")
     lake.services.deploys.deploy(walter, NOOP.format(name="own", max_attempts=3))
     lake.services.administration.disable_user(lake.admin, "walter")

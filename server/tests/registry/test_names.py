@@ -36,7 +36,7 @@ def found(lake: Lake, search: str | None = None, caller: Caller | None = None, *
 
 
 @pytest.mark.proves("T4.6")
-def test_a_name_stands_for_the_current_version_and_a_snapshot_for_one_for_ever(lake: Lake):
+def test_a_name_refers_to_the_current_version_and_a_snapshot_to_one_version(lake: Lake):
     deploy_sample(lake)
     assert resolve(lake, "sample_raw", "nothing") == {"sample_raw": (*table_of(lake, "sample_raw"), None, False)}
     fill(lake, 1)
@@ -147,7 +147,7 @@ def test_a_dataset_has_one_producing_dag(lake: Lake):
 
 
 @pytest.mark.proves("T4.7")
-def test_datasets_are_found_by_what_is_known_of_them(lake: Lake):
+def test_datasets_are_found_by_their_metadata(lake: Lake):
     deploy_sample(lake)
     deploy_reports(lake)
     fill(lake, 1)
@@ -176,7 +176,7 @@ def test_datasets_are_found_by_what_is_known_of_them(lake: Lake):
 
 
 @pytest.mark.proves("T4.7")
-def test_a_search_finds_what_its_caller_may_know_of_and_page_by_page(lake: Lake):
+def test_a_search_finds_visible_datasets_page_by_page(lake: Lake):
     deploy_sample(lake)
     deploy_reports(lake)
     ada = user(lake, "ada", "analysts")

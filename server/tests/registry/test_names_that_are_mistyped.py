@@ -35,7 +35,7 @@ def test_a_mistyped_dag_or_job_gets_the_nearest_name_in_every_command(control_pl
 
 
 @pytest.mark.proves("T5.2")
-def test_nobody_is_shown_a_name_without_permission(control_plane: ControlPlane):
+def test_a_name_is_not_shown_without_permission(control_plane: ControlPlane):
     control_plane.deploy(EMIT, name="bakery")
     ann = user(control_plane, "ann", "makers")
     for name in ("bakry", "bakery"):

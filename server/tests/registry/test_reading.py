@@ -58,7 +58,7 @@ publish: {{sales: {{job: start, output_index: 0}}}}
 
 
 @pytest.mark.proves("T5.1")
-def test_read_roles_let_their_members_in_and_nobody_else_out(lake: Lake):
+def test_read_roles_add_readers_and_remove_none(lake: Lake):
     wanda = user(lake, "wanda", "writer")
     deploy_sample(lake, wanda)
     deploy_reports(lake)
@@ -92,7 +92,7 @@ def test_only_admins_change_read_roles_and_it_is_audited(lake: Lake):
 
 
 @pytest.mark.proves("T5.2")
-def test_an_auditor_knows_of_everything_and_reads_no_row(lake: Lake):
+def test_an_auditor_sees_all_metadata_and_reads_no_row(lake: Lake):
     deploy_sample(lake)
     deploy_reports(lake)
     otto = user(lake, "otto", "auditor")
@@ -111,7 +111,7 @@ def test_a_service_reads_what_its_roles_read(lake: Lake):
 
 
 @pytest.mark.proves("T5.2")
-def test_what_may_not_be_known_of_does_not_exist_and_the_nearest_name_is_one_that_may(lake: Lake):
+def test_an_invisible_dataset_is_not_found_and_the_nearest_name_is_a_visible_one(lake: Lake):
     deploy_sample(lake)
     deploy_reports(lake)
     ada = user(lake, "ada", "analysts")
@@ -149,7 +149,7 @@ def _detail(ask) -> str:
 
 
 @pytest.mark.proves("T5.2")
-def test_a_reader_of_a_dataset_hears_nothing_of_what_it_was_made_from(lake: Lake):
+def test_a_reader_of_a_dataset_does_not_see_its_inputs(lake: Lake):
     deploy_sample(lake)
     deploy_reports(lake)
     fill(lake, 1, 2)

@@ -25,7 +25,7 @@ def run_of(lake: Lake, job: str) -> str:
     return lake.services.tasks.views.runs(lake.admin, dag=None, job=job, status=None, limit=1, before=None).items[0].run_id
 
 
-def test_a_run_tells_its_pins_its_decision_its_results_and_its_version(lake: Lake):
+def test_a_run_shows_its_pins_decision_results_and_version(lake: Lake):
     deploy_sample(lake)
     deploy_reports(lake)
     fill(lake, 1, 2)
@@ -40,7 +40,7 @@ def test_a_run_tells_its_pins_its_decision_its_results_and_its_version(lake: Lak
     assert [result.verdict for result in gold.decision.quality_results] == [GateVerdict.PASS]
 
 
-def test_a_blocked_run_tells_what_it_was_to_write_and_why_it_was_not(lake: Lake):
+def test_a_blocked_run_shows_its_planned_scopes_and_the_reason(lake: Lake):
     deploy_sample(lake)
     rule = lake.services.guard.add_rule(lake.admin, "sample_raw", "NOT_NULL", "value")
     lake.run("load")
@@ -53,7 +53,7 @@ def test_a_blocked_run_tells_what_it_was_to_write_and_why_it_was_not(lake: Lake)
     assert run.scopes == [FullScope()]
 
 
-def test_gold_says_what_far_above_it_stands_still(lake: Lake):
+def test_gold_names_paused_datasets_far_upstream(lake: Lake):
     deploy_sample(lake)
     deploy_reports(lake)
     fill(lake, 1, 2)

@@ -54,7 +54,7 @@ def test_whatever_is_reported_after_a_cancel_ends_as_canceled_and_changes_no_dat
     assert control_plane.one("SELECT count(*) FROM dataset_event") == 0
 
 
-def test_the_end_of_the_lease_cancels_a_task_that_was_asked_to_stop(control_plane: ControlPlane):
+def test_the_end_of_the_lease_cancels_a_task_with_a_cancel_request(control_plane: ControlPlane):
     control_plane.deploy()
     control_plane.run_source()
     [task] = control_plane.claim()
@@ -85,7 +85,7 @@ def test_an_attempt_that_was_still_welcome_is_closed_by_a_cancel(control_plane: 
     assert control_plane.one("SELECT count(*) FROM run_history") == 1
 
 
-def test_a_task_that_nobody_canceled_cannot_be_reported_as_canceled(control_plane: ControlPlane):
+def test_a_task_without_a_cancel_request_cannot_be_reported_as_canceled(control_plane: ControlPlane):
     control_plane.deploy()
     control_plane.run_source()
     [task] = control_plane.claim()

@@ -88,7 +88,7 @@ def test_a_limited_job_never_has_more_tasks_running_than_it_may(control_plane: C
 
 
 @pytest.mark.parametrize("job", [None, "end"])
-def test_a_pause_holds_what_is_queued_and_what_comes_and_a_resume_lets_it_go_in_order(control_plane: ControlPlane, job: str | None):
+def test_a_pause_holds_queued_and_new_tasks_and_a_resume_releases_them_in_order(control_plane: ControlPlane, job: str | None):
     control_plane.deploy()
     tell(control_plane, 1, 2)
     control_plane.services.tasks.pauses.pause(control_plane.admin, "sample", job)
@@ -112,7 +112,7 @@ def test_a_job_that_is_paused_by_itself_stays_so_when_its_dag_is_resumed(control
     assert len(control_plane.claim()) == 1
 
 
-def test_what_runs_goes_on_and_a_retry_waits_for_the_resume(control_plane: ControlPlane):
+def test_running_tasks_continue_and_a_retry_waits_for_the_resume(control_plane: ControlPlane):
     control_plane.deploy()
     tell(control_plane, 1)
     [task] = control_plane.claim()
@@ -125,7 +125,7 @@ def test_what_runs_goes_on_and_a_retry_waits_for_the_resume(control_plane: Contr
     assert [again.fence.attempt for again in control_plane.claim()] == [2]
 
 
-def test_pausing_what_is_not_there_is_not_found(control_plane: ControlPlane):
+def test_pausing_a_missing_job_is_not_found(control_plane: ControlPlane):
     control_plane.deploy()
     for dag, job in (("nothing", None), ("sample", "nothing")):
         with pytest.raises(NotFound):

@@ -68,11 +68,11 @@ def test_per_partition_is_what_the_event_touches(partition_by: PartitionSpec, sc
     (None, key("a")), (None, at(1)), (None, FullScope()), (None, None), (KEYS, None), (KEYS, FullScope()), (TENS, FullScope()),
     (KEYS, at(1)), (KEYS, span(1, 2)), (TENS, key("a")), (TENS, at(NOON)), (HOURS, at(1)), (HOURS, span(1, 2)),
 ])
-def test_what_does_not_map_asks_for_everything(strategy: ExecutionStrategy | None, partition_by: PartitionSpec | None, scope: Scope | None) -> None:
+def test_a_trigger_that_does_not_map_means_everything(strategy: ExecutionStrategy | None, partition_by: PartitionSpec | None, scope: Scope | None) -> None:
     assert wanted(strategy, partition_by, scope) == EVERYTHING
 
 
-def test_a_source_asks_for_everything_whatever_it_heard() -> None:
+def test_a_source_always_means_everything() -> None:
     assert wanted(None, TENS, at(5)) == EVERYTHING
 
 
@@ -134,7 +134,7 @@ def test_many_spans_are_widened_in_one_walk() -> None:
     (key("a"), [FullScope()], FullScope()),
     (FullScope(), [span(0, 10)], FullScope()),
 ])
-def test_an_append_goes_where_it_lies_or_joins_what_it_touches(scope: Scope, current: list[Scope], result: Scope) -> None:
+def test_an_append_goes_into_its_scope_or_joins_what_it_touches(scope: Scope, current: list[Scope], result: Scope) -> None:
     assert widened((scope,), current) == (result,)
 
 
@@ -155,7 +155,7 @@ def _apart(scopes: list[Scope]) -> list[Scope]:
 
 
 @given(st.lists(some_scope, max_size=6), st.lists(some_scope, max_size=8))
-def test_widening_covers_what_was_asked_whole_and_nothing_that_it_need_not(asked: list[Scope], scopes: list[Scope]) -> None:
+def test_widening_covers_the_wanted_scopes_and_nothing_else(asked: list[Scope], scopes: list[Scope]) -> None:
     current = _apart(scopes)
     result = widened(asked, current)
     assert not any(overlap(one, other) for one, other in combinations(result, 2))
@@ -172,7 +172,7 @@ def _length(scope: Scope) -> int:
 
 
 @given(st.sampled_from([NUMBERS, TENS, KEYS, by(cursor="integer", range_size=3, origin=1)]), some_scope)
-def test_what_an_event_asks_for_covers_the_event(partition_by: PartitionSpec, scope: Scope) -> None:
+def test_the_wanted_scopes_cover_the_event(partition_by: PartitionSpec, scope: Scope) -> None:
     for strategy in ExecutionStrategy:
         asked = wanted(strategy, partition_by, scope)
         if asked.everything:

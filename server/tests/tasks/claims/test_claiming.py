@@ -46,7 +46,7 @@ def ids(tasks) -> list:
 
 
 @pytest.mark.proves("T3.2")
-def test_a_claim_hands_out_attempt_lease_and_payload(control_plane: ControlPlane):
+def test_a_claim_returns_attempt_lease_and_payload(control_plane: ControlPlane):
     control_plane.deploy(EMIT)
     task_id = control_plane.run_source(cursors=[5])
     before = control_plane.fetch(task_id)
@@ -136,7 +136,7 @@ def test_a_retry_that_becomes_due_is_claimed(control_plane: ControlPlane, clock:
     assert ids(control_plane.claim()) == [first]
 
 
-def test_the_watermark_stops_at_the_first_row_that_somebody_holds():
+def test_the_watermark_stops_at_the_first_held_row():
     def seen(*pairs: tuple[int, bool]) -> int | None:
         return next_low([QueuedTask(UUID(int=seq), seq) for seq, _ in pairs], {UUID(int=seq) for seq, mine in pairs if mine})
 

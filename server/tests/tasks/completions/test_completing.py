@@ -178,7 +178,7 @@ def test_one_event_with_two_contents_is_refused_and_a_repeated_one_counts_once(c
 
 
 @pytest.mark.proves("T2.4")
-def test_a_rewrite_is_an_event_of_its_own_and_names_what_is_behind_it(control_plane: ControlPlane):
+def test_a_rewrite_is_a_separate_event_and_names_its_cause(control_plane: ControlPlane):
     task = one_running(control_plane)
     rewrite = EventDraft(output=0, scope=CursorScope(value=1), kind=EventKind.REWRITTEN, revision="r1")
     [answer] = control_plane.complete(succeeded(task, events=[*told(1), rewrite]))
@@ -260,7 +260,7 @@ def test_every_attempt_has_exactly_one_run_row(control_plane: ControlPlane):
     assert rows == [(f"{task.fence.task_id}:{n}", status) for n, status in ((1, "FAILED"), (2, "FAILED"), (3, "FAILED"), (4, "SUCCESS"))]
 
 
-def test_what_an_attempt_says_of_its_work_is_kept_with_it(control_plane: ControlPlane):
+def test_notes_of_an_attempt_are_stored_with_it(control_plane: ControlPlane):
     task = one_running(control_plane)
     control_plane.complete(succeeded(task).model_copy(update={"summary": ["Left out 2 rows."]}))
     shown = control_plane.services.tasks.views.task(control_plane.admin, task.fence.task_id)

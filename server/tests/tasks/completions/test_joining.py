@@ -55,7 +55,7 @@ def answered(call: "Future[list[CompletionAnswer]]") -> list[UUID]:
     return [answer.task_id for answer in call.result(LONGEST)]
 
 
-def test_who_waits_is_settled_together_and_has_its_own_answer():
+def test_waiting_calls_are_settled_together_with_their_own_answers():
     settled = Settled()
     joining = Joining(settled, at_once=1)
     first, others = report(), [[report()], [report(), report()], [report()]]
@@ -118,7 +118,7 @@ def test_calls_start_at_once_while_there_is_room():
         assert [len(call.result(LONGEST)) for call in calls] == [1, 1]
 
 
-def test_a_line_has_one_transaction_at_a_time_and_others_go_on_beside_it():
+def test_a_line_has_one_transaction_at_a_time_and_other_lines_run_in_parallel():
     settled = Settled()
     lines = {name: uuid4() for name in ("one", "other")}
     first, second, third, elsewhere = report(), report(), report(), report()

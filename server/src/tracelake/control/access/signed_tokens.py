@@ -59,8 +59,8 @@ def looks_signed(token: str) -> bool:
 def subject_of(token: str, issuers: Sequence[Issuer]) -> tuple[Issuer, str]:
     """Issuer and subject of a valid token; raises Unauthenticated with a reason that quotes nothing of the token."""
     try:
-        said = jwt.decode(token, options={"verify_signature": False})
-        trusted = _meant(issuers, said.get("iss"), said.get("aud"))
+        unverified = jwt.decode(token, options={"verify_signature": False})
+        trusted = _named_issuer(issuers, unverified.get("iss"), unverified.get("aud"))
         claims = jwt.decode(
             token,
             trusted.key,
@@ -77,7 +77,7 @@ def subject_of(token: str, issuers: Sequence[Issuer]) -> tuple[Issuer, str]:
     return trusted, claims["sub"]
 
 
-def _meant(issuers: Sequence[Issuer], name: object, audience: object) -> Issuer:
+def _named_issuer(issuers: Sequence[Issuer], name: object, audience: object) -> Issuer:
     """The issuer that the unverified token names; the token is verified against this issuer only."""
     of_name = [one for one in issuers if one.name == name]
     if not of_name:

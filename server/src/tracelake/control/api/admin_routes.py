@@ -85,7 +85,7 @@ class ReadRolesRequest(_Request):
 class LocationRequest(_Request):
     name: LocationName
     url: LocationUrl
-    roles: list[RoleName] = Field(default_factory=list, max_length=100, description="Roles that may use it in a DAG, besides the admins.")
+    roles: list[RoleName] = Field(default_factory=list, max_length=100, description="Roles that may use it in a DAG, in addition to admins.")
     org: OrgName | None = Field(default=None, description="The org of the location. Default: the caller's own.")
 
 

@@ -45,8 +45,8 @@ def first_fault(error: RequestValidationError | ValidationError) -> str:
     """Where and why, without the input."""
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"] if part != "body")
-    said = remedy_of(first.get("ctx", {}).get("pattern", "")) or str(first["msg"]).removeprefix("Value error, ")
-    return f"{place or 'its top'}: {said}"
+    remedy = remedy_of(first.get("ctx", {}).get("pattern", "")) or str(first["msg"]).removeprefix("Value error, ")
+    return f"{place or 'its top'}: {remedy}"
 
 
 def _framework(request: Request, error: Exception) -> JSONResponse:

@@ -30,7 +30,7 @@ class DeployRequest(BaseModel):
     dry_run: bool = False
 
 
-class RunRequest(BaseModel):
+class StartRunRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     dag: str
@@ -77,8 +77,8 @@ def resume_job(services: Serving, user: User, dag: str, job: str) -> DagStatus:
     return services.tasks.views.status(user, dag)[0]
 
 
-@router.post("/runs", openapi_extra=takes(RunRequest))
-def run(services: Serving, user: User, body: Annotated[RunRequest, parsed(RunRequest)], key: Key = None) -> Task:
+@router.post("/runs", openapi_extra=takes(StartRunRequest))
+def run(services: Serving, user: User, body: Annotated[StartRunRequest, parsed(StartRunRequest)], key: Key = None) -> Task:
     return services.tasks.views.task(user, services.tasks.requests.run(user, body.dag, body.job, body.request, idempotency_key=key))
 
 

@@ -55,9 +55,9 @@ def _fetch(storage: Storage, path: str) -> bytes:
 def chosen(file: pq.ParquetFile, columns: Sequence[str], equal: dict[str, str], kinds: Sequence[str], bounds: dict[str, tuple[Any, Any]]) -> Table:
     """Rows with these values within these bounds, both inclusive; row groups that cannot contain one are skipped. Raises ColdUnreadable."""
     needed = [*dict.fromkeys([*columns, *equal, *bounds, "kind"])]
-    said = file.metadata
-    places = {said.schema.column(place).path: place for place in range(said.num_columns)}
-    groups = [group for group in range(said.num_row_groups) if _may_hold(said.row_group(group), places, equal, kinds, bounds)]
+    footer = file.metadata
+    places = {footer.schema.column(place).path: place for place in range(footer.num_columns)}
+    groups = [group for group in range(footer.num_row_groups) if _may_hold(footer.row_group(group), places, equal, kinds, bounds)]
     try:
         table = file.read_row_groups(groups, columns=needed)
     except (OSError, pa.ArrowException):
@@ -110,10 +110,10 @@ def rows_of(table: Table) -> Iterator[dict[str, Any]]:
 def _may_hold(group: Any, places: dict[str, int], equal: dict[str, str], kinds: Sequence[str], bounds: dict[str, tuple[Any, Any]]) -> bool:
     """Decided by its footer; without statistics a row group may contain a match."""
     for name in {*equal, *bounds, *(["kind"] if kinds else [])}:
-        said = group.column(places[name]).statistics
-        if said is None or not said.has_min_max:
+        statistics = group.column(places[name]).statistics
+        if statistics is None or not statistics.has_min_max:
             continue
-        least, most = said.min, said.max
+        least, most = statistics.min, statistics.max
         if name in equal and not least <= equal[name] <= most:
             return False
         if name == "kind" and kinds and not any(least <= kind <= most for kind in kinds):

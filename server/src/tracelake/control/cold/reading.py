@@ -14,7 +14,7 @@ from uuid import UUID
 from tracelake.control.cold import store
 from tracelake.control.cold.parquet_files import ColdStorage, chosen, rows_of
 from tracelake.control.cold.rows import micros
-from tracelake.control.cold.store import ColdFile
+from tracelake.control.cold.store import ColdFileRow
 from tracelake.control.database.transactions import Transaction
 from tracelake.storage.contract import Storage
 from tracelake_sdk.records import DroppedSpan, RecordFilters, Window
@@ -81,7 +81,7 @@ class ColdRecords:
         return [DroppedSpan(kind=span.kind, before=span.before) for span in found if start is None or start < span.before]
 
     def _rows(
-        self, file: ColdFile, equal: dict[str, str], kinds: Sequence[str], bounds: dict[str, tuple[Any, Any]], seen: Seen
+        self, file: ColdFileRow, equal: dict[str, str], kinds: Sequence[str], bounds: dict[str, tuple[Any, Any]], seen: Seen
     ) -> Iterator[ColdRow]:
         for row in rows_of(chosen(self._files.open(file.path), _SAID, equal, kinds, bounds)):
             if seen is None or row["dataset_ids"] is None or seen.issuperset(row["dataset_ids"]):
@@ -91,7 +91,7 @@ class ColdRecords:
 
 
 def _equal(filters: RecordFilters) -> dict[str, str]:
-    asked = {
+    conditions = {
         "source_id": filters.source_id,
         "schema_name": filters.schema_name,
         "table_name": filters.table,
@@ -103,7 +103,7 @@ def _equal(filters: RecordFilters) -> dict[str, str]:
         "cluster": filters.cluster,
         "quality": filters.quality.value if filters.quality else None,
     }
-    return {name: value for name, value in asked.items() if value is not None}
+    return {name: value for name, value in conditions.items() if value is not None}
 
 
 def _bounds(produced: Window | None, before: datetime | str) -> tuple[datetime | None, datetime | None]:

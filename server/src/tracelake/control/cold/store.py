@@ -70,7 +70,7 @@ class FrozenPartition:
 
 
 @dataclass(frozen=True)
-class ColdFile:
+class ColdFileRow:
     path: str
     produced_to: datetime  # of its newest record
     first_xid: str         # of its first record in the log
@@ -149,16 +149,16 @@ def drop_partition(tx: Transaction, name: str) -> int | None:
 
 
 # Reading
-def files(tx: Transaction, *, org: UUID, kinds: list[str], produced_from: datetime | str, produced_to: datetime | str) -> list[ColdFile]:
+def files(tx: Transaction, *, org: UUID, kinds: list[str], produced_from: datetime | str, produced_to: datetime | str) -> list[ColdFileRow]:
     """Of these kinds, or of all; files with the newest records first."""
     return tx.all(
-        ColdFile, sql["files"], org=org, every_kind=not kinds, kinds=kinds, produced_from=produced_from, produced_to=produced_to
+        ColdFileRow, sql["files"], org=org, every_kind=not kinds, kinds=kinds, produced_from=produced_from, produced_to=produced_to
     )
 
 
-def files_in_log(tx: Transaction, *, org: UUID, after: tuple[str, int], kinds: list[str]) -> list[ColdFile]:
+def files_in_log(tx: Transaction, *, org: UUID, after: tuple[str, int], kinds: list[str]) -> list[ColdFileRow]:
     """Files with records after a position of the log, ordered by their first record."""
-    return tx.all(ColdFile, sql["files_in_log"], org=org, xid=after[0], seq=after[1], every_kind=not kinds, kinds=kinds)
+    return tx.all(ColdFileRow, sql["files_in_log"], org=org, xid=after[0], seq=after[1], every_kind=not kinds, kinds=kinds)
 
 
 def log_end(tx: Transaction, org: UUID) -> LogEnd | None:

@@ -117,7 +117,7 @@ def _commit_info(change: LogChange) -> dict[str, Any]:
 
 
 def _metadata(table: LogTable, table_schema: dict[str, Any]) -> dict[str, Any]:
-    said = {"name": table.name, "description": table.description}
+    optional = {"name": table.name, "description": table.description}
     return {
         "configuration": _CONFIGURATION,
         "createdTime": _milliseconds(table.created_at),
@@ -125,7 +125,7 @@ def _metadata(table: LogTable, table_schema: dict[str, Any]) -> dict[str, Any]:
         "id": str(table.id),
         "partitionColumns": [],  # scopes are not part of Delta
         "schemaString": canonical(table_schema),
-    } | {key: value for key, value in said.items() if value is not None}
+    } | {key: value for key, value in optional.items() if value is not None}
 
 
 def _add(file: AddAction, change: LogChange) -> dict[str, Any]:

@@ -145,11 +145,11 @@ class Compactor:
     def _put(self, partition: Partition, paths: list[Path], written: RowSum) -> list[PutFile]:
         """Compared with the written rows before any log entry names them."""
         came = RowSum()
-        said = [(path, sum_up(path, came)) for path in paths]
+        sums = [(path, sum_up(path, came)) for path in paths]
         if (came.rows, came.hash) != (written.rows, written.hash):
             raise CompactionFailed(f"Spark was given {written.rows} records and wrote {came.rows} or different ones; no record was moved.", partition=partition.name)
         files: list[PutFile] = []
-        for path, found in said:
+        for path, found in sums:
             if not found["rows"]:
                 continue
             body = path.read_bytes()

@@ -25,11 +25,11 @@ _PASSING = {
 def raise_if_away(error: Error) -> None:
     """Raises Unavailable if the database is temporarily unavailable; returns if the statement itself failed."""
     state = error.sqlstate or ""
-    said = next((words for beginning, words in _PASSING.items() if state.startswith(beginning)), None)
-    if said is None and isinstance(error, OperationalError):
-        said = _AWAY
-    if said is not None:
-        raise Unavailable(said, retry_after=1) from error
+    message = next((words for beginning, words in _PASSING.items() if state.startswith(beginning)), None)
+    if message is None and isinstance(error, OperationalError):
+        message = _AWAY
+    if message is not None:
+        raise Unavailable(message, retry_after=1) from error
 
 
 def raise_if_unstorable(error: Error) -> None:

@@ -5,7 +5,7 @@ LEFT JOIN dataset_name AS name ON name.dataset_id = dataset.id
 WHERE dataset.org_id = %(org)s AND (dataset.id = %(id)s::uuid OR name.name = %(name)s)
 
 -- name: columns_now
--- Of the newest version; no row where there is none yet.
+-- Of the newest version; no row without a version.
 SELECT field ->> 'name' AS name
 FROM (SELECT table_schema FROM data_version WHERE dataset_id = %(dataset)s ORDER BY version DESC LIMIT 1) AS newest
 CROSS JOIN LATERAL jsonb_array_elements(newest.table_schema -> 'fields') AS field

@@ -274,12 +274,12 @@ def _append_policy(tx: Transaction, caller: Caller, new: PolicyRow, action: str,
     return _policy(_get_policy(tx, caller, new.id))
 
 
-def _earlier(tx: Transaction, caller: Caller, key: str | None, said: list[str | None], id: UUID) -> UUID | None:
+def _earlier(tx: Transaction, caller: Caller, key: str | None, request: list[str | None], id: UUID) -> UUID | None:
     """The definition that an earlier request with this key created; None for the first request, or without a key."""
     if key is None:
         return None
     name = hashlib.sha256(key.encode()).digest()
-    body = hashlib.sha256(wire_json.encode(said)).digest()
+    body = hashlib.sha256(wire_json.encode(request)).digest()
     if idempotency.remember_first(tx, org=caller.org_id, kind=_DEFINITION, key=name, body=body, id=id):
         return None
     earlier = idempotency.known(tx, org=caller.org_id, kind=_DEFINITION, keys=[name])[name]

@@ -16,23 +16,23 @@ from tracelake_sdk.queries import QueryPin, RequestedName
 
 def resolve(tx: Transaction, caller: Caller, names: Sequence[RequestedName]) -> list[QueryPin]:
     """In the order of the names. One statement reads all of them, so that all are of one snapshot."""
-    found = {row.name: row for row in registry.resolve(tx, caller.org_id, sorted({asked.name for asked in names}))} if names else {}
+    found = {row.name: row for row in registry.resolve(tx, caller.org_id, sorted({reference.name for reference in names}))} if names else {}
     may = reading.readable(tx, caller, {row.dataset_id for row in found.values()})
-    for asked in names:
-        if asked.name not in found or found[asked.name].dataset_id not in may:
-            raise NotFound(f"No dataset {asked.name[:128]!r} that {caller.name} may read was found; {_advice(tx, caller, asked.name)}")
-    numbered = {(found[asked.name].dataset_id, asked.version) for asked in names if asked.version is not None}
+    for reference in names:
+        if reference.name not in found or found[reference.name].dataset_id not in may:
+            raise NotFound(f"No dataset {reference.name[:128]!r} that {caller.name} may read was found; {_advice(tx, caller, reference.name)}")
+    numbered = {(found[reference.name].dataset_id, reference.version) for reference in names if reference.version is not None}
     recorded = store.tables(tx, sorted(numbered)) if numbered else {}
     pins: list[QueryPin] = []
-    for asked in names:
-        row = found[asked.name]
-        if asked.version is None:
+    for reference in names:
+        row = found[reference.name]
+        if reference.version is None:
             pins.append(_current(row))
             continue
-        table = recorded.get((row.dataset_id, asked.version))
-        if table is None or (row.pinned and row.version != asked.version):
-            raise NotFound(f"The dataset {asked.name} has no version {asked.version}{'' if row.version is None else f'; its newest is {row.version}'}.")
-        pins.append(QueryPin(name=asked.called, dataset_uuid=row.dataset_id, dataset_version=table.dataset_version_id, version=asked.version))
+        table = recorded.get((row.dataset_id, reference.version))
+        if table is None or (row.pinned and row.version != reference.version):
+            raise NotFound(f"The dataset {reference.name} has no version {reference.version}{'' if row.version is None else f'; its newest is {row.version}'}.")
+        pins.append(QueryPin(name=reference.called, dataset_uuid=row.dataset_id, dataset_version=table.dataset_version_id, version=reference.version))
     return pins
 
 

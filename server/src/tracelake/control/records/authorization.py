@@ -66,21 +66,21 @@ class AuthorizedRecords:
     # Reading
     def latest(self, caller: Caller, target: MetadataTarget, kind: str, *, tenant: str | None = None) -> StoredRecord | None:
         of = self._reader(caller, tenant)
-        return self.records.latest(of, self._meant(caller, target), kind, visibility_of=self._visibility_of(caller))
+        return self.records.latest(of, self._with_dataset_uuid(caller, target), kind, visibility_of=self._visibility_of(caller))
 
     def history(
         self, caller: Caller, target: MetadataTarget, kind: str, limit: int = 100, window: Window | None = None, *, tenant: str | None = None
     ) -> RecordPage:
         of = self._reader(caller, tenant)
-        return self.records.history(of, self._meant(caller, target), kind, limit, window, visibility_of=self._visibility_of(caller))
+        return self.records.history(of, self._with_dataset_uuid(caller, target), kind, limit, window, visibility_of=self._visibility_of(caller))
 
     def query(self, caller: Caller, filters: RecordFilters, *, tenant: str | None = None) -> RecordPage:
         of = self._reader(caller, tenant)
-        return self.records.query(of, self._meant_by(caller, filters), visibility_of=self._visibility_of(caller))
+        return self.records.query(of, self._with_dataset_uuid_in(caller, filters), visibility_of=self._visibility_of(caller))
 
     def aggregate(self, caller: Caller, filters: RecordFilters, aggregation: Aggregation, *, tenant: str | None = None) -> list[Aggregate]:
         of = self._reader(caller, tenant)
-        return self.records.aggregate(of, self._meant_by(caller, filters), aggregation, visibility_of=self._visibility_of(caller))
+        return self.records.aggregate(of, self._with_dataset_uuid_in(caller, filters), aggregation, visibility_of=self._visibility_of(caller))
 
     def targets(self, caller: Caller, kind: str | None = None, *, tenant: str | None = None) -> list[MetadataTarget]:
         return self.records.targets(self._reader(caller, tenant), kind, visibility_of=self._visibility_of(caller))
@@ -110,7 +110,7 @@ class AuthorizedRecords:
         return sees_all if datasets is None else lambda tx: datasets.of(tx, caller)
 
     def _refusing(self, caller: Caller) -> Refusing:
-        wanted = [*([] if self.datasets is None else [_only_by_uuid]), *([] if caller.has(Permission.PUBLISH_RECORDS) else [_nobodys_own])]
+        wanted = [*([] if self.datasets is None else [_only_by_uuid]), *([] if caller.has(Permission.PUBLISH_RECORDS) else [_not_as_system])]
 
         def refuse(record: MetadataRecord) -> None:
             for each in wanted:
@@ -118,11 +118,11 @@ class AuthorizedRecords:
 
         return refuse
 
-    def _meant(self, caller: Caller, target: MetadataTarget) -> MetadataTarget:
+    def _with_dataset_uuid(self, caller: Caller, target: MetadataTarget) -> MetadataTarget:
         table = self._uuid(caller, target.source_id, target.table)
         return target if table is None else target.model_copy(update={"table": table})
 
-    def _meant_by(self, caller: Caller, filters: RecordFilters) -> RecordFilters:
+    def _with_dataset_uuid_in(self, caller: Caller, filters: RecordFilters) -> RecordFilters:
         table = self._uuid(caller, filters.source_id, filters.table)
         return filters if table is None else filters.model_copy(update={"table": table})
 
@@ -141,7 +141,7 @@ def _only_by_uuid(record: MetadataRecord) -> None:
         raise RecordRefused("A record about a dataset names it by its uuid: the target's table is the dataset's uuid when its source is `lake`.")
 
 
-def _nobodys_own(record: MetadataRecord) -> None:
+def _not_as_system(record: MetadataRecord) -> None:
     """Raises RecordRefused: only the system itself may store records as the system."""
     if record.producer_id.startswith(SYSTEM):
         raise RecordRefused(

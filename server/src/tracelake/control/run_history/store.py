@@ -91,5 +91,5 @@ def page(
     dags: list[UUID] | None = None,
 ) -> list[RunRow]:
     """`datasets`: only at these, and those without a dataset of these `dags`; None: all."""
-    said = status.value if status else None
-    return tx.all(RunRow, sql["page"], org=org, before=before, dag=dag, job=job, status=said, limit=limit, datasets=datasets, dags=dags)
+    status_value = status.value if status else None
+    return tx.all(RunRow, sql["page"], org=org, before=before, dag=dag, job=job, status=status_value, limit=limit, datasets=datasets, dags=dags)

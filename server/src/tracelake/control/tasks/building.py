@@ -29,7 +29,7 @@ from tracelake.storage.contract import Storage, Watch
 
 @dataclass(frozen=True)
 class TaskServices:
-    requests: Requests        # a person asks for a run
+    requests: Requests        # requests for runs
     waiting: WaitingRoom      # workers wait for a task
     claims: Claims            # a worker takes tasks
     heartbeats: Heartbeats    # and keeps their leases

@@ -1,4 +1,4 @@
-"""Requests: a person or a service asks a source job for a run, which is one task."""
+"""Requests: a person or a service requests a run of a source job, which is one task."""
 
 import hashlib
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ def _check_cursors(job: Job, request: EmitRequest) -> None:
 
 
 def _first_with_key(tx: Transaction, caller: Caller, key: str | None, job: Job, request: dict[str, Any], task: UUID) -> UUID:
-    """The task of the first request with this key: `task` itself where there is none yet."""
+    """The task of the first request with this key: `task` itself if this is the first."""
     if key is None:
         return task
     name = hashlib.sha256(key.encode()).digest()

@@ -41,11 +41,11 @@ def cut_alike(reads: PartitionSpec | None, writes: PartitionSpec | None, *, trig
 
 def widened(wanted_scopes: Iterable[Scope], current_scopes: Iterable[Scope]) -> tuple[Scope, ...]:
     """The wanted scopes, joined with each other and with every current one that they touch, until nothing overlaps; in order."""
-    asked, current = tuple(wanted_scopes), tuple(current_scopes)
-    if any(isinstance(scope, FullScope) for scope in asked) or (asked and any(isinstance(scope, FullScope) for scope in current)):
+    required, current = tuple(wanted_scopes), tuple(current_scopes)
+    if any(isinstance(scope, FullScope) for scope in required) or (required and any(isinstance(scope, FullScope) for scope in current)):
         return (FullScope(),)
-    keys = sorted({scope.key for scope in asked if isinstance(scope, PartitionScope)})
-    spans = [scope for scope in asked if isinstance(scope, (CursorScope, RangeScope))]
+    keys = sorted({scope.key for scope in required if isinstance(scope, PartitionScope)})
+    spans = [scope for scope in required if isinstance(scope, (CursorScope, RangeScope))]
     beside = [scope for scope in current if isinstance(scope, (CursorScope, RangeScope))]
     return (*(PartitionScope(key=key) for key in keys), *_joined_spans(spans, beside))
 
@@ -75,13 +75,13 @@ def _aligned(partition_by: PartitionSpec, span: Span) -> Wanted:
     return Wanted(everything=False, scopes=tuple(RangeScope(start=start, end=end) for start, end in pairwise(inside)))
 
 
-def _joined_spans(asked: list[CursorScope | RangeScope], current: list[CursorScope | RangeScope]) -> list[Scope]:
+def _joined_spans(required: list[CursorScope | RangeScope], current: list[CursorScope | RangeScope]) -> list[Scope]:
     """One pass from left to right: overlapping spans are joined, and current spans that touch no wanted scope are omitted."""
     found: list[Scope] = []
     group: list[CursorScope | RangeScope] = []
     last: Span | None = None
-    named = frozenset(asked)
-    for span, scope in sorted(((span_of(scope), scope) for scope in (*asked, *current)), key=lambda step: step[0]):
+    named = frozenset(required)
+    for span, scope in sorted(((span_of(scope), scope) for scope in (*required, *current)), key=lambda step: step[0]):
         if last is not None and last.kind is span.kind and span.start < last.end:
             last = last._replace(end=max(last.end, span.end))
         else:

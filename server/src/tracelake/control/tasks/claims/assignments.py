@@ -125,19 +125,19 @@ class Assignments:
 
     def _announce(self, fact: TaskFacts, output: Output) -> Announced:
         job = self._jobs[fact.generation_id]
-        asked = wanted(
+        required = wanted(
             job.definition.execution_strategy,
             job.definition.outputs[output.output_index].partition_by,
             scope_of(fact.scope) if fact.scope else None,
         )
         replaces = job.definition.update_strategy is UpdateStrategy.REPLACE
-        touching: Sequence[Scope] = (FullScope(),) if asked.everything else asked.scopes
+        touching: Sequence[Scope] = (FullScope(),) if required.everything else required.scopes
         known = output.dataset_version_id in self._states and replaces
         current = [now.scope for now in versions.scopes_now(self._tx, dataset_version=output.dataset_version_id, touching=touching)] if known else []
-        if asked.everything:
+        if required.everything:
             return Announced(everything=True, scopes=tuple(current))
         # A replace announces whole scopes; an append keeps its own.
-        return Announced(everything=False, scopes=widened(asked.scopes, current) if replaces else asked.scopes)
+        return Announced(everything=False, scopes=widened(required.scopes, current) if replaces else required.scopes)
 
     def _already_exists(self, job: Job, output: Output, assignment: Assignment) -> bool:
         announced = assignment.announced[output.output_index]

@@ -99,7 +99,7 @@ class Claims:
 
     def _repeat(self, tx: Transaction, request: ClaimRequest, facts: list[TaskFacts]) -> _Claimed:
         maker = self._payloads(tx, facts)
-        return _Claimed(_handed_out(request, maker, [fact for fact in facts if fact.open], maker.assignments.stored(facts)))
+        return _Claimed(_wire_tasks(request, maker, [fact for fact in facts if fact.open], maker.assignments.stored(facts)))
 
     def _start(self, tx: Transaction, request: ClaimRequest, claim_sha256: bytes, facts: list[TaskFacts], now: datetime | None) -> _Claimed:
         maker = self._payloads(tx, facts)
@@ -107,15 +107,15 @@ class Claims:
         revoked = revoked_tasks(tx, facts, maker.jobs, maker.inputs, maker.locations)
         permitted = [fact for fact in facts if fact not in [one.fact for one in revoked]]
         unchanged = [fact for fact in permitted if fact.id in planned and maker.is_unchanged(fact, planned[fact.id])]
-        handed = [fact for fact in permitted if fact not in unchanged]
+        assigned = [fact for fact in permitted if fact not in unchanged]
         self._close_overtaken(tx, facts, maker, now)
         # Tasks that go to no worker do not count: the same claim may take others instead.
-        for claim, started in ((claim_sha256, handed), (secrets.token_bytes(32), [fact for fact in facts if fact not in handed])):
+        for claim, started in ((claim_sha256, assigned), (secrets.token_bytes(32), [fact for fact in facts if fact not in assigned])):
             if started:
                 attempts = [_new_attempt(fact, _lease_token(request, fact), maker) for fact in started]
                 store.add_attempts(tx, attempts, claim=claim, worker=request.worker, now=now)
         maker.assignments.store(facts, planned)
-        return _Claimed(_handed_out(request, maker, handed, planned), unchanged, revoked)
+        return _Claimed(_wire_tasks(request, maker, assigned, planned), unchanged, revoked)
 
     def fetch(self, caller: Caller, task: UUID) -> Wire:
         """The payload as a claim would return it, without changes."""
@@ -186,7 +186,7 @@ def _lease_token(request: ClaimRequest, fact: TaskFacts) -> str:
     return base64.urlsafe_b64encode(mac).decode().rstrip("=")
 
 
-def _handed_out(request: ClaimRequest, maker: PayloadMaker, facts: list[TaskFacts], assignments: dict[UUID, Assignment]) -> list[Wire]:
+def _wire_tasks(request: ClaimRequest, maker: PayloadMaker, facts: list[TaskFacts], assignments: dict[UUID, Assignment]) -> list[Wire]:
     """Each is a `ClaimedTask` as it goes over the wire."""
     return [
         {

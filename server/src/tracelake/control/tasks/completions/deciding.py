@@ -215,8 +215,8 @@ def _check_batches(tx: Transaction, given: Reported, states: BatchStates) -> Non
     """The report must list exactly the posted batches, and none of their files."""
     listed, posted = set(given.report.posted), set(states)
     if listed != posted:
-        said = f"Posted and not listed: {sorted(map(str, posted - listed))}; listed and not posted: {sorted(map(str, listed - posted))}."
-        raise BatchesDiffer(said, posted=list(states))
+        difference = f"Posted and not listed: {sorted(map(str, posted - listed))}; listed and not posted: {sorted(map(str, listed - posted))}."
+        raise BatchesDiffer(difference, posted=list(states))
     if states:
         files = {path for batch in task_store.batches_of_task(tx, given.task.id) for path in batch.files}
         if any(file.path in files for output in given.report.outputs for file in output.files):

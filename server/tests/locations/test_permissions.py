@@ -36,7 +36,7 @@ def test_a_deployer_who_may_not_use_it_is_refused_and_nothing_is_stored(lake: La
     assert lake.services.deploys.deploy(wanda, DAG).created
 
 
-def test_who_may_not_deploy_learns_nothing_about_locations(lake: Lake, wanda: Caller):
+def test_a_caller_without_deploy_permission_learns_nothing_about_locations(lake: Lake, wanda: Caller):
     rita = user(lake, "rita", "reader")
     for text in (DAG, DAG.replace("shop/orders", "shoop/orders")):
         with pytest.raises(Forbidden):
@@ -63,7 +63,7 @@ def test_a_claim_carries_the_root_as_it_is_then(lake: Lake, wanda: Caller):
 
 
 @pytest.mark.parametrize("how", ["grant", "membership", "disabled", "removed"])
-def test_a_task_of_a_right_that_has_lapsed_fails_and_is_handed_to_nobody(lake: Lake, wanda: Caller, how: str):
+def test_a_task_with_a_lapsed_permission_fails_and_goes_to_no_worker(lake: Lake, wanda: Caller, how: str):
     lake.services.locations.grant(lake.admin, "shop", "writer")
     lake.services.deploys.deploy(wanda, DAG)
     match how:
@@ -99,7 +99,7 @@ def test_a_batch_of_an_attempt_that_began_with_the_right_is_adopted_without_it(l
     assert lake.take() == [], "the next task lacks the right"
 
 
-def test_somebody_who_may_use_it_takes_the_dag_on_by_deploying_it_again(lake: Lake, wanda: Caller):
+def test_a_user_with_permission_takes_the_dag_over_by_deploying_it_again(lake: Lake, wanda: Caller):
     lake.services.locations.grant(lake.admin, "shop", "writer")
     lake.services.deploys.deploy(wanda, DAG)
     lake.services.locations.revoke(lake.admin, "shop", "writer")

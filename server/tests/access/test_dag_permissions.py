@@ -49,7 +49,7 @@ DEPLOYS = dict.fromkeys(NOTHING, "forbidden") | {"see": "yes", "task": "yes", "d
 LOOKS = dict.fromkeys(NOTHING, "forbidden") | {"see": "yes", "task": "yes"}
 
 
-def test_rights_say_who_does_what_on_a_dag(control_plane: ControlPlane):
+def test_permissions_decide_who_deploys_and_triggers_a_dag(control_plane: ControlPlane):
     wanda, walter = user(control_plane, "wanda", "writer"), user(control_plane, "walter", "writer", "night_shift")
     control_plane.services.deploys.deploy(wanda, text("hers"))
     assert acts(control_plane, wanda, "hers", 4) == EVERYTHING, "the creator has both rights"
@@ -68,7 +68,7 @@ def test_rights_say_who_does_what_on_a_dag(control_plane: ControlPlane):
     assert acts(control_plane, wanda, "hers", 12) == TRIGGERS, "also the creator's rights are an admin's to take"
 
 
-def test_lists_show_what_a_caller_has_a_right_on(control_plane: ControlPlane):
+def test_lists_show_only_dags_with_a_permission(control_plane: ControlPlane):
     wanda = user(control_plane, "wanda", "writer")
     control_plane.services.deploys.deploy(wanda, text("hers"))
     control_plane.deploy(name="admins")
@@ -86,7 +86,7 @@ def test_lists_show_what_a_caller_has_a_right_on(control_plane: ControlPlane):
     assert views.tasks(wanda, dag="admins", job=None, state=None, limit=10, before=None).items == []
 
 
-def test_writers_and_admins_create_dags_and_nobody_else(control_plane: ControlPlane):
+def test_only_writers_and_admins_create_dags(control_plane: ControlPlane):
     for name, caller, answer in (
         ("a", user(control_plane, "wanda", "writer"), "yes"),
         ("b", control_plane.admin, "yes"),
