@@ -1,4 +1,4 @@
-"""Rights on one DAG: granted to roles by admins, held by whoever created it, asked by every act."""
+"""Permissions on one DAG: granted to roles by admins, given to its creator, checked by every action."""
 
 import pytest
 from support.controls import NOOP, ControlPlane

@@ -1,4 +1,4 @@
-"""Movers: a line that was told of is moved at once, however many were told of before."""
+"""Movers: a line that was notified is moved at once, however many were notified before."""
 
 import queue
 from collections.abc import Iterator

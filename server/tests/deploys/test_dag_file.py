@@ -347,7 +347,7 @@ def test_what_decides_a_jobs_rows_rebuilds_it_and_its_readers(changes: dict[str,
     assert config_hash(_changed(**changes).jobs[1]) != config_hash(parsed(SMALL).jobs[1])
     assert config_hash(_changed(**changes).jobs[2]) == config_hash(parsed(SMALL).jobs[2])
     assert after["ranges"] != before["ranges"]
-    assert after["joined"] != before["joined"], "what reads it is built anew too"
+    assert after["joined"] != before["joined"], "its readers are rebuilt too"
     assert after["numbers"] == before["numbers"], "what it reads is not"
 
 
@@ -430,7 +430,7 @@ def test_two_mistakes_of_one_line_are_reported_from_left_to_right() -> None:
 
 
 def test_general_mistakes_come_before_what_is_not_available() -> None:
-    """A job that this release cannot run is told first what is wrong with it anywhere."""
+    """A job that this release cannot run is first reported for its general mistakes."""
     for wrong, code in (
         (WITH_ROWS.replace("PerPartition", "Bulk"), "dag_bulk_refused"),
         (WITH_ROWS.replace("    unique_key: [order_id]\n", ""), "dag_append_without_unique_key"),
@@ -486,7 +486,7 @@ def test_lines_are_counted_alike_with_other_line_ends() -> None:
 
 
 @pytest.mark.proves("T4.4")
-def test_a_circle_is_named_in_the_direction_of_the_data() -> None:
+def test_a_cycle_is_named_in_the_direction_of_the_data() -> None:
     wrong = SMALL.replace("activation: source\n    source: {kind: manual}", "activation: reactive\n    inputs: [{from: {job: joined, output: 0}}]")
     error = refused(wrong)
     assert error.code == "dag_cycle"

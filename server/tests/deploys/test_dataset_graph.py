@@ -1,11 +1,11 @@
-"""The graph of datasets over all DAGs of an org has no circle."""
+"""The graph of datasets over all DAGs of an org has no cycle."""
 
 from uuid import UUID, uuid4
 
 import pytest
 from support.controls import NOOP, ControlPlane
 
-from tracelake.control.deploys.dataset_graph import circle
+from tracelake.control.deploys.dataset_graph import find_cycle
 from tracelake_sdk.errors import DatasetCycle, RebuildNeeded
 
 pytestmark = pytest.mark.proves("T4.4")
@@ -23,11 +23,11 @@ A, B, C, D = (uuid4() for _ in range(4))
         ([(A, B), (B, C), (C, A), (D, A)], {A, B, C}),
     ],
 )
-def test_a_circle_is_found_and_nothing_else(edges: list[tuple[UUID, UUID]], found: set[UUID] | None):
-    told = circle(edges)
-    assert (set(told) if told else None) == found
-    if told:
-        assert all((one, next) in edges for one, next in zip(told, [*told[1:], told[0]], strict=True)), "each is made from the next"
+def test_a_cycle_is_found_and_nothing_else(edges: list[tuple[UUID, UUID]], found: set[UUID] | None):
+    cycle = find_cycle(edges)
+    assert (set(cycle) if cycle else None) == found
+    if cycle:
+        assert all((one, next) in edges for one, next in zip(cycle, [*cycle[1:], cycle[0]], strict=True)), "each is made from the next"
 
 
 PUBLISHED = NOOP + "publish: {{{name}_told: {{job: start, output_index: 0}}}}\n"

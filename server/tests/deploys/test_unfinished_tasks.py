@@ -13,14 +13,14 @@ def task(number: int, *, seq: int | None = None, waits: str | None = None, ordin
     return UnfinishedTask(UUID(int=number), OLD, state, waits, seq, ordinal, attempt, kind)
 
 
-def told(tasks: list[UnfinishedTask], *, pool: UUID = OLD, turns: int | None = None) -> dict[int, tuple]:
+def changes(tasks: list[UnfinishedTask], *, pool: UUID = OLD, turns: int | None = None) -> dict[int, tuple]:
     """By number: (waits, ordinal, placed) of what changes."""
     return {changed.id.int: (changed.waits, changed.ordinal, changed.placed) for changed in adapt(tasks, pool=pool, turns=turns, next_ordinal=100)}
 
 
 def test_nothing_changes_where_nothing_changed():
-    assert told([task(1, seq=5), task(2, waits="retry", attempt=1), task(3, state="running", attempt=1)]) == {}
-    assert told([task(1, seq=5, ordinal=1), task(2, waits="turn", ordinal=2)], turns=1) == {}
+    assert changes([task(1, seq=5), task(2, waits="retry", attempt=1), task(3, state="running", attempt=1)]) == {}
+    assert changes([task(1, seq=5, ordinal=1), task(2, waits="turn", ordinal=2)], turns=1) == {}
 
 
 def test_another_pool_takes_everything_that_is_not_done_and_gives_new_places_in_the_old_order():
@@ -33,36 +33,36 @@ def test_another_pool_takes_everything_that_is_not_done_and_gives_new_places_in_
 
 def test_a_backlog_without_turns_takes_turns_in_its_order():
     tasks = [task(1, seq=30), task(2, seq=10), task(3, seq=20)]
-    assert told(tasks, turns=2) == {2: (None, 100, False), 3: (None, 101, False), 1: ("turn", 102, False)}
+    assert changes(tasks, turns=2) == {2: (None, 100, False), 3: (None, 101, False), 1: ("turn", 102, False)}
 
 
 def test_a_claimed_task_continues_without_a_turn():
     tasks = [task(1, state="running", attempt=1), task(2, waits="retry", attempt=1), task(3, seq=5, attempt=2), task(4, seq=6)]
-    assert told(tasks, turns=1) == {4: (None, 100, False)}
+    assert changes(tasks, turns=1) == {4: (None, 100, False)}
 
 
 def test_a_batchs_task_never_takes_a_turn():
-    assert told([task(1, seq=5, kind="batch"), task(2, seq=6)], turns=1) == {2: (None, 100, False)}
+    assert changes([task(1, seq=5, kind="batch"), task(2, seq=6)], turns=1) == {2: (None, 100, False)}
 
 
 def test_a_held_task_takes_its_turn_and_stays_held():
     tasks = [task(1, waits="paused"), task(2, waits="input"), task(3, waits="line")]
-    assert told(tasks, turns=1) == {1: ("paused", 100, False), 2: ("input", 101, False), 3: ("line", 102, False)}
+    assert changes(tasks, turns=1) == {1: ("paused", 100, False), 2: ("input", 101, False), 3: ("line", 102, False)}
 
 
 def test_more_turns_let_more_in():
     tasks = [task(1, state="running", ordinal=1, attempt=1), task(2, waits="turn", ordinal=2), task(3, waits="turn", ordinal=3)]
-    assert told(tasks, turns=2) == {2: (None, 2, True)}
+    assert changes(tasks, turns=2) == {2: (None, 2, True)}
 
 
 def test_fewer_turns_send_unclaimed_tasks_back():
     tasks = [task(1, state="running", ordinal=1, attempt=1), task(2, seq=7, ordinal=2), task(3, seq=8, ordinal=3), task(4, waits="turn", ordinal=4)]
-    assert told(tasks, turns=2) == {3: ("turn", 3, False)}
+    assert changes(tasks, turns=2) == {3: ("turn", 3, False)}
 
 
 def test_without_turns_everything_that_waited_for_one_comes_in():
     tasks = [task(1, state="running", ordinal=1, attempt=1), task(2, waits="turn", ordinal=2), task(3, waits="retry", ordinal=3, attempt=1)]
-    assert told(tasks, turns=None) == {1: (None, None, False), 2: (None, None, True), 3: ("retry", None, False)}
+    assert changes(tasks, turns=None) == {1: (None, None, False), 2: (None, None, True), 3: ("retry", None, False)}
 
 
 @pytest.mark.parametrize("turns", [None, 1, 3])

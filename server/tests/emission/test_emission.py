@@ -96,7 +96,7 @@ def test_a_record_says_which_dataset_which_run_and_which_job_it_is_of(lake: Lake
 
 @pytest.mark.proves("M3.8")
 def test_a_database_whose_clock_is_ahead_costs_no_record_of_the_platform(lake: Lake):
-    """Facts carry the times of the database; whoever stores them has another clock, here one that is an hour behind."""
+    """Facts carry the times of the database; the repository has another clock, here one that is an hour behind."""
     deploy_sample(lake)
     fill(lake, 1)
     begin_again(lake)
@@ -115,8 +115,8 @@ def test_row_values_reach_no_record(lake: Lake, repository: MemoryRepository):
     assert lake.report(task, lake.measured([lake.stage(task, [(4711, None)])], rules=[measured])).result == "blocked"
     emit_all(emission(lake, repository))
     assert lake.one("SELECT count(*) FROM quality_result WHERE samples::text LIKE '%%hush-4711%%'") == 1
-    told = [json.dumps(stored.model_dump(mode="json")) for stored in repository.tail(CONTEXT).items]
-    assert told and not any("hush" in text for text in told)
+    texts = [json.dumps(stored.model_dump(mode="json")) for stored in repository.tail(CONTEXT).items]
+    assert texts and not any("hush" in text for text in texts)
     [decision] = all_of(repository, "promotion_decision")
     assert decision.record.payload["allowed"] is False and decision.record.payload["stage"] == "quality"
     verdicts = {stored.record.payload["rule_type"]: stored.record.payload["verdict"] for stored in all_of(repository, "gate_result")}

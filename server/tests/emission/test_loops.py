@@ -39,7 +39,7 @@ def run_something(control_plane: ControlPlane, number: int) -> None:
     control_plane.complete(*[succeeded(task) for task in control_plane.claim()])
 
 
-def is_told(control_plane: ControlPlane) -> bool:
+def is_emitted(control_plane: ControlPlane) -> bool:
     return check(control_plane.control.database, control_plane.control.record_repositories.repository_of, control_plane.control.record_loops.installation).whole
 
 
@@ -53,7 +53,7 @@ def metrics_of(control_plane: ControlPlane) -> dict[str, float]:
 def test_runs_become_records_by_themselves(database: StateDatabase, tmp_path: Path):
     with working(database, tmp_path / "home") as control_plane:
         run_something(control_plane, 3)
-        wait_until(lambda: is_told(control_plane), "every run is told")
+        wait_until(lambda: is_emitted(control_plane), "every run is emitted")
         found = control_plane.control.record_repositories.repository_of("main").query(RecordFilters(kinds=["task_run"]), CONTEXT)
         assert len(found) == 3 and {stored.context.workspace for stored in found} == {"main"}
         measured = metrics_of(control_plane)
@@ -67,9 +67,9 @@ def test_with_a_bus_records_are_emitted_stored_counted_and_published_as_stored(d
         assert bus is not None
         bus.publish(EVENTS, [Message({"nobody": "understands"})])  # poisoned
         run_something(control_plane, 3)
-        wait_until(lambda: is_told(control_plane), "every run is told")
+        wait_until(lambda: is_emitted(control_plane), "every run is emitted")
         stored = bus.subscribe(STORED, "a test")
-        wait_until(lambda: len(stored.read()) == 3, "what is stored is told")
+        wait_until(lambda: len(stored.read()) == 3, "stored records are published")
         assert {message.body["stored"]["record"]["kind"] for message in stored.read()} == {"task_run"}
         counts = control_plane.control.record_loops.counts
         wait_until(lambda: counts.now() == {("task_run", "success"): 3}, "the counts heard of them")

@@ -75,7 +75,7 @@ def test_only_the_current_attempt_posts_batches(lake: Lake, producer: ClaimedTas
     forged = producer.model_copy(update={"fence": producer.fence.model_copy(update={"lease_token": "x" * 43})})
     assert post(lake, forged, [file.path]).code == "stale_attempt"
     assert lake.query("SELECT count(*) FROM batch") == [(1,)]
-    # The next attempt is told what was posted, goes on behind it, and may name it again.
+    # The next attempt gets the posted batches, continues after them, and may name them again.
 
     lake.services.tasks.reaper.run_once(now=datetime.now(UTC) + timedelta(hours=1))
     again = next(task for task in lake.take() if task.payload.batch is None)
@@ -151,8 +151,8 @@ def test_a_task_that_adopts_names_exactly_the_files_of_its_batch(lake: Lake, pro
     # A file that was written again without what was there already lies beside the first one, and its keys beside it.
     again = lake.stage(producer, [(1, "a")], name="one-u0123456789abcdef")
     keyed = again.model_copy(update={"hashes": f"{again.path}.keys"})
-    anew = lake.stage(adopt, [(3, "a")])
-    assert lake.report(adopt, lake.measured([keyed, anew])).result == "committing"
+    rewritten = lake.stage(adopt, [(3, "a")])
+    assert lake.report(adopt, lake.measured([keyed, rewritten])).result == "committing"
     lake.move()
     assert [row[0] for row in lake.rows(lake.location())] == [1, 3]
     # And its producer does not name them a second time.

@@ -134,8 +134,8 @@ def test_a_rewrite_is_one_event_and_one_task_for_each_subscriber(lake: Lake):
     for event, _, _ in events:
         assert lake.query("SELECT count(*), count(DISTINCT generation_id) FROM task WHERE trigger_id = %s", event) == [(2, 2)]
         assert lake.query("SELECT outcome::text, count(*) FROM event_ledger WHERE event_id = %s GROUP BY 1", event) == [("task", 2)]
-    told = [task.payload.trigger.event_kind for task in lake.take() if task.payload.job.name == "one"]
-    assert told == [EventKind.MATERIALIZED, EventKind.REWRITTEN]
+    kinds = [task.payload.trigger.event_kind for task in lake.take() if task.payload.job.name == "one"]
+    assert kinds == [EventKind.MATERIALIZED, EventKind.REWRITTEN]
 
 
 def test_an_append_emits_what_it_added_and_rewrites_nothing(lake: Lake):
@@ -245,12 +245,12 @@ def test_a_lookup_table_asks_for_every_current_scope_as_it_is(lake: Lake):
     assert lake.rows(lake.location_of("clean")) == [(5, "a"), (6, "c")]
     assert lake.query("SELECT scope->>'key' FROM scope_state JOIN dataset_version AS v ON v.id = dataset_version_id WHERE v.generation_id = %s ORDER BY 1",
                       generation_of(lake, "clean")) == [("a",), ("b",), ("c",)]
-    told = lake.query("SELECT scope->>'key', kind::text FROM dataset_event WHERE producer_task_id = %s ORDER BY 1", task.fence.task_id)
-    assert told == [("a", "rewritten"), ("b", "rewritten"), ("c", "materialized")]
+    emitted = lake.query("SELECT scope->>'key', kind::text FROM dataset_event WHERE producer_task_id = %s ORDER BY 1", task.fence.task_id)
+    assert emitted == [("a", "rewritten"), ("b", "rewritten"), ("c", "materialized")]
 
 
 def test_everything_of_a_table_that_is_cut_and_has_no_row_is_a_version_without_scopes(lake: Lake):
-    """Nothing is told, and who reads the table finds it, with its columns and empty."""
+    """No event is emitted, and readers find the table, empty and with its columns."""
     lake.deploy(PARTITIONED)
     load(lake, 1, job="rates")
     load_parts(lake, {part("a"): [(1, "a")]})
@@ -308,7 +308,7 @@ def test_a_task_waits_for_the_first_version_of_every_input(lake: Lake):
 
 def test_a_dataset_without_files_is_nothing_to_wait_for(lake: Lake):
     """A job that hears of ranges only has no table to pin there."""
-    lake.deploy(EMIT, name="told")
+    lake.deploy(EMIT, name="emitting")
     lake.deploy(QUIET_INPUT)
     load(lake, 1, job="rates")
     load_parts(lake, {part("a"): [(1, "a")]})

@@ -1,4 +1,4 @@
-"""Order: whoever moves a line, its places become versions strictly one after the other, each once."""
+"""Order: in any process, the places of a line become versions strictly one after the other, each once."""
 
 import json
 import threading

@@ -40,7 +40,7 @@ def test_every_key_is_stored_and_read_back_and_never_a_path(lake: Lake):
         assert plain.fullmatch(path.split("/version/")[1].partition("/")[2])
     below = {path.relative_to(lake.root).as_posix() for path in lake.root.rglob("*")}
     assert all(re.fullmatch(r"[A-Za-z0-9_./-]+", path) for path in below)
-    # And the scopes are those that were told.
+    # And the scopes are the emitted ones.
     stored = lake.query("SELECT scope->>'key' FROM scope_state WHERE dataset_version_id = (SELECT id FROM dataset_version WHERE dataset_id ="
                         " (SELECT dataset.id FROM dataset JOIN job_key ON job_key.id = job_key_id WHERE job_key.name = 'clean'))")
     assert sorted(key for (key,) in stored) == sorted(KEYS)

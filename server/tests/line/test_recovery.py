@@ -1,4 +1,4 @@
-"""Recovery in control: whoever decided, froze or put and was never heard of again, the next one brings it to its end, once."""
+"""Recovery in control: if a process stops after it decided, froze or put a change, the next one completes it, once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -110,7 +110,7 @@ def test_a_committer_that_wakes_up_late_changes_nothing_and_records_nothing_that
 
 
 class Faulty:
-    """A storage on this machine whose puts fail as often as it is told."""
+    """A storage on this machine whose puts fail a given number of times."""
     def __init__(self, real: Storage, faults: Sequence[Callable[[], object] | None]) -> None:
         self.real = real
         self.faults = list(faults)

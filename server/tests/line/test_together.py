@@ -101,9 +101,9 @@ class Hand:
                 by_part: dict[str, list[tuple[Any, ...]]] = {}
                 for row in self.inputs(task):
                     by_part.setdefault(row[1], []).append(row)
-                told: list[Scope] = [part(key) for key in by_part] if staged.everything else list(staged.scopes)
-                files = [self.lake.stage(task, rows, scope=part(key)) for key, rows in by_part.items() if part(key) in told]
-                return self.lake.measured(files, scopes=told)
+                announced: list[Scope] = [part(key) for key in by_part] if staged.everything else list(staged.scopes)
+                files = [self.lake.stage(task, rows, scope=part(key)) for key, rows in by_part.items() if part(key) in announced]
+                return self.lake.measured(files, scopes=announced)
             case _:
                 known = there | {row[0] for file in staged.current for row in self.rows_of(task, file.path)}
                 left = [row for row in self.inputs(task) if row[0] not in known]

@@ -13,7 +13,7 @@ DAMAGE = {
     "a change is not part of exactly one version of each of its outputs": "DELETE FROM data_version_member WHERE version = 1",
     "a scope that a change wrote has not exactly one materialization": "DELETE FROM materialization WHERE version = 1",
     "a materialization is of no change": "UPDATE materialization SET attempt = 99 WHERE version = 1",
-    "a materialization was not told exactly once": "DELETE FROM dataset_event",
+    "a materialization was not emitted exactly once": "DELETE FROM dataset_event",
     "an event of a table is of no materialization": "DELETE FROM materialization",
     "an allowed promotion has no change": "DELETE FROM change WHERE place = 1",
     "a blocked promotion has a change": "UPDATE change SET (task_id, attempt) = (SELECT task_id, attempt FROM promotion_status WHERE NOT allowed) WHERE place = 2",

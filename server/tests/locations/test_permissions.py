@@ -1,4 +1,4 @@
-"""Using a location in a DAG is a right: checked at deploy, and at claim with the rights that whoever activated the DAG has then."""
+"""A DAG needs permission to use a location: checked at deploy, and at claim with the current permissions of the activator."""
 
 import pytest
 from support.lakes import BRONZE, Lake

@@ -94,8 +94,8 @@ def test_every_way_to_be_final_is_announced(hooked):
     control_plane.services.tasks.reaper.run_once(now=late)
     control_plane.services.tasks.reaper.run_once(now=late + timedelta(days=1))
     drain(control_plane)
-    told = {json.loads(body)["task_id"]: json.loads(body)["state"] for _, body in server.got}
-    assert told == {
+    states = {json.loads(body)["task_id"]: json.loads(body)["state"] for _, body in server.got}
+    assert states == {
         str(ids["completed"]): "completed", str(ids["failed"]): "failed", str(ids["canceled while queued"]): "canceled",
         str(ids["canceled while running"]): "canceled", str(ids["timed out"]): "failed",
     }  # fmt: skip

@@ -125,9 +125,9 @@ def test_a_rule_is_about_a_dataset_of_this_org_that_has_rows(lake: Lake):
     for unknown in ("nowhere", str(uuid4()), ""):
         with pytest.raises(NotFound):
             guard.add_rule(lake.admin, unknown, "NOT_NULL", "id")
-    lake.deploy(NOOP + "publish: {{told: {{job: start, output_index: 0}}}}\n", name="other")
+    lake.deploy(NOOP + "publish: {{emitted: {{job: start, output_index: 0}}}}\n", name="other")
     with pytest.raises(RuleInvalid, match="has events only and no rows"):
-        guard.add_rule(lake.admin, "told", "NOT_NULL", "id")
+        guard.add_rule(lake.admin, "emitted", "NOT_NULL", "id")
     stranger = Caller(uuid4(), "elsewhere", TokenKind.USER, "eve", frozenset({"admin"}))
     with pytest.raises(NotFound):
         guard.add_rule(stranger, DATASET, "NOT_NULL", "id")

@@ -118,8 +118,8 @@ def test_the_command_line_walks_a_rule_from_its_first_revision_to_its_last(lake:
     lake.run()
     lake.write(lake.take_one(), [(1, "a")])
     lake.move()
-    told = run("rule", "add", DATASET, "UNIQUE", "id, valeu", "--dry-run")
-    assert told.endswith(f"The newest version of {DATASET} has no column valeu: a run without this column cannot be measured and is blocked. Did you mean value?\n")
+    output = run("rule", "add", DATASET, "UNIQUE", "id, valeu", "--dry-run")
+    assert output.endswith(f"The newest version of {DATASET} has no column valeu: a run without this column cannot be measured and is blocked. Did you mean value?\n")
 
 
 def test_the_command_line_lists_pages_and_prints_the_next_command(client: Client):
@@ -144,8 +144,8 @@ def test_the_command_line_shows_a_decision_with_what_it_rests_on(lake: Lake, cli
     for words in ("blocked", "execution", "SCOPE", "fail", "SCHEMA", "not evaluated", "Blocked: 1 of 1 row is outside the declared scope."):
         assert words in shown
     assert "among them" not in shown
-    told = json.loads(run("promotion", "show", f"{task.payload.task_id}:1", "-o", "json"))
-    assert (UUID(told["id"]), told["allowed"]) == (client.promotions.list().items[0].id, False)
+    shown = json.loads(run("promotion", "show", f"{task.payload.task_id}:1", "-o", "json"))
+    assert (UUID(shown["id"]), shown["allowed"]) == (client.promotions.list().items[0].id, False)
 
 
 def test_the_command_line_names_some_of_the_rows_that_broke_a_rule(lake: Lake, client: Client):

@@ -65,7 +65,7 @@ def test_a_rule_that_fails_blocks_and_the_log_stays_as_it_is_byte_for_byte(lake:
         ("NOT_NULL", GateVerdict.FAIL, 1, ["8"]),
     ]
     assert [(result.policy_type, result.verdict) for result in decision.policy_results] == [("SCHEMA", GateVerdict.PASS)]
-    # Final for this candidate: only a new run is judged anew.
+    # Final for this candidate: only a new run is decided again.
     assert tell(lake, claim(lake), found(rule, 0)).result is CompletionResult.COMMITTING
 
 

@@ -21,7 +21,7 @@ DECISIONS = {
     "materialization", "materialization_input", "operator_state", "policy_result", "promotion_status", "quality_result", "scope_state", "table_rule_state",
     "version_counter", "cold_partition", "cold_verification",
 }  # fmt: skip
-# What happens: accepted, claimed, reported, told, audited. Every role does this.
+# What happens: accepted, claimed, reported, emitted, audited. Every role does this.
 EXECUTIONS = {
     "audit", "batch", "idempotency", "outbox", "run_history", "task", "task_attempt", "task_input",
     "pin", "pin_dataset", "query_run", "saved_query",

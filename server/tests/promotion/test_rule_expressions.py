@@ -1,4 +1,4 @@
-"""Expressions: what people write, the tree it means, and what they are told when it means nothing."""
+"""Expressions: what people write, its tree, and the error for an invalid one."""
 
 from typing import Any
 
@@ -132,12 +132,12 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize(("type", "expression", "told"), MALFORMED, ids=[f"{type}-{number}" for number, (type, _, _) in enumerate(MALFORMED)])
-def test_an_invalid_expression_is_refused_with_what_to_write(type: str, expression: str, told: str):
+@pytest.mark.parametrize(("type", "expression", "message"), MALFORMED, ids=[f"{type}-{number}" for number, (type, _, _) in enumerate(MALFORMED)])
+def test_an_invalid_expression_is_refused_with_what_to_write(type: str, expression: str, message: str):
     with pytest.raises(RuleInvalid) as refused:
         parse(type, expression)
     assert (refused.value.code, refused.value.status) == ("rule_invalid", 422)
-    assert told in refused.value.detail
+    assert message in refused.value.detail
     assert refused.value.detail.endswith(".")
     assert refused.value.detail.isprintable()
     assert len(refused.value.detail) < 500

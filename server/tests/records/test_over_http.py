@@ -243,11 +243,11 @@ def busy(control_plane: ControlPlane) -> int:
 def test_a_stream_returns_each_record_once_and_continues_where_it_ended(control_plane: ControlPlane, api_url: str, remote: RemoteRepository):
     remote.bulk_store([note(n) for n in range(500)], CONTEXT)
     stream = Stream(api_url, admin_token(control_plane))
-    told: list[int] = []
-    while len(told) < 500:
+    streamed: list[int] = []
+    while len(streamed) < 500:
         page = stream.page()
-        told += numbers(page)
-    assert told == list(range(500))
+        streamed += numbers(page)
+    assert streamed == list(range(500))
     remote.store(note(500), CONTEXT)
     page = stream.page()
     assert numbers(page) == [500]
@@ -266,12 +266,12 @@ def test_200_open_streams_hold_no_connection_and_a_claim_beside_them_is_answered
         assert tails.number_open == STREAMS
         assert connections(control_plane) <= control_plane.control.settings.database.pool_size + 2  # and those of the wake-ups
         wait_until(lambda: busy(control_plane) == 0, "nobody asks the database anything")
-        # While all of them wait, whoever claims finds a thread and a connection.
+        # While all of them wait, a claim still finds a thread and a connection.
         claimed = [post_claim(api_url, control_plane) for _ in range(20)]
         assert claimed == [200] * 20
         assert client.me().name == "admin"
         remote.store(note(1), CONTEXT)
-        claimed = [post_claim(api_url, control_plane) for _ in range(20)]  # and while all of them are told
+        claimed = [post_claim(api_url, control_plane) for _ in range(20)]  # and while all of them receive records
         assert claimed == [200] * 20
         for stream in streams:
             assert numbers(stream.page()) == [1]

@@ -1,4 +1,4 @@
-"""Where a system keeps its records is one setting; whoever asks it for records that are elsewhere is told where."""
+"""One setting names the repository of a system; a request for records that are elsewhere gets its address."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -181,7 +181,7 @@ def emission_of(lake: Lake) -> tuple[Emission, RecordRepositories]:
 
 
 def test_a_relay_whose_repository_was_replaced_begins_again(source: StateDatabase):
-    """Its offset is one of another log; what is told twice has the same ids."""
+    """Its offset is one of another log; a repeated record has the same id."""
     with Database(source.service_url, size=4) as state:
         service = records_of(state)
         service.register(NOTE)

@@ -1,4 +1,4 @@
-"""Old records leave Postgres, for files or for good, and whoever asks is told the same as before, or what is gone."""
+"""Old records move from Postgres to files or are dropped; answers stay the same, or name what was dropped."""
 
 import shutil
 import threading
@@ -65,8 +65,8 @@ class House:
         records._validation = RecordValidation(RecordAdmission(), OldIds(days_ago) if days_ago else RecordIds())  # pyright: ignore[reportPrivateUsage]
         return TenantRepository(records, self.tenants[name])
 
-    def compactor(self, **told: Any) -> Compactor:
-        return Compactor(**{"database": self.database, "storage": self.storage, "scratch": self.folder / "scratch", "compacting": by_arrow, **told})
+    def compactor(self, **options: Any) -> Compactor:
+        return Compactor(**{"database": self.database, "storage": self.storage, "scratch": self.folder / "scratch", "compacting": by_arrow, **options})
 
     def ask(self, query: str, *values: Any) -> Any:
         with psycopg.connect(self.state.superuser_url, autocommit=True) as connection:
@@ -77,8 +77,8 @@ class House:
         with psycopg.connect(self.state.superuser_url) as connection:
             return connection.execute(query).fetchall()
 
-    def fill(self, number: int, *, days_ago: float, name: str = "main", run_id: str | None = "run-1", **told: Any) -> list[MetadataRecord]:
-        made = records(self.random, number, **told)
+    def fill(self, number: int, *, days_ago: float, name: str = "main", run_id: str | None = "run-1", **options: Any) -> list[MetadataRecord]:
+        made = records(self.random, number, **options)
         results = self.service(name, days_ago=days_ago).bulk_store(made, context(run_id, name))
         assert {result.result for result in results} <= {"stored", "same"}
         return made

@@ -1,4 +1,4 @@
-"""Records in Postgres: sameness under concurrency, the newest of each, partitions, and facts that the database itself keeps."""
+"""Records in Postgres: identity under concurrency, the newest of each, partitions, and facts that the database itself keeps."""
 
 import re
 import threading
@@ -87,19 +87,19 @@ def test_of_many_that_store_the_same_identity_at_once_exactly_one_is_stored(serv
 
 @pytest.mark.parametrize("same", [True, False])
 def test_bulks_in_any_order_never_wait_for_each_other_in_a_circle(service: TenantRepository, same: bool):
-    """Two that tell at once, the one from the front and the other from the back, would meet in the middle: over the same records, or the same targets."""
+    """Two that send at once, the one from the front and the other from the back, would meet in the middle: over the same records, or the same targets."""
     together = threading.Barrier(2)
 
-    def tell(told: list[MetadataRecord], run_id: str) -> list[StoreResult]:
+    def send(sent: list[MetadataRecord], run_id: str) -> list[StoreResult]:
         together.wait(60)
-        return service.bulk_store(told, context(run_id))
+        return service.bulk_store(sent, context(run_id))
 
     for number in range(size(10, 100)):
         at = NOON + timedelta(days=number)
-        told = [note(n, target=MetadataTarget(source_id="s", schema="s", table=f"t{n}"), at=at) for n in range(500)]
+        sent = [note(n, target=MetadataTarget(source_id="s", schema="s", table=f"t{n}"), at=at) for n in range(500)]
         with ThreadPoolExecutor(2) as pool:
-            answers = list(pool.map(tell, [told, told[::-1]], [f"run {number}", f"run {number}" if same else f"other {number}"]))
-        assert sum(results(answer).count("stored") for answer in answers) == len(told) * (1 if same else 2)
+            answers = list(pool.map(send, [sent, sent[::-1]], [f"run {number}", f"run {number}" if same else f"other {number}"]))
+        assert sum(results(answer).count("stored") for answer in answers) == len(sent) * (1 if same else 2)
 
 
 def test_the_same_record_twice_in_a_bulk_is_stored_once(service: TenantRepository):
@@ -116,16 +116,16 @@ def test_a_single_record_is_stored_like_one_of_a_batch(service: TenantRepository
     dataset = str(uuid4())
     target = MetadataTarget(source_id="lake", schema=hostile, table=dataset, extras={hostile: [hostile, None, 1.5]})
 
-    def told(number: int) -> MetadataRecord:
+    def record_of(number: int) -> MetadataRecord:
         """Two that differ in what tells them apart and in nothing else."""
         return note(1, target=target, said=hostile, slice_filter=number).model_copy(update={"quality": Quality.MEASURED, "extras": {"dataset": {"uuid": dataset}}})
 
-    told_in = MetadataContext(job_id=hostile, run_id=hostile, namespace=hostile, cluster="c", workspace="w", tenant="main", extras={hostile: hostile})
+    stored_in = MetadataContext(job_id=hostile, run_id=hostile, namespace=hostile, cluster="c", workspace="w", tenant="main", extras={hostile: hostile})
     if alone_first:
-        service.store(told(1), told_in)
-    assert results(service.bulk_store([told(2), note(3)], told_in)) == ["stored", "stored"]
+        service.store(record_of(1), stored_in)
+    assert results(service.bulk_store([record_of(2), note(3)], stored_in)) == ["stored", "stored"]
     if not alone_first:
-        service.store(told(1), told_in)
+        service.store(record_of(1), stored_in)
     kept = rows(
         database,
         "SELECT retention_class, org_id, kind, kind_version, target_key, source_id, schema_name, table_name, producer_id, produced_at, quality, window_start,"
@@ -135,8 +135,8 @@ def test_a_single_record_is_stored_like_one_of_a_batch(service: TenantRepository
     assert len(kept) == 2 and kept[0] == kept[1]
     assert kept[0][6] == hostile and kept[0][15] == hostile
     assert rows(database, "SELECT target::text, dataset_ids FROM metadata_latest WHERE target->>'source_id' = 'lake'") == [(target.model_dump_json(), [UUID(dataset)])]
-    assert service.latest(target, "note", told_in) is not None
-    assert [service.store(told(number), told_in).result for number in (1, 2)] == ["same", "same"]
+    assert service.latest(target, "note", stored_in) is not None
+    assert [service.store(record_of(number), stored_in).result for number in (1, 2)] == ["same", "same"]
 
 
 def test_one_by_one_and_in_bulks_at_once_each_identity_is_stored_once(service: TenantRepository):

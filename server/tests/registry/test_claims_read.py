@@ -1,4 +1,4 @@
-"""A DAG reads other DAGs' datasets with the roles of whoever activated it, at deploy and again at each claim."""
+"""A DAG reads other DAGs' datasets with the roles of its activator, at deploy and again at each claim."""
 
 import pytest
 from support.controls import NOOP, ControlPlane, succeeded
@@ -131,22 +131,22 @@ def test_a_dag_reads_its_own_datasets_with_any_activator(lake: Lake, wanda: Call
 
 
 def test_events_without_rows_are_read_with_rights_too(control_plane: ControlPlane):
-    published = NOOP + "publish: {{told: {{job: start, output_index: 0}}}}\n"
+    published = NOOP + "publish: {{emitted: {{job: start, output_index: 0}}}}\n"
     control_plane.deploy(published)
     wanda = user(control_plane, "wanda", "writer", "analysts")
-    control_plane.services.reading.set_read_roles(control_plane.admin, "told", ["analysts"])
+    control_plane.services.reading.set_read_roles(control_plane.admin, "emitted", ["analysts"])
     hears = """
 name: hears
 jobs:
   - name: listen
     activation: reactive
-    inputs: [{from: {dataset: told}}]
+    inputs: [{from: {dataset: emitted}}]
     execution_strategy: PerUpdate
     runtime: dispatcher
     operator: noop
 """
     control_plane.services.deploys.deploy(wanda, hears)
-    control_plane.services.reading.set_read_roles(control_plane.admin, "told", [])
+    control_plane.services.reading.set_read_roles(control_plane.admin, "emitted", [])
     control_plane.run_source()
     [task] = control_plane.claim()
     control_plane.complete(succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=5))]))

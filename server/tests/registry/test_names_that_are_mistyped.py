@@ -1,4 +1,4 @@
-"""Whoever mistypes a name is told the nearest one that it may know of, and no other."""
+"""A mistyped name is answered with the nearest visible one, and no other."""
 
 from collections.abc import Callable
 

@@ -135,11 +135,11 @@ def test_an_invisible_dataset_is_not_found_and_the_nearest_name_is_a_visible_one
         return said
 
     [unreadable], [missing] = refusals("sample_raw"), refusals("sample_row")
-    assert unreadable == missing, "one that may not be read is told like one that is not there"
+    assert unreadable == missing, "an unreadable one is reported like a missing one"
     assert refusals(uuid) == refusals("01a1dec1-5595-7316-8138-6f2f0dc5dde6")
     assert refusals("salse") == {"Dataset '…' was not found in this org; did you mean sales?"}
-    [told] = {_detail(lambda: explaining.dataset(lake.admin, "sample_row"))}
-    assert told.endswith("did you mean sample_raw?")
+    [detail] = {_detail(lambda: explaining.dataset(lake.admin, "sample_row"))}
+    assert detail.endswith("did you mean sample_raw?")
 
 
 def _detail(ask) -> str:
@@ -158,12 +158,12 @@ def test_a_reader_of_a_dataset_does_not_see_its_inputs(lake: Lake):
     lake.services.reading.set_read_roles(lake.admin, "sales", ["analysts"])
     explaining = lake.services.explaining
     clean = str(lake.one("SELECT dataset_id FROM dataset_name WHERE name = 'sample_clean'"))
-    for caller, hears in ((ada, False), (otto, True), (lake.admin, True)):
+    for caller, sees in ((ada, False), (otto, True), (lake.admin, True)):
         [part] = explaining.version(caller, "sales", 2).parts
-        assert ([pin.name for pin in part.inputs], part.hidden_inputs) == ((["sample_clean"], 0) if hears else ([], 1))
-        told = explaining.explain(caller, "sales").model_dump_json() + lake.services.guard.promotions(caller).model_dump_json()
-        told += explaining.versions(caller, "sales", before=None, limit=10).model_dump_json()
-        assert ("sample_clean" in told or clean in told) is hears
+        assert ([pin.name for pin in part.inputs], part.hidden_inputs) == ((["sample_clean"], 0) if sees else ([], 1))
+        shown = explaining.explain(caller, "sales").model_dump_json() + lake.services.guard.promotions(caller).model_dump_json()
+        shown += explaining.versions(caller, "sales", before=None, limit=10).model_dump_json()
+        assert ("sample_clean" in shown or clean in shown) is sees
 
 
 @pytest.mark.proves("T5.2")
@@ -177,9 +177,9 @@ def test_samples_and_what_operators_noted_are_for_those_who_read_rows(lake: Lake
     lake.report(task, lake.measured(files, rules=[found]), custom={"note": "secret"}, state={"rows": 1})
     lake.move()
     otto = user(lake, "otto", "auditor")
-    for caller, hears in ((lake.admin, True), (otto, False)):
-        told = lake.services.guard.promotions(caller).model_dump_json() + lake.services.explaining.version(caller, "sample_raw", 1).model_dump_json()
-        assert ("secret" in told) is hears
+    for caller, sees in ((lake.admin, True), (otto, False)):
+        shown = lake.services.guard.promotions(caller).model_dump_json() + lake.services.explaining.version(caller, "sample_raw", 1).model_dump_json()
+        assert ("secret" in shown) is sees
 
 
 @pytest.mark.proves("T5.2")

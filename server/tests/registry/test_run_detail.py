@@ -67,11 +67,11 @@ def test_gold_names_paused_datasets_far_upstream(lake: Lake):
     [task] = lake.take(1)
     measured = lake.measured([lake.stage(task, [(9, None)])], rules=[RuleMeasurement(rule_id=rule.id, revision=rule.revision, violations=1, examined=1, method="scan")])
     assert lake.report(task, measured).result == "blocked"
-    told = "Its input sample_raw has no new versions: its job sample/load is paused."
-    assert explained()[:-1] == [("waiting", told, "`tracelake explain sample_raw`")]
+    sentence = "Its input sample_raw has no new versions: its job sample/load is paused."
+    assert explained()[:-1] == [("waiting", sentence, "`tracelake explain sample_raw`")]
     assert explained()[-1][0] == "fresh"
     lake.services.tasks.pauses.resume(lake.admin, "sample", "load")
-    assert explained()[0][1] == told.replace("its job sample/load is paused", "its newest candidate was blocked")
+    assert explained()[0][1] == sentence.replace("its job sample/load is paused", "its newest candidate was blocked")
     assert not [sentence for _, sentence, _ in explained(dataset="sample_raw") if "no new versions" in sentence]
 
     ada = user(lake, "ada", "analysts")

@@ -27,7 +27,7 @@ jobs:
 PUBLISHED = EMIT + "publish:\n  numbers: {{job: start, output_index: 0}}\n"
 
 
-def told(task: ClaimedTask, *cursors: int) -> Completion:
+def reported(task: ClaimedTask, *cursors: int) -> Completion:
     return succeeded(task, events=[EventDraft(output=0, scope=CursorScope(value=cursor)) for cursor in cursors])
 
 
@@ -48,7 +48,7 @@ def test_a_run_is_over_when_everything_behind_it_is_final(control_plane: Control
     other = control_plane.emit(3)
     assert counts(caused(control_plane, run)) == {"sample/start": {"queued": 1}}
     [first] = control_plane.claim(1)
-    control_plane.complete(told(first, 1, 2))
+    control_plane.complete(reported(first, 1, 2))
     cascade = caused(control_plane, run)
     assert (counts(cascade), cascade.over, cascade.number) == ({"sample/start": {"completed": 1}, "sample/end": {"queued": 2}}, False, 3)
     assert [job.after for job in cascade.jobs] == [None, "sample/start"]
@@ -64,7 +64,7 @@ def test_a_run_is_over_when_everything_behind_it_is_final(control_plane: Control
 def test_what_failed_is_named_with_its_attempts(control_plane: ControlPlane):
     control_plane.deploy(EMIT, max_attempts=1)
     run = control_plane.emit(1)
-    control_plane.complete(told(control_plane.claim()[0], 1))
+    control_plane.complete(reported(control_plane.claim()[0], 1))
     control_plane.complete(failed(control_plane.claim()[0]))
     cascade = caused(control_plane, run)
     [task] = cascade.failed
@@ -74,7 +74,7 @@ def test_what_failed_is_named_with_its_attempts(control_plane: ControlPlane):
 def test_a_task_that_is_held_keeps_a_run_open_unless_something_failed(control_plane: ControlPlane):
     control_plane.deploy(EMIT, max_attempts=1)
     run = control_plane.emit(1, 2)
-    control_plane.complete(told(control_plane.claim()[0], 1, 2))
+    control_plane.complete(reported(control_plane.claim()[0], 1, 2))
     [one, _] = control_plane.claim()
     control_plane.services.tasks.pauses.pause(control_plane.admin, "sample", "end")
     cascade = caused(control_plane, run)
@@ -83,7 +83,7 @@ def test_a_task_that_is_held_keeps_a_run_open_unless_something_failed(control_pl
     assert not caused(control_plane, run).over
     again = control_plane.emit(3)
     [start] = control_plane.claim()
-    control_plane.complete(told(start, 3))
+    control_plane.complete(reported(start, 3))
     cascade = caused(control_plane, again)
     assert (cascade.held, cascade.over, counts(cascade)["sample/end"]) == (True, False, {"paused": 1})
 
@@ -91,7 +91,7 @@ def test_a_task_that_is_held_keeps_a_run_open_unless_something_failed(control_pl
 def test_ranges_are_followed_through_every_level(control_plane: ControlPlane):
     control_plane.deploy(EMIT_RANGES)
     run = control_plane.emit(1)
-    control_plane.complete(told(control_plane.claim()[0], 1))
+    control_plane.complete(reported(control_plane.claim()[0], 1))
     assert counts(caused(control_plane, run)) == {"sample/start": {"completed": 1}, "sample/join": {"queued": 1}}
 
 
@@ -100,7 +100,7 @@ def test_tasks_of_another_dag_are_part_of_it_for_those_who_may_see_that_dag(cont
     control_plane.deploy(PUBLISHED)
     control_plane.deploy(FOLLOWING, name="follower")
     run = control_plane.emit(1)
-    control_plane.complete(told(control_plane.claim()[0], 1))
+    control_plane.complete(reported(control_plane.claim()[0], 1))
     assert set(counts(caused(control_plane, run))) == {"sample/start", "sample/end", "follower/heard"}
     ann = user(control_plane, "ann", "makers")
     with pytest.raises(NotFound):

@@ -19,7 +19,7 @@ from tracelake_sdk.tasks.events import EventDraft
 LONG = timedelta(days=1)
 
 
-def told(*cursors: int) -> list[EventDraft]:
+def drafts(*cursors: int) -> list[EventDraft]:
     return [EventDraft(output=0, scope=CursorScope(value=cursor)) for cursor in cursors]
 
 
@@ -46,8 +46,8 @@ def test_two_completions_of_one_attempt_that_race_have_one_effect(control_plane:
             [task] = [task for task in claimed if task.payload.job.name == "start"]
             control_plane.complete(*[succeeded(behind) for behind in claimed if behind is not task])  # what the round before has made
             same = rng.random() < 0.5
-            first = succeeded(task, events=told(number, number + 1_000_000))
-            second = first if same else succeeded(task, events=told(number))
+            first = succeeded(task, events=drafts(number, number + 1_000_000))
+            second = first if same else succeeded(task, events=drafts(number))
             # Both are in flight: the test holds the task's row until both are seen waiting for a lock.
             with blocker.transaction():
                 blocker.execute("SELECT 1 FROM task WHERE id = %s FOR UPDATE", [task.fence.task_id])
@@ -91,7 +91,7 @@ def test_an_equal_claim_at_another_control_process_returns_the_same_tasks(contro
 
 @contextmanager
 def holding_lines(control_plane: ControlPlane) -> Iterator[None]:
-    """Every line is held by somebody else: whoever comes meanwhile stands where its own order of locks has led it."""
+    """Another transaction holds every line: those that arrive meanwhile wait in their own lock order."""
     with psycopg.connect(control_plane.database.superuser_url) as holder:
         holder.execute("SELECT 1 FROM line FOR UPDATE")
         yield
@@ -113,7 +113,7 @@ def test_batches_over_the_same_lines_in_opposite_order_never_deadlock(control_pl
             heads = [task for task in claimed if task.payload.job.name == "join"]
             assert len(sources) == 2 * batch
             # Every report of a source moves one of the two lines; the two batches name them in opposite order.
-            reports = [succeeded(task, events=told(tries)) for task in sources]
+            reports = [succeeded(task, events=drafts(tries)) for task in sources]
             first, second = reports[::2], reports[1::2][::-1]
             with holding_lines(control_plane):
                 done = [pool.submit(control_plane.complete, *first), pool.submit(other.complete, *second)]
@@ -133,7 +133,7 @@ def test_cancel_against_complete_has_one_winner_and_no_deadlock(control_plane: C
     tries = size(100, 1000)
     control_plane.run_source()
     [source] = control_plane.claim()
-    control_plane.complete(succeeded(source, events=told(*range(tries))))
+    control_plane.complete(succeeded(source, events=drafts(*range(tries))))
     canceled = 0
     with ThreadPoolExecutor(2) as pool:
         for number in range(tries):
@@ -176,7 +176,7 @@ def test_many_claimers_at_once_take_every_task_exactly_once(control_plane: Contr
     number = size(300, 5000)
     control_plane.run_source()
     [source] = control_plane.claim()
-    control_plane.complete(succeeded(source, events=told(*range(number))))
+    control_plane.complete(succeeded(source, events=drafts(*range(number))))
     settings = settings_for(control_plane.database, control_plane.control.settings.home, tasks={"housekeeping_seconds": 60})
     with running_control(settings, control_plane.database) as other, ThreadPoolExecutor(6) as pool:
 

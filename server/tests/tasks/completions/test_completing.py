@@ -12,7 +12,7 @@ from tracelake_sdk.tasks.events import EventDraft, EventKind
 LONG = timedelta(days=1)
 
 
-def told(*cursors: int) -> list[EventDraft]:
+def drafts(*cursors: int) -> list[EventDraft]:
     return [EventDraft(output=0, scope=CursorScope(value=cursor)) for cursor in cursors]
 
 
@@ -30,9 +30,9 @@ def state_of(control_plane: ControlPlane, task: ClaimedTask) -> str:
 @pytest.mark.proves("T2.6")
 def test_a_duplicate_completion_answers_what_was_recorded_and_changes_nothing(control_plane: ControlPlane):
     task = one_running(control_plane)
-    [first] = control_plane.complete(succeeded(task, events=told(1, 2)))
+    [first] = control_plane.complete(succeeded(task, events=drafts(1, 2)))
     before = control_plane.query("SELECT * FROM task ORDER BY id"), control_plane.query("SELECT * FROM dataset_event ORDER BY id")
-    [again] = control_plane.complete(succeeded(task, events=told(1, 2)))
+    [again] = control_plane.complete(succeeded(task, events=drafts(1, 2)))
     assert again == first
     assert again.status == 200
     assert len(again.event_ids) == 2
@@ -42,8 +42,8 @@ def test_a_duplicate_completion_answers_what_was_recorded_and_changes_nothing(co
 @pytest.mark.proves("T2.6")
 def test_another_body_for_a_completed_attempt_is_a_conflict(control_plane: ControlPlane):
     task = one_running(control_plane)
-    control_plane.complete(succeeded(task, events=told(1)))
-    [other] = control_plane.complete(succeeded(task, events=told(2)))
+    control_plane.complete(succeeded(task, events=drafts(1)))
+    [other] = control_plane.complete(succeeded(task, events=drafts(2)))
     assert (other.result, other.status, other.code) == (CompletionResult.CONFLICT, 409, "completion_conflict")
     assert control_plane.one("SELECT count(*) FROM dataset_event") == 1
 
@@ -69,11 +69,11 @@ def test_a_stale_attempt_gets_409_and_leaves_no_trace(control_plane: ControlPlan
     control_plane.services.tasks.reaper.run_once(now=now + 2 * LONG)
     [second] = control_plane.claim(now=now + 2 * LONG)
     before = control_plane.query("SELECT * FROM task_attempt ORDER BY attempt")
-    [stale] = control_plane.complete(succeeded(task, events=told(1)))
+    [stale] = control_plane.complete(succeeded(task, events=drafts(1)))
     assert (stale.result, stale.status, stale.code) == (CompletionResult.STALE, 409, "stale_attempt")
     assert control_plane.query("SELECT * FROM task_attempt ORDER BY attempt") == before
     assert control_plane.one("SELECT count(*) FROM dataset_event") == 0
-    [taken] = control_plane.complete(succeeded(second, events=told(1)))
+    [taken] = control_plane.complete(succeeded(second, events=drafts(1)))
     assert taken.result is CompletionResult.DONE
 
 
@@ -91,7 +91,7 @@ def test_a_late_completion_of_the_current_attempt_is_welcome(control_plane: Cont
     task = one_running(control_plane)
     control_plane.services.tasks.reaper.run_once(now=datetime.now(UTC) + LONG)
     assert state_of(control_plane, task) == "queued"
-    [answer] = control_plane.complete(succeeded(task, events=told(1)))
+    [answer] = control_plane.complete(succeeded(task, events=drafts(1)))
     assert (answer.result, answer.task_state) == (CompletionResult.DONE, TaskState.COMPLETED)
     assert control_plane.query("SELECT status FROM run_history WHERE task_id = %s", task.fence.task_id) == [("SUCCESS",)]
 
@@ -159,11 +159,11 @@ def test_a_timeout_and_its_late_failure_count_once(control_plane: ControlPlane):
 def test_a_wrong_event_refuses_the_report_and_nothing_of_it_is_taken(control_plane: ControlPlane):
     task = one_running(control_plane)
     wrong = [EventDraft(output=7, scope=CursorScope(value=1))]
-    [answer] = control_plane.complete(succeeded(task, events=[*told(1), *wrong]))
+    [answer] = control_plane.complete(succeeded(task, events=[*drafts(1), *wrong]))
     assert (answer.result, answer.status, answer.code) == (CompletionResult.REFUSED, 422, "event_invalid")
     assert state_of(control_plane, task) == "running"
     assert control_plane.one("SELECT count(*) FROM dataset_event") == 0
-    [answer] = control_plane.complete(succeeded(task, events=told(1)))
+    [answer] = control_plane.complete(succeeded(task, events=drafts(1)))
     assert answer.result is CompletionResult.DONE
 
 
@@ -171,9 +171,9 @@ def test_a_wrong_event_refuses_the_report_and_nothing_of_it_is_taken(control_pla
 def test_one_event_with_two_contents_is_refused_and_a_repeated_one_counts_once(control_plane: ControlPlane):
     task = one_running(control_plane)
     changed = EventDraft(output=0, scope=CursorScope(value=1), payload={"other": True})
-    [answer] = control_plane.complete(succeeded(task, events=[*told(1), changed]))
+    [answer] = control_plane.complete(succeeded(task, events=[*drafts(1), changed]))
     assert (answer.status, answer.code) == (409, "event_conflict")
-    [answer] = control_plane.complete(succeeded(task, events=told(1, 1)))
+    [answer] = control_plane.complete(succeeded(task, events=drafts(1, 1)))
     assert len(answer.event_ids) == 1
 
 
@@ -181,7 +181,7 @@ def test_one_event_with_two_contents_is_refused_and_a_repeated_one_counts_once(c
 def test_a_rewrite_is_a_separate_event_and_names_its_cause(control_plane: ControlPlane):
     task = one_running(control_plane)
     rewrite = EventDraft(output=0, scope=CursorScope(value=1), kind=EventKind.REWRITTEN, revision="r1")
-    [answer] = control_plane.complete(succeeded(task, events=[*told(1), rewrite]))
+    [answer] = control_plane.complete(succeeded(task, events=[*drafts(1), rewrite]))
     assert len(answer.event_ids) == 2
     assert control_plane.one("SELECT count(*) FROM task WHERE trigger_kind = 'event'") == 2
 
@@ -219,7 +219,7 @@ def test_operator_state_moves_by_compare_and_swap(control_plane: ControlPlane):
     control_plane.deploy(RANGES)
     control_plane.run_source()
     [source] = control_plane.claim()
-    control_plane.complete(succeeded(source, events=told(5)))
+    control_plane.complete(succeeded(source, events=drafts(5)))
     [join] = control_plane.claim()
     assert join.payload.state is not None
     assert (join.payload.state.revision, join.payload.state.value) == (0, None)
@@ -255,7 +255,7 @@ def test_every_attempt_has_exactly_one_run_row(control_plane: ControlPlane):
         elif ending == "given_back":
             control_plane.complete(Completion(fence=task.fence, outcome=Outcome.GIVEN_BACK), now=now)
         else:
-            control_plane.complete(succeeded(task, events=told(1)), now=now)
+            control_plane.complete(succeeded(task, events=drafts(1)), now=now)
     rows = control_plane.query("SELECT run_id, status FROM run_history ORDER BY attempt")
     assert rows == [(f"{task.fence.task_id}:{n}", status) for n, status in ((1, "FAILED"), (2, "FAILED"), (3, "FAILED"), (4, "SUCCESS"))]
 

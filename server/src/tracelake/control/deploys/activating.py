@@ -12,7 +12,7 @@ from tracelake.control.dags.granting import grant_to_creator
 from tracelake.control.database.transactions import Transaction
 from tracelake.control.deploys.dag_hashes import config_hash, lineage_hashes
 from tracelake.control.deploys.dag_rules import writes_files
-from tracelake.control.deploys.dataset_graph import circle
+from tracelake.control.deploys.dataset_graph import find_cycle
 from tracelake.control.pools import store as pools
 from tracelake.control.registry import store as registry
 from tracelake.control.registry.store import PublishedDataset
@@ -79,7 +79,7 @@ class Deployment:
             token=caller.token_id,
             previous=previous,
         )
-        found = circle(dags.dataset_edges(self.tx, caller.org_id))
+        found = find_cycle(dags.dataset_edges(self.tx, caller.org_id))
         if found is not None:
             raise DatasetCycle(f"Over all DAGs of the org, datasets would depend on each other: {' ← '.join(map(str, found))}.")
 

@@ -102,7 +102,7 @@ def check_rules(dag: DagCheck) -> None:
             _layers_climb_in_order(dag, job, f"jobs[{index}]")
 
 
-def _names_stand_once(dag: DagCheck) -> None:
+def _names_are_unique(dag: DagCheck) -> None:
     first: dict[str, int] = {}
     for index, job in enumerate(dag.spec.jobs):
         if job.name in first:
@@ -110,19 +110,19 @@ def _names_stand_once(dag: DagCheck) -> None:
         first.setdefault(job.name, index)
 
 
-def _jobs_wait_in_no_circle(dag: DagCheck) -> None:
+def _jobs_form_no_cycle(dag: DagCheck) -> None:
     order = {job.name: index for index, job in enumerate(dag.spec.jobs)}
     parents = {job.name: [reads.job for reads in _job_reads(job) if reads.job in order] for job in dag.spec.jobs}
     try:
         graphlib.TopologicalSorter(parents).prepare()
     except graphlib.CycleError as error:
-        circle: list[str] = error.args[1][:-1]  # each the parent of the next, and the last of the first
-        start = circle.index(min(circle, key=lambda name: order[name]))
-        circle = circle[start:] + circle[:start]
-        job = dag.spec.jobs[order[circle[0]]]
-        at = next(at for at, given in enumerate(job.inputs) if isinstance(given.reads, JobOutput) and given.reads.job == circle[-1])
-        what = f"the jobs form a cycle: {' → '.join([*circle, circle[0]])}"
-        dag.add(DagCycle, f"jobs[{order[circle[0]]}].inputs[{at}].from.job", what, "Remove one of these inputs")
+        cycle: list[str] = error.args[1][:-1]  # each the parent of the next, and the last of the first
+        start = cycle.index(min(cycle, key=lambda name: order[name]))
+        cycle = cycle[start:] + cycle[:start]
+        job = dag.spec.jobs[order[cycle[0]]]
+        at = next(at for at, given in enumerate(job.inputs) if isinstance(given.reads, JobOutput) and given.reads.job == cycle[-1])
+        what = f"the jobs form a cycle: {' → '.join([*cycle, cycle[0]])}"
+        dag.add(DagCycle, f"jobs[{order[cycle[0]]}].inputs[{at}].from.job", what, "Remove one of these inputs")
 
 
 def _published_outputs_exist(dag: DagCheck) -> None:
@@ -289,7 +289,7 @@ def _job_reads(job: JobSpec) -> list[JobOutput]:
     return [given.reads for given in job.inputs if isinstance(given.reads, JobOutput)]
 
 
-_RULES: tuple[Callable[[DagCheck], None], ...] = (_names_stand_once, _jobs_wait_in_no_circle, _published_outputs_exist)
+_RULES: tuple[Callable[[DagCheck], None], ...] = (_names_are_unique, _jobs_form_no_cycle, _published_outputs_exist)
 _RULES_OF_A_JOB: tuple[Callable[[DagCheck, JobSpec, str], None], ...] = (
     _activation_fits, _inputs_exist, _updates_fit, _pool_exists,
 )

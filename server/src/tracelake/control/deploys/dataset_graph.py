@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 
-def circle(edges: Iterable[tuple[UUID, UUID]]) -> list[UUID] | None:
+def find_cycle(edges: Iterable[tuple[UUID, UUID]]) -> list[UUID] | None:
     """A cycle of datasets in (output, input) pairs, each made from the next; None if there is no cycle."""
     graph: dict[UUID, set[UUID]] = {}
     for made, reads in edges:
