@@ -12,7 +12,7 @@ def test_a_thousand_failures_are_no_longer_a_pause():
     assert Backoff(first=0.1, longest=5, shortened=0).after(1000) == 5
 
 
-def test_what_the_other_side_asked_for_is_the_least():
+def test_the_pause_is_never_shorter_than_the_requested_one():
     assert Backoff(first=0.1, longest=5, shortened=0).after(1, at_least=2) == 2
 
 

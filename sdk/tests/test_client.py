@@ -58,7 +58,7 @@ def test_an_error_that_this_release_does_not_know_keeps_its_words() -> None:
         assert type(caught.value) is TracelakeError
 
 
-def test_the_home_tells_address_and_token(alone: Path) -> None:
+def test_the_home_has_address_and_token(alone: Path) -> None:
     with serving(lambda asked: Said(200, ME)) as server:
         (alone / "running.json").write_text(json.dumps({"api_url": server.url, "pid": 1}))
         (alone / "credentials.json").write_text(json.dumps({"admin_token": "the-admin"}))
@@ -109,7 +109,7 @@ def test_a_damaged_home_is_named_and_a_token_of_two_lines_never_repeated(alone: 
 
 
 @pytest.mark.parametrize(("status", "kind"), [(200, NotRunning), (307, NotRunning), (404, NotRunning), (502, Unavailable)])
-def test_something_else_at_the_address_is_said_to_be_something_else(status: int, kind: type[TracelakeError]) -> None:
+def test_another_server_at_the_address_is_reported_as_such(status: int, kind: type[TracelakeError]) -> None:
     with serving(lambda asked: Said(status, b"<html>hello</html>", "text/html")) as server, Client(server.url, "t") as client, pytest.raises(kind, match=server.url):
         client.me()
 
@@ -160,7 +160,7 @@ def test_a_system_that_is_gone_after_it_heard_the_request_may_have_done_it() -> 
         going.join()
 
 
-def test_who_does_not_answer_in_time_is_asked_once() -> None:
+def test_a_service_that_times_out_is_called_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with Client(url, "t", timeout=0.2) as client, pytest.raises(OutcomeUnknown):

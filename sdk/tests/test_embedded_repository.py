@@ -175,7 +175,7 @@ def test_an_offset_of_another_log_or_between_no_lines_is_refused(repository: Emb
             repository.tail(context(), wrong)
 
 
-def test_half_a_line_of_a_dead_writer_is_nobodys(repository: EmbeddedRepository, folder: Path) -> None:
+def test_half_a_line_of_a_dead_writer_is_ignored(repository: EmbeddedRepository, folder: Path) -> None:
     repository.store(note(1), context())
     with (folder / "log/000000000001.jsonl").open("ab") as log:
         log.write(b'{"id":"half a li')

@@ -167,7 +167,7 @@ def test_a_record_that_breaks_the_repository_is_found_and_set_aside(tmp_path: Pa
     assert [line.record["payload"]["rows"] for line in set_aside(tmp_path)] == [7]
 
 
-def test_a_record_that_breaks_the_repository_and_was_left_behind_is_in_nobodys_way(tmp_path: Path) -> None:
+def test_a_record_that_breaks_the_repository_does_not_block_others(tmp_path: Path) -> None:
     repository = Faulty()
     repository.before = _down
     first = Emitter(repository, tmp_path)

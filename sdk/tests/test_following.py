@@ -86,7 +86,7 @@ def test_a_folder_is_read_again_and_each_record_is_returned_once(tmp_path: Path)
     assert told == [[0, 1], [2, 3], [4], [], [11], [], [12], []]
 
 
-def test_a_stream_that_ends_or_breaks_goes_on_behind_the_last_page() -> None:
+def test_a_stream_that_ends_or_breaks_continues_after_the_last_page() -> None:
     answers = iter([_stream(_line(1, 2), b"\n", _line(3)), None, DOWN, _stream(_line(4), _line(5)[:-20]), _stream(_line(5)), _problem(Unauthenticated())])
     told: list[list[int]] = []
     broken: list[str] = []
@@ -101,7 +101,7 @@ def test_a_stream_that_ends_or_breaks_goes_on_behind_the_last_page() -> None:
     assert waits.pauses == [1.0, 1.0, 2.0, 1.0, 1.0]
 
 
-def test_who_stays_away_is_asked_less_and_less_often_and_one_that_is_full_when_it_says() -> None:
+def test_an_unavailable_repository_is_polled_with_backoff_and_a_full_one_after_its_retry_after() -> None:
     full = _problem(TooManyTails(retry_after=7))
     answers = iter([_stream(_line(1)), *[DOWN] * 6, full])
     waits = Waits(8)

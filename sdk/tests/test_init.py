@@ -52,7 +52,7 @@ def test_a_dry_run_names_the_files_and_makes_none(tmp_path: Path, capsys: pytest
     assert not (tmp_path / "lake").exists()
 
 
-def test_one_file_that_is_there_already_refuses_the_whole_project(tmp_path: Path) -> None:
+def test_one_existing_file_refuses_the_whole_project(tmp_path: Path) -> None:
     (tmp_path / "dag.yaml").write_text("mine")
     for dry_run in (True, False):
         with pytest.raises(ProjectRefused, match=r"already has dag.yaml, and files are never overwritten"):
@@ -61,13 +61,13 @@ def test_one_file_that_is_there_already_refuses_the_whole_project(tmp_path: Path
     assert (tmp_path / "dag.yaml").read_text() == "mine"
 
 
-def test_other_files_of_a_folder_do_not_mind(tmp_path: Path) -> None:
+def test_other_files_of_a_folder_are_kept(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     init(str(tmp_path), dry_run=False, as_json=False)
     assert made(tmp_path) == sorted([*FILES, "notes.txt"])
 
 
-def test_a_place_that_cannot_be_a_folder_is_said_in_one_sentence(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_a_folder_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ProjectRefused, match="is a file; name a folder"):
         init(str(tmp_path / "file"), dry_run=False, as_json=False)

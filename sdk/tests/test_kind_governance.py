@@ -93,7 +93,7 @@ INCOMPARABLE: list[tuple[str, str, Schema, Schema]] = [
 @pytest.mark.proves("M4.2")
 @pytest.mark.parametrize(("name", "path", "wide", "narrow"), NARROWER + INCOMPARABLE)
 @pytest.mark.parametrize("mode", [Compatibility.BACKWARD, Compatibility.FULL])
-def test_a_schema_that_admits_less_breaks_what_backward_promises(mode: Compatibility, name: str, path: str, wide: Schema, narrow: Schema) -> None:
+def test_a_schema_that_accepts_less_is_not_backward_compatible(mode: Compatibility, name: str, path: str, wide: Schema, narrow: Schema) -> None:
     with pytest.raises(KindIncompatible) as refused:
         admit(_kind(narrow, 2, mode=mode), [_kind(wide, mode=mode)])
     assert {"code": NAMES[name][0], "path": path} in [{"code": one["code"], "path": one["path"]} for one in refused.value.extra["findings"]]
@@ -103,7 +103,7 @@ def test_a_schema_that_admits_less_breaks_what_backward_promises(mode: Compatibi
 @pytest.mark.proves("M4.2")
 @pytest.mark.parametrize(("name", "path", "wide", "narrow"), NARROWER + INCOMPARABLE)
 @pytest.mark.parametrize("mode", [Compatibility.FORWARD, Compatibility.FULL])
-def test_a_schema_that_admits_more_breaks_what_forward_promises(mode: Compatibility, name: str, path: str, wide: Schema, narrow: Schema) -> None:
+def test_a_schema_that_accepts_more_is_not_forward_compatible(mode: Compatibility, name: str, path: str, wide: Schema, narrow: Schema) -> None:
     with pytest.raises(KindIncompatible) as refused:
         admit(_kind(wide, 2, mode=mode), [_kind(narrow, mode=mode)])
     assert {"code": NAMES[name][1], "path": path} in [{"code": one["code"], "path": one["path"]} for one in refused.value.extra["findings"]]
@@ -229,7 +229,7 @@ def test_versions_are_counted_and_the_same_again_is_nothing_new() -> None:
 
 @pytest.mark.proves("M1.2")
 @pytest.mark.parametrize("kind", builtin_kinds(), ids=lambda kind: kind.name)
-def test_built_in_kinds_hold_together_and_are_nobodys_to_change(kind: Kind) -> None:
+def test_built_in_kinds_are_consistent_and_cannot_be_changed(kind: Kind) -> None:
     assert kind.built_in and kind.examples and kind.owner == "tracelake"
     assert admit(kind.model_copy(update={"built_in": False}), []).name == kind.name
     assert admit(kind.model_copy(update={"built_in": False}), [kind]) is kind
@@ -269,7 +269,7 @@ def test_upcasting_applies_renames_and_defaults_step_by_step_and_nothing_else() 
     assert stored.record.payload == {"a": "x", "rows": [{"z": "1"}, {}], "odd": {"z": 1, "a": 2}}
 
 
-def test_what_is_stored_in_the_version_that_is_asked_for_or_a_newer_one_is_left_as_it_is() -> None:
+def test_a_record_stored_in_the_requested_version_or_a_newer_one_is_unchanged() -> None:
     versions = [_kind(_field(TEXT)), _kind(_closed(x=TEXT, y=TEXT | {"default": "d"}), 2)]
     newer = _stored({"x": "1"}, version=2)
     assert upcast(newer, versions) is newer

@@ -70,7 +70,7 @@ def test_records_are_emitted_and_read(cli: Cli) -> None:
 
 
 @pytest.mark.proves("X.1")
-def test_a_query_takes_conditions_and_says_how_to_go_on(cli: Cli) -> None:
+def test_a_query_takes_conditions_and_prints_the_next_page(cli: Cli) -> None:
     cli.types("record", "emit", "-", given=[{"record": _told(rows, produced_at=f"2026-03-02T00:0{rows}:00Z"), "context": {"cluster": "c", "workspace": "w", "tenant": "main", "run_id": f"r:{rows}"}} for rows in (1, 2, 3)])
     found = cli.json("record", "query", "--kind", "ingestion_volume", "--where", "payload.rows>=2", "--where", "!payload.files", "--target", "erp/sales/orders")
     assert [item["record"]["payload"]["rows"] for item in found["items"]] == [3, 2]
@@ -95,7 +95,7 @@ def test_the_log_is_tailed_from_where_it_was_left(cli: Cli) -> None:
 
 
 @pytest.mark.proves("M2.3")
-def test_what_is_refused_is_said_and_set_aside(cli: Cli) -> None:
+def test_refused_records_are_reported_and_set_aside(cli: Cli) -> None:
     bad = RECORD | {"payload": {"rows": -1}}
     assert "1 record would be accepted, 1 refused" in cli.types("record", "emit", "-", "--run", "r:1", "--dry-run", given=[RECORD, bad], ends_with=1)
     assert cli.json("record", "query")["items"] == []
@@ -201,7 +201,7 @@ def test_a_condition_is_read_as_it_is_meant(text: str, path: str, op: Comparison
     assert (condition.path, condition.op, condition.value) == (path, op, value)
 
 
-def test_a_window_is_half_open_and_in_utc_unless_said() -> None:
+def test_a_window_is_half_open_and_in_utc_by_default() -> None:
     window = window_of("2026-03-01..2026-03-02T00:00:00+02:00")
     assert window is not None
     assert str(window.start) == "2026-03-01 00:00:00+00:00"
@@ -212,7 +212,7 @@ def test_a_window_is_half_open_and_in_utc_unless_said() -> None:
 
 
 @pytest.mark.proves("X.1")
-def test_a_kind_that_nobody_registered_is_an_error_and_not_an_empty_answer(cli: Cli) -> None:
+def test_an_unregistered_kind_is_an_error_and_not_an_empty_answer(cli: Cli) -> None:
     for words in (("query", "--kind"), ("query", "--metric", "count", "--kind"), ("targets", "--kind"), ("tail", "--kind"), ("tail", "--follow", "--kind")):
         answer = CliRunner().invoke(app, ["record", *words, "recon_resutl"])
         assert isinstance(answer.exception, KindUnknown), words
@@ -220,7 +220,7 @@ def test_a_kind_that_nobody_registered_is_an_error_and_not_an_empty_answer(cli: 
             cli.types("record", *words, "recon_result")
 
 
-def test_a_history_that_has_more_says_how_to_go_on(cli: Cli) -> None:
+def test_a_history_with_more_records_prints_the_next_page(cli: Cli) -> None:
     cli.types("record", "emit", "-", "--run", "r:1", given=[_told(1, produced_at="2026-03-02T00:00:00Z"), _told(2, producer_id="other.v1")])
     shown = cli.types("record", "history", "erp/sales/orders", "ingestion_volume", "--limit", "1", "--window", "2026-03-01..", "--tenant", "main")
     assert "Next page:" in shown
@@ -230,7 +230,7 @@ def test_a_history_that_has_more_says_how_to_go_on(cli: Cli) -> None:
     assert "Next page:" not in cli.types("record", "history", "erp/sales/orders", "ingestion_volume", "--limit", "2")
 
 
-def test_the_command_that_goes_on_with_a_tail_names_the_same_repository(cli: Cli) -> None:
+def test_the_command_that_continues_a_tail_names_the_same_repository(cli: Cli) -> None:
     other = f"file://{cli.folder / 'other'}"
     for run in ("r:1", "r:2"):
         cli.types("record", "emit", "-", "--run", run, "--repository", other, "--tenant", "t", given=RECORD)
@@ -251,7 +251,7 @@ def test_words_that_would_not_be_heard_are_refused(cli: Cli) -> None:
     (("query", "--window", "2026-03-01..later"), "'later' is not a valid time"),
     (("query", "--window", "2026-03-02..2026-03-01"), "not a valid window: a window ends after it starts"),
 ])
-def test_what_is_mistyped_is_said_in_words_and_not_in_patterns(cli: Cli, words: tuple[str, ...], said: str) -> None:
+def test_mistyped_input_is_reported_in_words_and_not_in_patterns(cli: Cli, words: tuple[str, ...], said: str) -> None:
     assert said in cli.types("record", *words, ends_with=2)
 
 
@@ -265,7 +265,7 @@ def test_what_is_mistyped_is_said_in_words_and_not_in_patterns(cli: Cli, words: 
     (json.dumps(RECORD | {"produced_at": "2026-03-02T00:10:00"}), "produced_at: a time needs its zone"),
     (json.dumps(RECORD | {"produced": 1}), "produced: unknown field"),
 ])
-def test_what_cannot_be_emitted_is_said_with_its_place(cli: Cli, text: str, said: str) -> None:
+def test_input_that_cannot_be_emitted_is_reported_with_its_position(cli: Cli, text: str, said: str) -> None:
     answer = CliRunner().invoke(app, ["record", "emit", "-"], input=text)
     assert (answer.exit_code, said in answer.output) == (2, True), answer.output
     assert cli.json("record", "tail")["items"] == []
@@ -306,7 +306,7 @@ def test_without_an_answer_the_tenant_must_be_given_and_an_invalid_address_blame
         assert isinstance(refused.exception, SettingInvalid), (wrong, refused.output)
 
 
-def test_who_stops_waiting_is_told_where_the_records_are(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_wait_prints_where_the_records_are(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(emitter: Emitter, timeout: float) -> bool:
         raise KeyboardInterrupt
 
@@ -327,11 +327,11 @@ def test_a_version_that_says_nothing_new_is_not_registered(cli: Cli) -> None:
     assert "not a kind: name" in cli.types("kind", "evolve", "-", given={}, ends_with=2)
 
 
-def test_a_kind_is_shown_with_what_lies_below_and_what_may_be_chosen(cli: Cli) -> None:
+def test_a_kind_is_shown_with_nested_properties_and_choices(cli: Cli) -> None:
     shown = cli.types("kind", "show", "catalog_diff")
     assert "changes.[].breaking" in shown and "One of table_added, table_removed" in shown
 
 
-def test_a_word_that_is_no_dataset_is_told_how_tables_are_named(cli: Cli) -> None:
+def test_a_word_that_is_not_a_dataset_gets_the_format_of_tables(cli: Cli) -> None:
     answer = CliRunner().invoke(app, ["record", "latest", "orders", "ingestion_volume"]).exception
     assert isinstance(answer, NotRunning) and "SOURCE/SCHEMA/TABLE" in answer.detail

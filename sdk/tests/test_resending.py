@@ -124,7 +124,7 @@ def test_a_kill_at_any_point_loses_nothing_and_stores_nothing_twice(tmp_path: Pa
     assert ended and kills > 10
 
 
-def test_what_a_running_process_had_refused_is_sent_too_and_it_goes_on_setting_aside(tmp_path: Path) -> None:
+def test_refused_records_of_a_running_process_are_sent_too_and_it_keeps_setting_aside(tmp_path: Path) -> None:
     repository = MemoryRepository()
     with Emitter(repository, tmp_path) as emitter:
         emitter.emit(_shipment(1), CONTEXT)

@@ -16,7 +16,7 @@ from tracelake_sdk.errors import Invalid, JobNotRunnable
         (("dispatcher", "emit"), {"cursors": [5, "2026-01-01T00:00:00Z"]}, "all whole numbers or all times."),
     ],
 )
-def test_what_a_request_may_not_say_is_told_with_what_it_may(operator: tuple[str, str], request_: dict[str, Any], sentence: str):
+def test_an_unknown_argument_is_reported_with_the_valid_ones(operator: tuple[str, str], request_: dict[str, Any], sentence: str):
     with pytest.raises(Invalid, match="The request for shop/orders is not valid at") as refused:
         check_request("shop/orders", OPERATORS[operator], request_, is_source=True)
     assert refused.value.detail.endswith(sentence)

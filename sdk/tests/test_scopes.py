@@ -42,7 +42,7 @@ def test_no_key_becomes_a_path(key: str) -> None:
     assert re.fullmatch(r"p-[0-9a-f]{32}", folder)
 
 
-def test_every_odd_key_has_a_folder_of_its_own() -> None:
+def test_every_odd_key_has_its_own_folder() -> None:
     assert len({folder_of(PartitionScope(key=key)) for key in ODD_KEYS}) == len(ODD_KEYS)
 
 
@@ -128,7 +128,7 @@ def test_a_cursor_is_found_again_by_its_number(cursor: int | datetime) -> None:
     assert find_cursor(number_of(cursor), kind) == cursor
 
 
-def test_no_cursor_lies_beyond_the_ends() -> None:
+def test_no_cursor_is_beyond_the_ends() -> None:
     assert [find_cursor(number, CursorType.INTEGER) for number in (2**63, -(2**63) - 1)] == [None, None]
     assert [find_cursor(number_of(end) + step, CursorType.TIMESTAMP) for end, step in ((LAST, 1), (FIRST, -1))] == [None, None]
     assert (number_of_size(5), number_of_size(timedelta(minutes=1))) == (5, 60_000_000)

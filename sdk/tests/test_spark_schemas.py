@@ -11,7 +11,7 @@ from tracelake_sdk.dags.spark_schemas import check_types
         "id BIGINT,", "BIGINT", "", "id 7",  # Spark takes none of these, and says so itself
     ],
 )  # fmt: skip
-def test_what_is_no_unknown_type_is_left_to_spark(columns: str):
+def test_everything_but_an_unknown_type_is_left_to_spark(columns: str):
     check_types(columns)
 
 
@@ -30,7 +30,7 @@ def test_what_is_very_long_or_deep_is_left_to_spark():
         ("id qqq", "the column id has the unknown type `qqq`"),
     ],
 )
-def test_a_word_that_no_type_has_is_told_with_the_nearest(columns: str, sentence: str):
+def test_an_unknown_type_is_reported_with_the_nearest_one(columns: str, sentence: str):
     with pytest.raises(ValueError) as refused:
         check_types(columns)
     assert str(refused.value) == sentence

@@ -24,7 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HomeFiles:
     return HomeFiles(tmp_path)
 
 
-def test_a_system_that_starts_is_waited_for_and_that_is_said(home: HomeFiles, caplog: pytest.LogCaptureFixture):
+def test_a_client_waits_for_a_starting_system_and_logs_it(home: HomeFiles, caplog: pytest.LogCaptureFixture):
     with home.lock.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert home.is_starting()

@@ -16,6 +16,6 @@ def test_where_nothing_is_near_the_list_is_named():
     assert did_you_mean("x" * 100_000, NAMES, "look.") == "look."
 
 
-def test_the_case_of_letters_does_not_matter_and_the_name_is_told_as_it_is_spelled() -> None:
+def test_case_does_not_matter_and_the_name_is_returned_as_defined() -> None:
     assert nearest("bigintt", {"BIGINT", "INT"}) == "BIGINT"
     assert nearest("ORDRS", {"orders"}) == "orders"

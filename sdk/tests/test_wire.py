@@ -22,7 +22,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
         yield made
 
 
-def test_an_answer_is_given_as_it_is_and_asked_for_once() -> None:
+def test_an_answer_is_returned_unchanged_and_requested_once() -> None:
     with serving(lambda asked: Said(503, {"no": "more"})) as server, connect(server.url, "a token", timeout=5) as http:
         answer = send(http, "POST", "/v1/x", json={"a": 1})
     assert (answer.status_code, answer.json()) == (503, {"no": "more"})
@@ -70,14 +70,14 @@ def test_who_is_gone_after_it_heard_the_request_is_unanswered_and_not_unreached(
         going.join()
 
 
-def test_who_says_nothing_in_all_the_time_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_times_out_is_sent_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, pauses(monkeypatch) as made:
         with connect(f"http://127.0.0.1:{silent.getsockname()[1]}", "t", timeout=0.2) as http, pytest.raises(Unanswered):
             send(http, "GET", "/v1/x")
         assert made == []
 
 
-def test_an_error_comes_out_as_its_class_and_what_is_none_is_none() -> None:
+def test_an_error_is_raised_as_its_class_and_other_answers_are_not_errors() -> None:
     said = NotFound("Dataset x was not found.").problem()
     kind = "application/problem+json"
     found = error_in(httpx2.Response(404, json=said, headers={"content-type": f"{kind}; charset=utf-8"}))
