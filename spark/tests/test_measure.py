@@ -15,7 +15,7 @@ from support.sizes import size
 
 from tracelake.storage.delta_schemas import delta_schema
 from tracelake.worker.measuring.contract import Limits
-from tracelake.worker.measuring.engine import Engine
+from tracelake.worker.measuring.engine import CountingEngine
 from tracelake.worker.measuring.footers import read_footer
 from tracelake.worker.measuring.rule_measuring import Counter, Rows
 from tracelake_sdk.rules import NotNull, Range, Regex, RowCount, RuleTree, Unique
@@ -32,7 +32,7 @@ FEW = settings(max_examples=size(4, 150), suppress_health_check=list(HealthCheck
 @pytest.fixture(scope="module")
 def engines(whole_run_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("meaning")
-    with Engine(LIMITS, [folder], folder) as engine:
+    with CountingEngine(LIMITS, [folder], folder) as engine:
         yield whole_run_spark, Counter(engine), folder
 
 

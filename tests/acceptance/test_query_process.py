@@ -163,7 +163,7 @@ def test_a_receipt_in_a_file_is_enough_to_ask_again(shell: Shell, lake: QueryLak
     assert shell("replay", str(receipt)).startswith(b"same ")
     assert json.loads(shell("replay", str(receipt), "-o", "json"))["replay"]["same"] is True
     receipt.write_text("{}")
-    assert b"is no receipt" in shell("replay", str(receipt), code=2)
+    assert b"is not a valid receipt" in shell("replay", str(receipt), code=2)
     assert b"neither the id of a query nor a file" in shell("replay", "nothing", code=2)
 
 

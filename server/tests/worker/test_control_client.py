@@ -96,7 +96,7 @@ def test_an_answer_of_somebody_in_between_is_not_taken_for_controls(connect: Con
 def test_a_claim_is_repeated_word_for_word_until_it_is_answered(connect: Connect):
     with speaking(b"", problem(Unavailable()), problem(TracelakeError()), NOTHING[:-1], NOTHING) as control:
         client = connect(control.url)
-        answered = Retries(threading.Event()).ask(lambda: client.claim(CLAIM), after_stop=0)
+        answered = Retries(threading.Event()).until_answered(lambda: client.claim(CLAIM), after_stop=0)
     assert answered is not None and answered.value == ClaimAnswer(claimed=[])
     assert len(control.bodies) == 5
     assert len(set(control.bodies)) == 1
@@ -106,7 +106,7 @@ def test_a_refusal_is_not_repeated(connect: Connect):
     with speaking(problem(Unauthenticated())) as control:
         client = connect(control.url)
         with pytest.raises(Unauthenticated):
-            Retries(threading.Event()).ask(lambda: client.claim(CLAIM), after_stop=0)
+            Retries(threading.Event()).until_answered(lambda: client.claim(CLAIM), after_stop=0)
     assert len(control.requests) == 1
 
 
@@ -132,7 +132,7 @@ def test_asking_ends_when_the_worker_stops(connect: Connect):
             asked.set()
             return client.claim(CLAIM)
 
-        thread = threading.Thread(target=lambda: answers.append(Retries(stopping).ask(call, after_stop=0)))
+        thread = threading.Thread(target=lambda: answers.append(Retries(stopping).until_answered(call, after_stop=0)))
         thread.start()
         assert asked.wait(60)
         stopping.set()
@@ -145,7 +145,7 @@ def test_last_reports_are_tried_for_a_while_after_the_stop(connect: Connect):
     stopping.set()
     with speaking(b"", b"", b"", NOTHING) as control:
         client = connect(control.url)
-        assert Retries(stopping).ask(lambda: client.claim(CLAIM), after_stop=30) is not None
+        assert Retries(stopping).until_answered(lambda: client.claim(CLAIM), after_stop=30) is not None
     assert len(control.requests) == 4
 
 
@@ -154,7 +154,7 @@ def test_a_call_that_breaks_control_is_given_up_after_a_while(connect: Connect):
     with speaking(problem(TracelakeError(id="x"))) as control:
         client = connect(control.url)
         with pytest.raises(TracelakeError) as caught:
-            Retries(threading.Event(), clock=lambda: next(ticks)).ask(lambda: client.claim(CLAIM), after_stop=0, broken_for=3)
+            Retries(threading.Event(), clock=lambda: next(ticks)).until_answered(lambda: client.claim(CLAIM), after_stop=0, broken_for=3)
     assert caught.value.id == "x"
     assert len(control.requests) == 3  # begun at 0, broken at 1, 2 and 3
 
@@ -162,7 +162,7 @@ def test_a_call_that_breaks_control_is_given_up_after_a_while(connect: Connect):
 def test_an_outage_is_logged_rarely_and_never_with_a_secret(connect: Connect):
     with speaking(*[problem(Unavailable("Away."))] * 5, NOTHING) as control, capture_logs() as logs:
         client = connect(control.url, "sesame")
-        Retries(threading.Event()).ask(lambda: client.claim(CLAIM), after_stop=0)
+        Retries(threading.Event()).until_answered(lambda: client.claim(CLAIM), after_stop=0)
     assert [entry["tries"] for entry in logs if "tries" in entry] == [2, 4, 6]
     assert "sesame" not in repr(logs)
     assert CLAIM.claim_id not in repr(logs)

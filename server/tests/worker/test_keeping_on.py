@@ -57,7 +57,7 @@ def test_a_token_that_never_was_good_is_an_error_at_once():
         raise Unauthenticated
 
     with pytest.raises(Unauthenticated):
-        Retries(threading.Event()).ask(refused, after_stop=0)
+        Retries(threading.Event()).until_answered(refused, after_stop=0)
 
 
 @pytest.mark.proves("X.10")
