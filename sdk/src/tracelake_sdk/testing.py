@@ -72,10 +72,10 @@ class MemoryRepository:
         small_enough(canonical(record.model_dump(mode="json")))
         identity, content = identity_of(record, context, kind), content_hash(record, context)
         with self._lock:
-            if (stored := self._identities.get(identity)) is not None:
-                if stored[0] != content:
-                    raise RecordConflict(stored_id=str(stored[1]))
-                return StoreResult(result="same", id=stored[1])
+            if (same := self._identities.get(identity)) is not None:
+                if same[0] != content:
+                    raise RecordConflict(stored_id=str(same[1]))
+                return StoreResult(result="same", id=same[1])
             stored = StoredRecord(id=self._ids.new(), record=record, context=context, stored_at=self._now(), kind_version=kind.version)
             self._identities[identity] = (content, stored.id)
             self._log.append(stored)

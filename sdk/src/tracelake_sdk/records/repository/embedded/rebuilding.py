@@ -83,9 +83,9 @@ def _log_files(
     here = {entry.path for entry in files}
     logged = spare = 0
     for entry in sorted({entry.id: entry for entry in [*cold, *files]}.values()):
-        while (logged := identities.find(entry.identity)) is None:
+        while (same := identities.find(entry.identity)) is None:
             logged += _append(log, tenant, follower, entry)
-        if entry.path in here and logged[0] == entry.content and logged[1] != entry.id:
+        if entry.path in here and same[0] == entry.content and same[1] != entry.id:
             folder.delete([entry.path])
             spare += 1
     return logged, spare
