@@ -11,12 +11,13 @@ import typer
 from rich.console import Console
 from support.wire import Said, serving
 
-from tracelake_sdk.cli import invocation, main, running
-from tracelake_sdk.cli.guard import absent_words, add_rule
+from tracelake_sdk.cli import invocation, main
+from tracelake_sdk.cli.actions import running
+from tracelake_sdk.cli.actions.guard import absent_words, add_rule
+from tracelake_sdk.cli.actions.tasks import WAITS
 from tracelake_sdk.cli.picture import branches, print_dag
 from tracelake_sdk.cli.printing import TableColumn, clean, print_table
 from tracelake_sdk.cli.targets import Target, parse_cursors, parse_job, parse_target, request_of
-from tracelake_sdk.cli.tasks import WAITS
 from tracelake_sdk.dags import Layer
 from tracelake_sdk.dags.status import DagStatus, JobStatus, TaskCounts
 from tracelake_sdk.datasets.scopes import CursorScope, FullScope, PartitionScope, RangeScope

@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tracelake_sdk.cli.actions.repositories import condition_of, spool_of, target_of, target_words, window_of
 from tracelake_sdk.cli.main import app
-from tracelake_sdk.cli.repositories import condition_of, spool_of, target_of, target_words, window_of
 from tracelake_sdk.errors import NotRunning, SettingInvalid
 from tracelake_sdk.errors.records import KindUnknown, RepositoryUnavailable
 from tracelake_sdk.records import Comparison, MetadataTarget

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tracelake_sdk.cli.dags import job_of
+from tracelake_sdk.cli.actions.dags import job_of
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import Cell, TableColumn, print_json, print_table, say
 from tracelake_sdk.cli.targets import Target

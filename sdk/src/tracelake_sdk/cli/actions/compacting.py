@@ -4,8 +4,8 @@ import tempfile
 from datetime import timedelta
 from pathlib import Path
 
+from tracelake_sdk.cli.actions.repositories import opened
 from tracelake_sdk.cli.printing import print_json, say
-from tracelake_sdk.cli.repositories import opened
 from tracelake_sdk.errors import SettingInvalid
 from tracelake_sdk.home import default_home
 from tracelake_sdk.records.compaction_program import CompactionOrder

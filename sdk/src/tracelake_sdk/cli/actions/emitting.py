@@ -12,9 +12,9 @@ import typer
 from pydantic import BaseModel, ConfigDict, ValidationError
 from rich.text import Text
 
+from tracelake_sdk.cli.actions.repositories import CLUSTER, WORKSPACE, asks_service, opened, read_text, spool_of, spool_words, tenant_of
 from tracelake_sdk.cli.invocation import again, pasteable
 from tracelake_sdk.cli.printing import clean, print_json, say
-from tracelake_sdk.cli.repositories import CLUSTER, WORKSPACE, asks_service, opened, read_text, spool_of, spool_words, tenant_of
 from tracelake_sdk.cli.wording import fault
 from tracelake_sdk.errors import NotRunning, TracelakeError, Unauthenticated
 from tracelake_sdk.errors.records import RepositoryUnavailable

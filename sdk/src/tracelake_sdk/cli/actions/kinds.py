@@ -8,8 +8,8 @@ import typer
 from pydantic import ValidationError
 from rich.text import Text
 
+from tracelake_sdk.cli.actions.repositories import opened, read_text
 from tracelake_sdk.cli.printing import Cell, TableColumn, clean, print_json, print_table, say
-from tracelake_sdk.cli.repositories import opened, read_text
 from tracelake_sdk.cli.wording import fault
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.errors.records import KindUnknown

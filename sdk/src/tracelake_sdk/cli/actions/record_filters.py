@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import typer
 from pydantic import ValidationError
 
-from tracelake_sdk.cli.repositories import condition_of, target_of, window_of
+from tracelake_sdk.cli.actions.repositories import condition_of, target_of, window_of
 from tracelake_sdk.cli.wording import fault
 from tracelake_sdk.records import Aggregation, RecordFilters
 

@@ -8,9 +8,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from tracelake_sdk.cli.actions.repositories import check_kinds, opened, target_of, target_words
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import Cell, TableColumn, clean, instant, print_json, print_table, say
-from tracelake_sdk.cli.repositories import check_kinds, opened, target_of, target_words
 from tracelake_sdk.errors import TracelakeError
 from tracelake_sdk.records import Aggregation, MetadataTarget, RecordFilters, RecordPage, StoredRecord, TailPage, Window
 from tracelake_sdk.records.repository import following

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from tracelake_sdk.cli.dags import job_of
+from tracelake_sdk.cli.actions.dags import job_of
+from tracelake_sdk.cli.actions.tasks import WAITS, state_words
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.options import MOST_LISTED
 from tracelake_sdk.cli.printing import STATE_STYLES, print_json, say
-from tracelake_sdk.cli.tasks import WAITS, state_words
 from tracelake_sdk.client import Client
 from tracelake_sdk.client.tasks import FINAL
 from tracelake_sdk.dags import UpdateStrategy

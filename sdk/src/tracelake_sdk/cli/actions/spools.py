@@ -8,9 +8,9 @@ from typing import Any, cast
 import typer
 from pydantic import ValidationError
 
+from tracelake_sdk.cli.actions.repositories import opened, spool_of, spool_words, target_words
 from tracelake_sdk.cli.invocation import again
 from tracelake_sdk.cli.printing import Cell, TableColumn, clean, instant, print_json, print_table, say
-from tracelake_sdk.cli.repositories import opened, spool_of, spool_words, target_words
 from tracelake_sdk.records import MetadataTarget
 from tracelake_sdk.records.emitter import FlushReport, SetAside, flush_folder, resend, set_aside
 from tracelake_sdk.records.emitter.refusals import REFUSED, damaged_parts

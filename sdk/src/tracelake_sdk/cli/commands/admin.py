@@ -49,7 +49,7 @@ def create_org(
     output: Output = Shown,
 ) -> None:
     """Create an org with its first admin. Orgs are isolated from each other."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.create_org(name, admin=admin_name, issuer=issuer, subject=subject, dry_run=dry_run, as_json=_json(output))
 
@@ -57,7 +57,7 @@ def create_org(
 @orgs_app.command("list")
 def list_orgs(limit: Limit = 50, token: Token = None, output: Output = Shown) -> None:
     """List orgs."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.list_orgs(limit=limit, token=token, as_json=_json(output))
 
@@ -65,7 +65,7 @@ def list_orgs(limit: Limit = 50, token: Token = None, output: Output = Shown) ->
 @orgs_app.command("disable")
 def disable_org(name: OrgName, dry_run: DryRun = False, output: Output = Shown) -> None:
     """Disable an org. Its users, services and workers are refused; nothing that it has is removed."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.disable_org(name, dry_run=dry_run, as_json=_json(output))
 
@@ -73,7 +73,7 @@ def disable_org(name: OrgName, dry_run: DryRun = False, output: Output = Shown) 
 @orgs_app.command("enable")
 def enable_org(name: OrgName, dry_run: DryRun = False, output: Output = Shown) -> None:
     """Enable a disabled org."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.enable_org(name, dry_run=dry_run, as_json=_json(output))
 
@@ -88,7 +88,7 @@ def create_user(
     output: Output = Shown,
 ) -> None:
     """Create a user. Permissions come from roles only."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.create_user(name, roles=role or [], issuer=issuer, subject=subject, dry_run=dry_run, as_json=_json(output))
 
@@ -96,7 +96,7 @@ def create_user(
 @users_app.command("list")
 def list_users(limit: Limit = 50, token: Token = None, output: Output = Shown) -> None:
     """List users with their roles."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.list_users(limit=limit, token=token, as_json=_json(output))
 
@@ -104,7 +104,7 @@ def list_users(limit: Limit = 50, token: Token = None, output: Output = Shown) -
 @users_app.command("disable")
 def disable_user(name: UserName, dry_run: DryRun = False, output: Output = Shown) -> None:
     """Disable a user. Their tokens are refused, and DAGs that they activated can no longer read datasets of other DAGs."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.disable_user(name, dry_run=dry_run, as_json=_json(output))
 
@@ -112,7 +112,7 @@ def disable_user(name: UserName, dry_run: DryRun = False, output: Output = Shown
 @users_app.command("enable")
 def enable_user(name: UserName, dry_run: DryRun = False, output: Output = Shown) -> None:
     """Enable a disabled user."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.enable_user(name, dry_run=dry_run, as_json=_json(output))
 
@@ -120,7 +120,7 @@ def enable_user(name: UserName, dry_run: DryRun = False, output: Output = Shown)
 @roles_app.command("create")
 def create_role(name: RoleName, dry_run: DryRun = False, output: Output = Shown) -> None:
     """Create a role. By itself it has no permissions."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.create_role(name, dry_run=dry_run, as_json=_json(output))
 
@@ -128,7 +128,7 @@ def create_role(name: RoleName, dry_run: DryRun = False, output: Output = Shown)
 @roles_app.command("list")
 def list_roles(output: Output = Shown) -> None:
     """List roles with their members."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.list_roles(as_json=_json(output))
 
@@ -136,7 +136,7 @@ def list_roles(output: Output = Shown) -> None:
 @roles_app.command("add")
 def add_member(role: RoleName, user: UserName, dry_run: DryRun = False, output: Output = Shown) -> None:
     """Give a role to a user."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.add_member(role, user, dry_run=dry_run, as_json=_json(output))
 
@@ -144,7 +144,7 @@ def add_member(role: RoleName, user: UserName, dry_run: DryRun = False, output: 
 @roles_app.command("remove")
 def remove_member(role: RoleName, user: UserName, dry_run: DryRun = False, output: Output = Shown) -> None:
     """Remove a role from a user."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.remove_member(role, user, dry_run=dry_run, as_json=_json(output))
 
@@ -152,7 +152,7 @@ def remove_member(role: RoleName, user: UserName, dry_run: DryRun = False, outpu
 @grants_app.command("add")
 def grant(dag: DagName, right: RightName, role: RoleName, dry_run: DryRun = False, output: Output = Shown) -> None:
     """Grant a permission on a DAG to a role. It includes reading the DAG's datasets."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.grant(dag, right, role, dry_run=dry_run, as_json=_json(output))
 
@@ -168,7 +168,7 @@ def revoke_grant(
     output: Output = Shown,
 ) -> None:
     """Revoke a permission on a DAG."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     if [role, user, service].count(None) != 2:
         raise typer.BadParameter("name one holder: --role ROLE, --user USER or --service LABEL", param_hint="RIGHT")
@@ -178,7 +178,7 @@ def revoke_grant(
 @grants_app.command("list")
 def list_grants(dag: Annotated[str | None, typer.Argument(metavar="DAG", help="Only of this DAG.")] = None, output: Output = Shown) -> None:
     """List who has which permission on which DAG. Admins have both on all."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.list_grants(dag, as_json=_json(output))
 
@@ -201,7 +201,7 @@ def create_token(
     output: Output = Shown,
 ) -> None:
     """Create a token. It is shown only once and is not stored."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     if [user is not None, service, worker].count(True) != 1:
         raise typer.BadParameter("say whose token it is: one of --user USER, --service and --worker", param_hint="LABEL")
@@ -218,7 +218,7 @@ def list_tokens(
     output: Output = Shown,
 ) -> None:
     """List tokens with their owners and permissions, never the tokens themselves."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.list_tokens(revoked=revoked, limit=limit, token=token, as_json=_json(output))
 
@@ -228,7 +228,7 @@ def revoke_token(
     id: Annotated[UUID, typer.Argument(metavar="ID", help="The id of the token.")], dry_run: DryRun = False, output: Output = Shown
 ) -> None:
     """Revoke a token. It is refused within a second."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.revoke_token(id, dry_run=dry_run, as_json=_json(output))
 
@@ -236,7 +236,7 @@ def revoke_token(
 @read_roles_app.command("show")
 def show_read_roles(dataset: DatasetName, output: Output = Shown) -> None:
     """Show which roles read a dataset."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.show_read_roles(dataset, as_json=_json(output))
 
@@ -249,7 +249,7 @@ def set_read_roles(
     output: Output = Shown,
 ) -> None:
     """Set which roles read a dataset, besides those who deploy or trigger its DAG and the admins."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.set_read_roles(dataset, roles or [], dry_run=dry_run, as_json=_json(output))
 
@@ -257,7 +257,7 @@ def set_read_roles(
 @locations_app.command("list")
 def list_locations(output: Output = Shown) -> None:
     """List locations: their roots, and which roles may use them."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.list_locations(as_json=_json(output))
 
@@ -272,7 +272,7 @@ def add_location(
     output: Output = Shown,
 ) -> None:
     """Add a location. For admins of the first org."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.add_location(name, url, role or [], org=org, dry_run=dry_run, as_json=_json(output))
 
@@ -280,7 +280,7 @@ def add_location(
 @locations_app.command("set")
 def set_location(name: LocationName, url: LocationUrl, org: LocationOrg = None, dry_run: DryRun = False, output: Output = Shown) -> None:
     """Give a location another root. For admins of the first org."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.set_location(name, url, org=org, dry_run=dry_run, as_json=_json(output))
 
@@ -288,7 +288,7 @@ def set_location(name: LocationName, url: LocationUrl, org: LocationOrg = None, 
 @locations_app.command("remove")
 def remove_location(name: LocationName, dry_run: DryRun = False, output: Output = Shown) -> None:
     """Remove a location. Tasks that read below it fail from then on."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.remove_location(name, dry_run=dry_run, as_json=_json(output))
 
@@ -296,7 +296,7 @@ def remove_location(name: LocationName, dry_run: DryRun = False, output: Output 
 @locations_app.command("grant")
 def grant_location(name: LocationName, role: RoleName, dry_run: DryRun = False, output: Output = Shown) -> None:
     """Allow a role to use a location in its DAGs."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.grant_location(name, role, dry_run=dry_run, as_json=_json(output))
 
@@ -304,7 +304,7 @@ def grant_location(name: LocationName, role: RoleName, dry_run: DryRun = False, 
 @locations_app.command("revoke")
 def revoke_location(name: LocationName, role: RoleName, dry_run: DryRun = False, output: Output = Shown) -> None:
     """Revoke a role's use of a location. DAGs activated by its members can no longer read it, unless another role allows it."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.revoke_location(name, role, dry_run=dry_run, as_json=_json(output))
 
@@ -312,6 +312,6 @@ def revoke_location(name: LocationName, role: RoleName, dry_run: DryRun = False,
 @admin_app.command("audit")
 def list_audit(limit: Limit = 50, token: Token = None, output: Output = Shown) -> None:
     """Show the audit log. For admins and auditors."""
-    from tracelake_sdk.cli import admin
+    from tracelake_sdk.cli.actions import admin
 
     admin.list_audit(limit=limit, token=token, as_json=_json(output))

@@ -32,7 +32,7 @@ def query(
     output: Annotated[ResultOutput, typer.Option("--output", "-o", help="Table, JSON, CSV or an Arrow stream.")] = ResultOutput.TABLE,
 ) -> None:
     """Query published datasets, all as of one point in time. Select a version with FROM "orders@3"."""
-    from tracelake_sdk.cli import queries, query_log
+    from tracelake_sdk.cli.actions import queries, query_log
     from tracelake_sdk.queries import ResultFormat
 
     instead = [log, show is not None, list_saved, forget is not None]
@@ -61,6 +61,6 @@ def replay(
     what: Annotated[str, typer.Argument(metavar="RECEIPT|ID", help="The id of a query, or the file of its receipt.")], output: Output = Shown
 ) -> None:
     """Run a query again on the versions that it read, and compare the rows. Exit code 1 if they differ."""
-    from tracelake_sdk.cli import queries
+    from tracelake_sdk.cli.actions import queries
 
     queries.replay(what, as_json=output is OutputFormat.JSON)

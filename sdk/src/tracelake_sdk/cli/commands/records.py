@@ -1,5 +1,4 @@
 """The commands of `tracelake record` and `tracelake kind`. A command imports what it needs when it runs."""
-# ruff: noqa: PLC0415
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -48,7 +47,7 @@ def emit(
     output: Output = Shown,
 ) -> None:
     """Emit records. Records that cannot be delivered now wait in the spool. Exit code 1 if any is refused."""
-    from tracelake_sdk.cli import emitting
+    from tracelake_sdk.cli.actions import emitting
 
     context = {"job_id": job, "run_id": run, "namespace": namespace, "workspace": workspace, "cluster": cluster, "tenant": tenant}
     emitting.emit(file, url=repository, context=context, spool=spool, wait=wait, dry_run=dry_run, as_json=_json(output))
@@ -57,7 +56,7 @@ def emit(
 @record_app.command("latest")
 def latest(target: Target, kind: KindName, repository: Repository = None, tenant: Tenant = None, output: Output = Shown) -> None:
     """Show the record that was produced last. Exit code 1 if there is none."""
-    from tracelake_sdk.cli import records
+    from tracelake_sdk.cli.actions import records
 
     records.latest(target, kind, url=repository, tenant=tenant, as_json=_json(output))
 
@@ -67,7 +66,7 @@ def history(
     target: Target, kind: KindName, window: InWindow = None, limit: Most = 20, repository: Repository = None, tenant: Tenant = None, output: Output = Shown
 ) -> None:
     """List records of one kind about one target."""
-    from tracelake_sdk.cli import record_filters, records, repositories
+    from tracelake_sdk.cli.actions import record_filters, records, repositories
 
     words = record_filters.FilterOptions(kinds=[kind], target=target, window=window, limit=limit).words(repository, tenant)
     records.history(target, kind, limit=limit, window=repositories.window_of(window), url=repository, tenant=tenant, words=words, as_json=_json(output))
@@ -103,7 +102,7 @@ def query(
     output: Output = Shown,
 ) -> None:
     """Find records, or count and sum them."""
-    from tracelake_sdk.cli import record_filters, records
+    from tracelake_sdk.cli.actions import record_filters, records
 
     options = record_filters.FilterOptions(
         kinds=kind or [], target=target, source=source, schema=schema, table=table, producer=producer, job=job, run=run, namespace=namespace,
@@ -129,7 +128,7 @@ def tail(
     output: Output = Shown,
 ) -> None:
     """Show records in the order in which they were accepted. With JSON, one page per line."""
-    from tracelake_sdk.cli import records
+    from tracelake_sdk.cli.actions import records
 
     records.tail(kinds=kind or [], offset=offset, limit=limit, follow=follow, url=repository, tenant=tenant, as_json=_json(output))
 
@@ -137,7 +136,7 @@ def tail(
 @record_app.command("targets")
 def targets(kind: OnlyKind = None, repository: Repository = None, tenant: Tenant = None, output: Output = Shown) -> None:
     """List the targets that have records."""
-    from tracelake_sdk.cli import records
+    from tracelake_sdk.cli.actions import records
 
     records.targets(kind, url=repository, tenant=tenant, as_json=_json(output))
 
@@ -151,7 +150,7 @@ def flush(
     output: Output = Shown,
 ) -> None:
     """Deliver records that ended processes left in the spool. Exit code 1 if any remain or are refused again."""
-    from tracelake_sdk.cli import spools
+    from tracelake_sdk.cli.actions import spools
 
     spools.flush(refused=refused, url=repository, tenant=tenant, spool=spool, as_json=_json(output))
 
@@ -159,7 +158,7 @@ def flush(
 @record_app.command("refused")
 def refused(limit: Most = 20, repository: Repository = None, spool: LeftSpool = None, output: Output = Shown) -> None:
     """List records that the repository refused, and why; as JSON with the records. `tracelake record flush --refused` sends them again."""
-    from tracelake_sdk.cli import spools
+    from tracelake_sdk.cli.actions import spools
 
     spools.refused(limit=limit, url=repository, spool=spool, as_json=_json(output))
 
@@ -173,7 +172,7 @@ def compact(
     output: Output = Shown,
 ) -> None:
     """Move old records of a folder into its Delta table, with Spark, by the retention of their kinds."""
-    from tracelake_sdk.cli import compacting
+    from tracelake_sdk.cli.actions import compacting
 
     compacting.compact(older_than_days=older_than, url=repository, tenant=tenant, dry_run=dry_run, as_json=_json(output))
 
@@ -181,7 +180,7 @@ def compact(
 @kind_app.command("list")
 def list_kinds(repository: Repository = None, tenant: Tenant = None, output: Output = Shown) -> None:
     """List kinds in their newest versions."""
-    from tracelake_sdk.cli import kinds
+    from tracelake_sdk.cli.actions import kinds
 
     kinds.list_kinds(url=repository, tenant=tenant, as_json=_json(output))
 
@@ -192,7 +191,7 @@ def show_kind(
     repository: Repository = None, tenant: Tenant = None, output: Output = Shown,
 ) -> None:  # fmt: skip
     """Show a kind; as JSON with its schema."""
-    from tracelake_sdk.cli import kinds
+    from tracelake_sdk.cli.actions import kinds
 
     kinds.show_kind(name, version, url=repository, tenant=tenant, as_json=_json(output))
 
@@ -200,7 +199,7 @@ def show_kind(
 @kind_app.command("register")
 def register_kind(file: KindFile, repository: Repository = None, tenant: Tenant = None, dry_run: DryRun = False, output: Output = Shown) -> None:
     """Register a kind. The same definition again changes nothing."""
-    from tracelake_sdk.cli import kinds
+    from tracelake_sdk.cli.actions import kinds
 
     kinds.register(file, url=repository, tenant=tenant, dry_run=dry_run, as_json=_json(output))
 
@@ -211,6 +210,6 @@ def evolve_kind(
     repository: Repository = None, tenant: Tenant = None, output: Output = Shown,
 ) -> None:  # fmt: skip
     """Register the next version of a kind. Exit code 1 and a list of differences if it is not compatible with the kind's mode."""
-    from tracelake_sdk.cli import kinds
+    from tracelake_sdk.cli.actions import kinds
 
     kinds.evolve(file, check=check, url=repository, tenant=tenant, as_json=_json(output))

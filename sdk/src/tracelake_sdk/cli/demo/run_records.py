@@ -2,9 +2,9 @@
 
 import time
 
+from tracelake_sdk.cli.actions.repositories import opened
 from tracelake_sdk.cli.demo.printer import Printer
 from tracelake_sdk.cli.invocation import again
-from tracelake_sdk.cli.repositories import opened
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import Unavailable
 from tracelake_sdk.errors.records import RecordsElsewhere

@@ -1,0 +1,1 @@
+"""What the commands do and print, one module for each noun."""
