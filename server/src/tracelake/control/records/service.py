@@ -140,7 +140,7 @@ class Records:
         with self.database.at_once("store_records") as tx:
             stored = store.store_one(tx, identity=accepted.identity, line=accepted.line, target=accepted.record.target.model_dump_json())
             kept = (accepted.identity.content, accepted.identity.id) if stored else store.identities(tx, [accepted.identity.key])[accepted.identity.key]
-        results[accepted.index] = _result(accepted, *kept)
+        results[accepted.position] = _result(accepted, *kept)
         return int(stored)
 
     def _keep(self, tenant: Tenant, good: list[AcceptedRecord], results: list[StoreResult]) -> int:
@@ -157,7 +157,7 @@ class Records:
         for accepted in good:
             kept = first[accepted.identity.key].identity
             content, id = known.get(kept.key, (kept.content, kept.id))
-            results[accepted.index] = _result(accepted, content, id)
+            results[accepted.position] = _result(accepted, content, id)
         return len(new)
 
     # Reading

@@ -22,7 +22,7 @@ _SURELY_SMALL = LARGEST_RECORD // 2  # bytes of content; below this the exact si
 class AcceptedRecord(NamedTuple):
     """A valid record, ready to store."""
 
-    index: int  # among the given records
+    position: int  # among the given records
     record: MetadataRecord
     identity: RecordIdentity
     line: str
