@@ -12,6 +12,7 @@ from support.processes import wait_until
 from support.queries import QueryLake, query_lake
 
 from tracelake.embedded.processes import ProcessIdentity
+from tracelake.loops import Loop
 from tracelake_sdk.access import TokenKind
 from tracelake_sdk.client import Client
 from tracelake_sdk.errors import NotFound, NotReplayable, QueryOverLimit, TooManyQueries
@@ -179,7 +180,13 @@ def test_idle_engines_end(lake: QueryLake):
     with lake.client() as client:
         client.query("SELECT 1")
     engines = lake.queries.engines
-    assert engines.end_idle() == 1
+    assert (engines.end_idle(), len(engines.pids)) == (0, 1)
     engines._clock = lambda: 10**9
-    assert engines.end_idle() == 0
-    assert engines.pids == []
+    assert (engines.end_idle(), engines.pids) == (1, [])
+
+
+def test_the_loop_that_ends_idle_engines_pauses_while_one_waits_for_queries(lake: QueryLake):
+    with lake.client() as client:
+        client.query("SELECT 1")
+    assert len(lake.queries.engines.pids) == 1
+    assert Loop("idle", lake.queries.engines.end_idle, pause=30).take_turn() == 30

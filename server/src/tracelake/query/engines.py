@@ -172,14 +172,13 @@ class Engines:
             return [engine.pid for engine in self._free]
 
     def end_idle(self) -> int:
-        """Ends engines that have been idle for too long; returns how many are left."""
+        """Ends those that had no query for a while; returns how many."""
         with self._change:
             old = [engine for engine in self._free if self._clock() - engine.idle_since > self._idle_seconds]
             self._free = [engine for engine in self._free if engine not in old]
-            left = len(self._free) + self._busy
         for engine in old:
             engine.end()
-        return left
+        return len(old)
 
     def close(self) -> None:
         with self._change:
