@@ -122,7 +122,7 @@ class Records:
         for record, context in items:
             same_tenant(context, tenant.name)
             [result], mine = self._validation.validate(tenant.org, catalog, [record], context, refuses_nothing, at=at)
-            good += [accepted._replace(index=len(results)) for accepted in mine]
+            good += [accepted._replace(position=len(results)) for accepted in mine]
             results.append(result)
         return self._kept(tenant, results, good)
 
