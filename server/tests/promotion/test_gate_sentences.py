@@ -25,7 +25,7 @@ BREAKING = SchemaFacts(breaking=("The column `amount` was removed.", "The column
         (Range(column="day", low="2024-01-01", low_inside=False), 1, "day must be greater than '2024-01-01', and 1 of 1,000 rows is outside."),
         (Unique(columns=("order_id", "line")), 2, "order_id, line must be unique, and 2 of 1,000 rows repeat a key."),
         (Enumerated(column="status", values=("new", "paid")), 1, "status must be one of 'new', 'paid', and 1 of 1,000 rows has another value."),
-        (Enumerated(column="ok", values=(True,)), 5, "ok must be true, and 5 of 1,000 rows hold something else."),
+        (Enumerated(column="ok", values=(True,)), 5, "ok must be true, and 5 of 1,000 rows have another value."),
         (Regex(column="code", pattern="[A-Z]{3}"), 4, "code must match '[A-Z]{3}', and 4 of 1,000 rows do not."),
         (RowCount(least=2000), 0, "the batch must have at least 2,000 rows, and it has 1,000."),
         (RowCount(least=1, most=10), 0, "the batch must have between 1 and 10 rows, and it has 1,000."),
