@@ -27,13 +27,13 @@ def make_missing(database: Database, settings: Settings, private: PrivatePlaces)
         ensure_query_token(tx, settings.home, org=orgs[0])
         for org in orgs:
             ensure_reserved_roles(tx, org)
-            furnish(tx, org)
+            add_org_defaults(tx, org)
         define_missing(tx, orgs[0], settings.locations, private)
     if made:
         _log.info("first start: an org, its admin and its worker were created", org=access.org)
 
 
-def furnish(tx: Transaction, org: UUID) -> None:
+def add_org_defaults(tx: Transaction, org: UUID) -> None:
     """What every new org gets, in addition to its roles."""
     ensure_default_policies(tx, org=org, actor="first start")
     for runtime in sorted({runtime for runtime, _ in OPERATORS}):

@@ -27,7 +27,7 @@ from tracelake.control.deploys.service import Deploys
 from tracelake.control.emission.loops import RecordLoops
 from tracelake.control.events.accounting import PAUSE_SECONDS, Accounting
 from tracelake.control.explain.service import Explaining
-from tracelake.control.first_start import furnish, make_missing
+from tracelake.control.first_start import add_org_defaults, make_missing
 from tracelake.control.locations.service import Locations
 from tracelake.control.outbox.building import build_drainer
 from tracelake.control.outbox.service import Drainer
@@ -122,7 +122,7 @@ class Control:
             database=database,
             access=Access(database, issuers_of(settings.access)),
             administration=AccessAdministration(database),
-            orgs=Orgs(database, furnish),
+            orgs=Orgs(database, add_org_defaults),
             granting=Granting(database),
             reading=ReadRoleService(database),
             locations=Locations(database, self._private),

@@ -8,7 +8,7 @@ from tracelake_sdk.backoff import Backoff
 from tracelake_sdk.errors import TracelakeError
 
 _BACKOFF = Backoff(first=0.5, longest=30.0)
-_LIVED_WELL = 60.0  # seconds of running after which the count of restarts is reset
+_STABLE_SECONDS = 60.0  # seconds of running after which the count of restarts is reset
 
 
 class Part(Protocol):
@@ -73,7 +73,7 @@ class KeptUp:
         if self._started_at is None or self.part.exit_code is None:
             return False
         if self._due is None:
-            self._ends = 1 if now - self._started_at > _LIVED_WELL else self._ends + 1
+            self._ends = 1 if now - self._started_at > _STABLE_SECONDS else self._ends + 1
             pause = _BACKOFF.after(self._ends)
             self._due = now + pause
             self._log.warning("ended", part=self.name, exit_code=self.part.exit_code, again_in_seconds=round(pause, 2))

@@ -167,7 +167,7 @@ class Supervisor:
             if part.run_once(now):
                 self._report(f"{part.name} exited and was restarted; its log is {self._log_of(part.name)}")
                 self._state_is_old = True
-        self._lead_control_to_postgres()
+        self._restart_control_if_port_changed()
         if self._state_is_old:
             self._write_state()  # raises if the disk is full; the next check tries again
             self._state_is_old = False
@@ -185,7 +185,7 @@ class Supervisor:
             elif why is None and name in self._unready:
                 self._report(f"{name} is ready again after {time.monotonic() - self._unready.pop(name):.0f} s")
 
-    def _lead_control_to_postgres(self) -> None:
+    def _restart_control_if_port_changed(self) -> None:
         """If the port of Postgres was taken while it was down, it listens on another one; control must be restarted to use it."""
         control = next((part for part in self._parts if part.name == CONTROL), None)
         if self._postgres is None or control is None or self._postgres.port == self._port_of_control or control.part.exit_code is not None:

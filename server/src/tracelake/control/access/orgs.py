@@ -26,7 +26,7 @@ Furnish = Callable[[Transaction, UUID], None]  # creates what else every new org
 @dataclass(frozen=True)
 class Orgs:
     database: Database
-    furnish: Furnish
+    add_org_defaults: Furnish
 
     def create(self, caller: Caller, name: str, *, admin: str, issuer: str | None = None, subject: str | None = None, dry_run: bool = False) -> NewOrg:
         """With its first admin and, if the admin has no JWT, a token that only this answer contains."""
@@ -83,7 +83,7 @@ class Orgs:
         org = store.add_org(tx, name)
         store.append_audit(tx, org=org, actor=by, action="create_org", object=name, detail={"admin": admin})
         ensure_reserved_roles(tx, org)
-        self.furnish(tx, org)
+        self.add_org_defaults(tx, org)
         user = store.add_user(tx, org=org, name=admin, issuer=issuer, subject=subject)
         store.add_member(tx, org=org, role=ADMIN, user=user)
         if token is not None:

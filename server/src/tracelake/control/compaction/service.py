@@ -147,7 +147,7 @@ class Compactor:
         came = RowSum()
         sums = [(path, sum_up(path, came)) for path in paths]
         if (came.rows, came.hash) != (written.rows, written.hash):
-            raise CompactionFailed(f"Spark was given {written.rows} records and wrote {came.rows} or different ones; no record was moved.", partition=partition.name)
+            raise CompactionFailed(f"Spark wrote {came.rows} of {written.rows} records, or changed some; no record was moved.", partition=partition.name)
         files: list[PutFile] = []
         for path, found in sums:
             if not found["rows"]:

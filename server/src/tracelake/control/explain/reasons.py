@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from tracelake.control.explain.store import BehindRow, CandidateRow, InputNow, LineRow, ListedDataset, NewestRunRow, PartRow, StandingStill, WorkRow
+from tracelake.control.explain.store import BehindRow, CandidateRow, InputNow, LineRow, ListedDataset, NewestRunRow, PartRow, StalledUpstream, WorkRow
 from tracelake.control.versions.spans import scope_of
 from tracelake_sdk.dags import Activation, UpdateStrategy
 from tracelake_sdk.datasets import PinnedVersion, Reason
@@ -12,14 +12,14 @@ from tracelake_sdk.tasks import TaskState, Waits
 from tracelake_sdk.tasks.runs import RunStatus
 from tracelake_sdk.wording import counted, plural, scope_words
 
-_WAITS = {
-    Waits.TURN.value: "wait for their turn: earlier tasks of the job come first",
-    Waits.PAUSED.value: "are held because the job or its DAG is paused",
-    Waits.RETRY.value: "wait to be retried",
-    Waits.INPUT.value: "wait for the first version of an input",
-    Waits.LINE.value: "wait for their line: it is stopped, full, or reserved for another task",
-    Waits.RIGHT.value: "wait for a permission: the user who activated the DAG may not read an input or use a location of the job",
-    None: "are queued for a worker",
+_WAITS = {  # of one task, and of several
+    Waits.TURN.value: ("waits for its turn", "wait for their turn", ": earlier tasks of the job come first"),
+    Waits.PAUSED.value: ("is held", "are held", " because the job or its DAG is paused"),
+    Waits.RETRY.value: ("waits to be retried", "wait to be retried", ""),
+    Waits.INPUT.value: ("waits", "wait", " for the first version of an input"),
+    Waits.LINE.value: ("waits for its line", "wait for their line", ": it is stopped, full, or reserved for another task"),
+    Waits.RIGHT.value: ("waits", "wait", " for a permission: the user who activated the DAG may not read an input or use a location of the job"),
+    None: ("is queued", "are queued", " for a worker"),
 }
 _REMEDIES = {
     Waits.RIGHT.value: "Ask an admin to grant the permission to one of their roles, or deploy the DAG again as a user who has it; the tasks then run by themselves. Their attempts name what is missing.",
@@ -46,7 +46,7 @@ class Known:
     run: NewestRunRow | None                # the newest
     inputs: Sequence[InputNow]
     behind: Mapping[UUID, Sequence[BehindRow]]  # by input: the first scopes that are older than its current version
-    still: Sequence[StandingStill]    # upstream datasets at any distance
+    still: Sequence[StalledUpstream]    # upstream datasets at any distance
     last: PartRow | None              # the last part of the current version
     read: Sequence[PinnedVersion]     # inputs of that part
     above: Sequence[BehindAbove] = ()  # upstream datasets at any distance that are themselves behind an input
@@ -96,14 +96,15 @@ def _failed(run: NewestRunRow) -> Reason:
 
 def _on_its_way(known: Known) -> Iterator[Reason]:
     for row in known.work:
-        number = counted(row.number, "task")
+        tasks = f"{counted(row.number, 'task')} of its job"
         match row.state:
             case TaskState.RUNNING.value:
-                yield Reason(code="working", sentence=f"{number} of its job run now.")
+                yield Reason(code="working", sentence=f"{tasks} {plural(row.number, 'is', 'are')} running.")
             case TaskState.COMMITTING.value:
-                yield Reason(code="working", sentence=f"{number} of its job are decided and being committed.")
+                yield Reason(code="working", sentence=f"{tasks} {plural(row.number, 'is', 'are')} decided and being committed.")
             case _:
-                yield Reason(code="waiting", sentence=f"{number} of its job {_WAITS[row.waits]}.", remedy=_REMEDIES.get(row.waits or ""))
+                one, many, why = _WAITS[row.waits]
+                yield Reason(code="waiting", sentence=f"{tasks} {plural(row.number, one, many)}{why}.", remedy=_REMEDIES.get(row.waits or ""))
 
 
 def _behind(known: Known) -> Iterator[Reason]:
@@ -112,7 +113,7 @@ def _behind(known: Known) -> Iterator[Reason]:
         if input.has_files and input.version is None:
             yield Reason(code="waiting", sentence=f"Its input {name} has no version yet.", remedy=f"`tracelake explain {name}`")
         elif rows := known.behind.get(input.dataset_id):
-            yield Reason(code="behind", sentence=_made_before(rows, name, input), remedy=_take_in(known, input, name))
+            yield Reason(code="behind", sentence=_made_before(rows, name, input), remedy=_remedy_if_behind(known, input, name))
 
 
 def _made_before(rows: Sequence[BehindRow], name: str, input: InputNow) -> str:
@@ -126,7 +127,7 @@ def _made_before(rows: Sequence[BehindRow], name: str, input: InputNow) -> str:
     return f"{number} of its {first.total:,} scopes {plural(first.number, 'was', 'were')} made before version {input.version} of {name}: {listed}{more}."
 
 
-def _take_in(known: Known, input: InputNow, name: str) -> str | None:
+def _remedy_if_behind(known: Known, input: InputNow, name: str) -> str | None:
     job = f"{known.dataset.dag}/{known.dataset.job}"
     rewrite = f"`tracelake run {job} --rewrite` rebuilds the table from it." if input.update_strategy == UpdateStrategy.REPLACE.value else "The next run of the job reads it."
     if not input.trigger:

@@ -159,7 +159,7 @@ class BehindRow:
 
 
 @dataclass(frozen=True)
-class StandingStill:
+class StalledUpstream:
     dataset_id: UUID
     name: str | None
     dag: str
@@ -246,8 +246,8 @@ def scopes_behind(
     )
 
 
-def standing_still(tx: Transaction, dataset_version: UUID) -> list[StandingStill]:
-    return tx.all(StandingStill, sql["standing_still"], dataset_version=dataset_version)
+def standing_still(tx: Transaction, dataset_version: UUID) -> list[StalledUpstream]:
+    return tx.all(StalledUpstream, sql["standing_still"], dataset_version=dataset_version)
 
 
 def find_run(tx: Transaction, *, org: UUID, run: str) -> WholeRun | None:

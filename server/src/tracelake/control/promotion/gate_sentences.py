@@ -88,7 +88,7 @@ def unknown_policy(type: str, expression: str) -> str:
 
 def rule_sentence(tree: RuleTree, scope: RuleScope, violations: int, rows: int) -> str:
     if violations == 0:
-        return _sentence(f"{demand(tree)}, and {_all(rows)}{_of_table(scope)} {plural(rows, 'keeps', 'keep')} to it") if rows else nothing_to_break(tree)
+        return _sentence(f"{demand(tree)}, and {_all(rows)}{_of_table(scope)} {plural(rows, 'passes', 'pass')}") if rows else nothing_to_break(tree)
     found = f"{_of(violations, rows)}{_of_table(scope)} {_break(tree, violations)}"
     return _sentence(f"{demand(tree)}, and {found}")
 
@@ -132,7 +132,7 @@ def _break(tree: RuleTree, violations: int) -> str:
         case Unique():
             return plural(violations, "repeats a key", "repeat a key")
         case Enumerated():
-            return plural(violations, "holds something else", "hold something else")
+            return plural(violations, "has another value", "have another value")
         case Regex() | RowCount():
             return plural(violations, "does not", "do not")
 

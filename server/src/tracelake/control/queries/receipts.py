@@ -45,7 +45,7 @@ class Receipts:
         if not mine and (sql is None or sql_sha256(sql) != run.sql_sha256):
             raise NotFound(f"Query {id} of {caller.name} was not found in this org; to replay a query of another user, send its receipt with the statement.")
         if sql is not None and sql_sha256(sql) != run.sql_sha256:
-            raise NotReplayable("The statement is not the one of this query.")
+            raise NotReplayable("The statement differs from the one in the receipt.")
         if not run.replayable:
             raise NotReplayable(run.why_not or "The query has no result to compare with.")
         return run.sql

@@ -96,7 +96,7 @@ class Engine:
             text, tree = with_versions(sql, self._parse, self._tokenize)
             statement = judge(tree)
         except RecursionError:
-            raise QueryRefused("The statement is nested too deeply; write it flatter.") from None
+            raise QueryRefused("The statement is nested too deeply; split it with WITH, or simplify it.") from None
         self._statement = (text, statement)
         return WasRead(names=list(statement.names))
 
@@ -152,7 +152,7 @@ class Engine:
         try:
             return wire_json.decode(cast("tuple[Any]", row)[0])
         except wire_json.JSONDecodeError:
-            raise QueryRefused("The statement is nested too deeply; write it flatter.") from None
+            raise QueryRefused("The statement is nested too deeply; split it with WITH, or simplify it.") from None
 
     def _tokenize(self, sql: str) -> list[tuple[int, str]]:
         """Unreserved keywords count as names."""

@@ -54,7 +54,7 @@ def judge(parsed: Tree) -> Statement:
     try:
         names = dict.fromkeys(_names(statements[0]["node"], frozenset()))
     except RecursionError:
-        raise QueryRefused("The statement is nested too deeply; write it flatter.") from None
+        raise QueryRefused("The statement is nested too deeply; split it with WITH, or simplify it.") from None
     if len(names) > MOST_NAMES:
         raise QueryRefused(f"The statement reads {len(names)} datasets; {MOST_NAMES} is the limit.")
     return Statement(statements[0]["node"], tuple(RequestedName(name=name, version=version) for name, version in names))
@@ -65,7 +65,7 @@ def _not_understood(parsed: Tree) -> Exception:
     if parsed.get("error_type") == "not implemented":
         return QueryRefused("A query must be one SELECT, or WITH and a SELECT.")
     if "depth" in sentence:
-        return QueryRefused("The statement is nested too deeply; write it flatter.")
+        return QueryRefused("The statement is nested too deeply; split it with WITH, or simplify it.")
     where = f" (at character {int(parsed['position']) + 1})" if str(parsed.get("position", "")).isdigit() else ""
     return QueryInvalid(f"The statement is not valid: {sentence}{where}.")
 

@@ -97,7 +97,7 @@ class BatchPoster:
         try:
             return Batch(fence=self._task.fence, name=ready.name, output=ready.output, files=paths, state=ready.state)
         except ValueError:
-            raise OperatorFailed("batch_invalid", "The operator's batch has a name that is not plain, or more files than one may have.", retry=False) from None
+            raise OperatorFailed("batch_invalid", "The operator's batch has an invalid name, or too many files.", retry=False) from None
 
     def _seal(self, paths: list[str]) -> None:
         try:

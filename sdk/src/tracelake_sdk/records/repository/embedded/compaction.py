@@ -63,7 +63,7 @@ class FolderCompaction:
         archived = self._archive(self._to_archive(retentions, older_than))
         return Compacted(archived, self._drop(retentions))
 
-    def foresee(self, retentions: dict[str, Retention], older_than: timedelta | None) -> Compacted:
+    def preview(self, retentions: dict[str, Retention], older_than: timedelta | None) -> Compacted:
         """What `run` would do now; nothing is changed."""
         old = [found.id for found in self._to_archive(retentions, older_than)]
         return Compacted(len(old) - len(self._cold.holds(old)), len(self._to_drop(retentions)))

@@ -202,7 +202,7 @@ class EmbeddedRepository:
             listed = [(pair, found) for pair, some in catalog.pairs.items() for found in some]
             retentions = {kind: self._kinds.get(kind).retention for kind in {pair[0] for pair in catalog.pairs}}
         compaction = FolderCompaction(self._folder, listed, compacting, self._watch, self._now())
-        return compaction.foresee(retentions, older_than) if check_only else compaction.run(retentions, older_than)
+        return compaction.preview(retentions, older_than) if check_only else compaction.run(retentions, older_than)
 
     def close(self) -> None:
         """Writes a snapshot for the next process, if this one has stored many records."""

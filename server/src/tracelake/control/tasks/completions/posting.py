@@ -84,7 +84,7 @@ def _check(job: Job, outputs: list[Output], batch: Batch) -> None:
         try:
             plain(path)
         except UnsafePath as unsafe:
-            raise Invalid(f"A file of the batch has a name that is not plain: {unsafe}.") from None
+            raise Invalid(f"A file of the batch has an invalid name: {unsafe}.") from None
         if not path.startswith(folder):
             raise Invalid("The batch names a file outside its attempt's own staging folder.")
 

@@ -85,7 +85,7 @@ def _check_path(path: str, folder: str, adopted: Sequence[str]) -> None:
     try:
         plain(path)
     except UnsafePath as unsafe:
-        raise Invalid(f"A file of the report has a name that is not plain: {unsafe}.") from None
+        raise Invalid(f"A file of the report has an invalid name: {unsafe}.") from None
     if not path.startswith(folder) and _first_name(path) not in {_first_name(file) for file in adopted}:
         raise Invalid("The report names a file outside its attempt's own staging folder.")
 
