@@ -11,10 +11,11 @@ import typer
 from rich.console import Console
 from support.wire import Said, serving
 
-from tracelake_sdk.cli import invocation, main
+from tracelake_sdk.cli import invocation, options
 from tracelake_sdk.cli.actions import running
 from tracelake_sdk.cli.actions.guard import absent_words, add_rule
 from tracelake_sdk.cli.actions.tasks import WAITS
+from tracelake_sdk.cli.commands import dags, guard, tasks
 from tracelake_sdk.cli.picture import branches, print_dag
 from tracelake_sdk.cli.printing import TableColumn, clean, print_table
 from tracelake_sdk.cli.targets import Target, parse_cursors, parse_job, parse_target, request_of
@@ -95,11 +96,11 @@ def test_a_request_is_made_of_cursors_or_given_whole() -> None:
 
 
 def test_the_words_for_states_are_those_of_the_models() -> None:
-    assert list(get_args(main.State)) == [state.value for state in TaskState]
-    assert list(get_args(main.Status)) == [status.value for status in RunStatus]
+    assert list(get_args(tasks.State)) == [state.value for state in TaskState]
+    assert list(get_args(dags.Status)) == [status.value for status in RunStatus]
     for words, enum in (
-        (main.LayerName, Layer), (main.SeverityName, Severity), (main.ScopeName, RuleScope), (main.EnforcementName, Enforcement),
-        (main.RuleTypeName, RuleType), (main.PolicyTypeName, PolicyType),
+        (options.LayerName, Layer), (guard.SeverityName, Severity), (guard.ScopeName, RuleScope), (guard.EnforcementName, Enforcement),
+        (guard.RuleTypeName, RuleType), (guard.PolicyTypeName, PolicyType),
     ):  # fmt: skip
         assert list(get_args(words)) == [member.value for member in enum]
 

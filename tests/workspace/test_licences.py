@@ -41,7 +41,7 @@ def test_every_locked_package_has_a_row() -> None:
 
 def test_a_licence_that_was_not_reviewed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(licences.SPELLED, "somebody", "AGPL-3.0-only")
-    with pytest.raises(Unclear, match=r"somebody says 'AGPL-3\.0-only'"):
+    with pytest.raises(Unclear, match=r"somebody declares the licence 'AGPL-3\.0-only'"):
         licence("somebody")
     with pytest.raises(Unclear, match="review it"):
         licence("a-package-that-is-not-installed")
