@@ -101,7 +101,7 @@ def _kill_session(leader: int) -> None:
     for name in os.listdir("/proc"):  # noqa: PTH208  names of numbers, not paths
         if not name.isdigit() or int(name) == leader:
             continue
-        with suppress(ProcessLookupError, FileNotFoundError):
+        with suppress(ProcessLookupError, FileNotFoundError, PermissionError):  # ended meanwhile, or of a user whose processes are hidden
             handle = os.pidfd_open(int(name))
             try:
                 fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()

@@ -49,7 +49,7 @@ class ControlClient:
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             place = ".".join(str(part) for part in first["loc"])
-            raise TracelakeError(f"Control's answer to {path} is not valid at {place}; run all processes in the same release as control.") from None
+            raise TracelakeError(f"Control's answer to {path} is not valid at {place}; run all processes with the same release as control.") from None
 
 
 def connect_to_control(
@@ -79,5 +79,5 @@ def _problem(answered: Answered) -> TracelakeError:
         if isinstance(problem, dict):
             return TracelakeError.of({str(key): value for key, value in problem.items()})
     if answered.status in _AWAY:
-        return Unavailable(f"Control answered {answered.status}; try again shortly.")
+        return Unavailable(f"Control answered {answered.status}; try again shortly.", retry_after=1)
     return TracelakeError(f"Control answered {answered.status} without an error message; see its log.")

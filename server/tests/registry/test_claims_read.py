@@ -73,7 +73,7 @@ def test_a_task_with_an_unreadable_input_goes_to_no_worker_and_waits_for_the_per
     assert tasks_of(lake, "load") == [], "the queue is empty, and nothing waits for a lease"
     reasons = lake.services.explaining.explain(lake.admin, "sales").reasons
     assert [reason.code for reason in reasons] == ["retrying", "waiting", "behind", "serving"]
-    assert reasons[1].sentence == "1 task of its job waits for a permission: the user who activated the DAG may not read an input or use a location of the job."
+    assert reasons[1].sentence == "1 task of its job waits for a permission: the user or service that activated the DAG may not read an input or use a location of the job."
     assert reasons[1].remedy is not None and "deploy the DAG again" in reasons[1].remedy
     [status] = lake.services.tasks.views.status(lake.admin, "reports")
     assert status.jobs[0].tasks.waiting == {"right": 1}

@@ -129,6 +129,10 @@ class OperatorSpec:
     receives: ScopeKind | None = None       # the only scopes that it can work on; None: any
     emits: ScopeKind | None = None          # the scopes of its events; None: those that it receives
 
+    def __post_init__(self) -> None:
+        if self.keeps_state and not self.ordered:
+            raise ValueError(f"operator {self.name} keeps state, so its tasks must run in order: its state is read and changed under its line's lock")
+
 
 def _by_name(*specs: OperatorSpec) -> Mapping[tuple[str, str], OperatorSpec]:
     return MappingProxyType({(spec.runtime.value, spec.name): spec for spec in specs})

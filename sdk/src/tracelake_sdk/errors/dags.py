@@ -200,7 +200,7 @@ class DagInputMixed(DagInvalid, code="dag_input_mixed", status=422):
 
 
 class InputNotReadable(DagInvalid, code="input_not_readable", status=422):
-    """The user who activates a DAG needs permission to read its inputs from other DAGs; ask an admin for a role that reads the dataset."""
+    """The user or service that activates a DAG needs permission to read its inputs from other DAGs; ask an admin for a role that reads the dataset."""
 
 
 class DagDatasetUnknown(DagInvalid, code="dag_dataset_unknown", status=422):
@@ -273,7 +273,7 @@ class LocationUnknown(DagInvalid, code="location_unknown", status=422):
 
 
 class LocationNotAllowed(DagInvalid, code="location_not_allowed", status=422):
-    """The user who activates a DAG needs permission to use its locations; ask an admin to grant the location to one of your roles."""
+    """The user or service that activates a DAG needs permission to use its locations; ask an admin to grant the location to one of your roles."""
 
 
 class OperatorScopeMismatch(DagInvalid, code="operator_scope_mismatch", status=422):

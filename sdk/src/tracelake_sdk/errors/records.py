@@ -32,7 +32,7 @@ class RecordConflict(TracelakeError, code="record_conflict", status=409):
 
 
 class TenantMismatch(TracelakeError, code="tenant_mismatch", status=403):
-    """The context names another tenant than the token or the folder; omit the tenant."""
+    """The context names another tenant than the token or the folder; use the tenant of the token, or of the folder."""
 
 
 class OffsetUnknown(TracelakeError, code="offset_unknown", status=422):

@@ -47,7 +47,7 @@ class Waits(StrEnum):
     RETRY = "retry"    # the next attempt is not due yet
     INPUT = "input"    # an input has no version yet
     LINE = "line"      # its job's line is stopped, full, or reserved for another task
-    RIGHT = "right"    # the user who activated its DAG lacks permission to read an input or use a location
+    RIGHT = "right"    # the user or service that activated its DAG lacks permission to read an input or use a location
 
 
 class Outcome(StrEnum):

@@ -34,7 +34,7 @@ def make_missing(database: Database, settings: Settings, private: PrivatePlaces)
 
 
 def add_org_defaults(tx: Transaction, org: UUID) -> None:
-    """What every new org gets, in addition to its roles."""
+    """What every org has, in addition to its roles; each start adds what is missing."""
     ensure_default_policies(tx, org=org, actor="first start")
     for runtime in sorted({runtime for runtime, _ in OPERATORS}):
         pools.ensure(tx, org=org, runtime=runtime, name=DEFAULT_POOL)

@@ -160,13 +160,13 @@ def _read(engine: EngineProcess, sql: str, entry: _LogEntry, control: PinClient,
         control.release(ReleaseRequest(caller=token, run=entry.failure(error)))
         raise
     if answer.read is None:
-        raise TracelakeError("An engine returned the answer of another query.")
+        raise TracelakeError("An engine returned an answer of the wrong type.")
     return answer.engine_version, answer.read.names
 
 
 def _ran(answer: Answer) -> Ran:
     if answer.ran is None:
-        raise TracelakeError("An engine returned the answer of another query.")
+        raise TracelakeError("An engine returned an answer of the wrong type.")
     return answer.ran
 
 

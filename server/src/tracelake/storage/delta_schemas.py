@@ -248,7 +248,7 @@ def _merged_type(ours: DeltaType, theirs: DeltaType, column: str, facts: list[Sc
                 }
     if ours != theirs:
         kind = "widened" if _holds(theirs, ours) else "narrowed" if _holds(ours, theirs) else "changed"
-        sentence = f"The column {_shown(column)} is {_spelled(ours)} in the table and {_spelled(theirs)} in what was written; a table keeps its types: cast the column, or start a new generation."
+        sentence = f"The column {_shown(column)} is {_spelled(ours)} in the table and {_spelled(theirs)} in what was written; a table keeps its types: cast the column, or deploy the DAG under a new name."
         facts.append(SchemaFact(kind, column, sentence))
     return ours
 

@@ -337,7 +337,7 @@ def _content(group: Sequence[SourceFile]) -> str:
 def _number(cursor: int | str, kind: CursorType) -> int:
     value = _CURSOR.validate_python(cursor)
     if not kind.fits(value):
-        raise OperatorFailed("cursor_column_type", "The type of the cursor column differs from the cursor of earlier runs; use the same type, or start a new generation.")
+        raise OperatorFailed("cursor_column_type", "The type of the cursor column differs from the cursor of earlier runs; use the same type, or deploy the DAG under a new name.")
     return number_of(value)
 
 

@@ -243,7 +243,7 @@ def _print_grants(grants: list[Grant], sentence: str, *, dry_run: bool, as_json:
 
 def _print_table_of(grants: list[Grant]) -> None:
     rows: list[list[Cell]] = [[grant.dag, grant.right.value, _holder(grant), grant.actor, instant(grant.at)] for grant in grants]
-    print_table([TableColumn("dag"), TableColumn("right"), TableColumn("held by"), TableColumn("granted by"), TableColumn("at")], rows)
+    print_table([TableColumn("dag"), TableColumn("permission"), TableColumn("held by"), TableColumn("granted by"), TableColumn("at")], rows)
 
 
 def _holder(grant: Grant) -> str:

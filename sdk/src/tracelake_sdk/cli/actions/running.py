@@ -145,15 +145,15 @@ class _HeldNotice:
     def __init__(self, client: Client, screen: Console) -> None:
         self._client: Client = client
         self._screen: Console = screen
-        self._told: set[str] = set()
+        self._printed: set[str] = set()
 
     def look(self, followed: Followed) -> None:
         held = [job.name for job in followed.cascade.jobs if job.tasks.waiting.get(Waits.PAUSED.value)] if followed.cascade else []
         if not followed.cascade and followed.task.waits is Waits.PAUSED:
             held = [f"{followed.task.dag}/{followed.task.job}"]
         for name in held:
-            if name not in self._told:
-                self._told.add(name)
+            if name not in self._printed:
+                self._printed.add(name)
                 self._say(name)
 
     def _say(self, name: str) -> None:

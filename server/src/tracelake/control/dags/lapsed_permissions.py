@@ -62,7 +62,7 @@ def _lapsed_input(job: Job, inputs: Mapping[UUID, Sequence[Input]], allowed: set
         return None
     return Lapse(
         InputNotReadable.code,
-        f"The user who activated the DAG can no longer read input {barred.name or barred.dataset_id}. Ask an admin to grant read access, or redeploy as a user who has it.",
+        f"The user or service that activated the DAG can no longer read input {barred.name or barred.dataset_id}. Ask an admin to grant read access, or redeploy as a user who has it.",
     )
 
 
@@ -75,6 +75,6 @@ def _lapsed_location(job: Job, caller: Caller | None, locations: Mapping[str, Lo
         return Lapse(LocationUnknown.code, f"Location `{barred}` was removed. Ask an admin to add it again with `tracelake admin location add {barred} URL`.")
     return Lapse(
         LocationNotAllowed.code,
-        f"The user who activated the DAG can no longer use location `{barred}`. Ask an admin to grant it to one of their roles with"
+        f"The user or service that activated the DAG can no longer use location `{barred}`. Ask an admin to grant it to one of their roles with"
         f" `tracelake admin location grant {barred} ROLE`, or redeploy as a user who may use it.",
     )

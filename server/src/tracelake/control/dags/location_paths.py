@@ -12,8 +12,8 @@ from tracelake_sdk.dags.locations import named_location
 
 def location_names(job: Job) -> list[str]:
     """In the order of the operator's keys. A stored config is not validated again: a path without a location gives a name that no location has."""
-    config = job.definition.config
-    return [named_location(str(config[key])) for key in job.operator.location_keys if config.get(key) is not None]
+    config = job.stored.config
+    return [named_location(str(config[key])) for key in job.stored.operator_spec.location_keys if config.get(key) is not None]
 
 
 def locations_of_jobs(tx: Transaction, jobs: Iterable[Job]) -> dict[UUID, dict[str, LocationRow]]:

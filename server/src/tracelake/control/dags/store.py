@@ -7,11 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from tracelake import wire_json
+from tracelake.control.dags.stored_jobs import StoredJob
 from tracelake.control.database.ids import new_id
 from tracelake.control.database.named_queries import load
 from tracelake.control.database.transactions import Pending, Transaction
-from tracelake_sdk.dags import JobSpec
-from tracelake_sdk.dags.operators import OPERATORS, OperatorSpec
 
 sql = load(__name__, "dags.sql")
 
@@ -52,13 +51,8 @@ class Job:
         return f"{self.dag}/{self.name}"
 
     @cached_property
-    def definition(self) -> JobSpec:
-        """The stored `spec`, typed; a key that an earlier release did not store has its default."""
-        return JobSpec.model_validate(self.spec)
-
-    @property
-    def operator(self) -> OperatorSpec:
-        return OPERATORS[self.definition.runtime, self.definition.operator]
+    def stored(self) -> StoredJob:
+        return StoredJob.model_validate(self.spec)
 
 
 @dataclass(frozen=True)

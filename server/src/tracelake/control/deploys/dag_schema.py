@@ -1,4 +1,4 @@
-"""The JSON Schema of DAG files, for editors: generated from the shape that deploys check, so that the two cannot differ."""
+"""The JSON Schema of DAG files, for editors: generated from the shape that deploys check; `where` and cursors are written here."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -62,9 +62,9 @@ _DESCRIPTIONS = {
     "max_attempts": "How often a task is tried before it fails.",
     "timeout_seconds": "How long one attempt may take.",
     "trigger": "`false`: the input is read, but its events make no task.",
-    "where": "Which events pass: those of named partitions, or those of a span of the cursor.",
+    "where": "Which events pass: those of named partitions, or those of a range of the cursor.",
     "layer": "`bronze`, `silver` or `gold`.",
-    "partition_by": "How the table is cut into scopes; without it the whole table is one scope.",
+    "partition_by": "How the table is split into scopes; without it the whole table is one scope.",
     "domain": "The domain that the dataset belongs to.",
     "owner": "Who is responsible for the dataset.",
 }

@@ -18,7 +18,7 @@ _WAITS = {  # of one task, and of several
     Waits.RETRY.value: ("waits to be retried", "wait to be retried", ""),
     Waits.INPUT.value: ("waits", "wait", " for the first version of an input"),
     Waits.LINE.value: ("waits for its line", "wait for their line", ": it is stopped, full, or reserved for another task"),
-    Waits.RIGHT.value: ("waits", "wait", " for a permission: the user who activated the DAG may not read an input or use a location of the job"),
+    Waits.RIGHT.value: ("waits", "wait", " for a permission: the user or service that activated the DAG may not read an input or use a location of the job"),
     None: ("is queued", "are queued", " for a worker"),
 }
 _REMEDIES = {

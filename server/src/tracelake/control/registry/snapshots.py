@@ -34,7 +34,7 @@ class SnapshotService:
                 raise NotFound(f"The dataset {dataset} has no version {number}; `tracelake dataset show {dataset}` lists them.")
             there = store.snapshots(tx, org=caller.org_id, name=name)
             if there and (there[0].dataset_id, there[0].version) == (id, number):
-                return _told(there[0])
+                return _snapshot(there[0])
             if there or store.called(tx, org=caller.org_id, name=name, id=None) is not None:
                 raise NameTaken(f"The name {name!r} is already used in this org; choose another name.")
             if dry_run:
@@ -43,7 +43,7 @@ class SnapshotService:
                 tx, org=caller.org_id, name=name, dataset=id, version=number, actor=caller.name, user=caller.user_id, token=caller.token_id
             )
             _audit(tx, caller, "pin_version", name, {"dataset": str(id), "version": number})
-            return _told(store.snapshots(tx, org=caller.org_id, name=name)[0])
+            return _snapshot(store.snapshots(tx, org=caller.org_id, name=name)[0])
 
     def unpin(self, caller: Caller, name: str, *, dry_run: bool = False) -> Snapshot:
         """Removes the name; allowed for its creator and admins. Past reads under the name are not affected."""
@@ -62,15 +62,15 @@ class SnapshotService:
             if not dry_run:
                 store.drop_snapshot(tx, org=caller.org_id, name=name)
                 _audit(tx, caller, "unpin_version", name, {"dataset": str(found[0].dataset_id), "version": found[0].version})
-            return _told(found[0])
+            return _snapshot(found[0])
 
     def list_snapshots(self, caller: Caller) -> list[Snapshot]:
         caller.require(Permission.READ)
         with self.database.transaction("list_snapshots") as tx:
-            return [_told(row) for row in store.snapshots(tx, org=caller.org_id, datasets=all_visible(tx, caller))]
+            return [_snapshot(row) for row in store.snapshots(tx, org=caller.org_id, datasets=all_visible(tx, caller))]
 
 
-def _told(row: SnapshotRow) -> Snapshot:
+def _snapshot(row: SnapshotRow) -> Snapshot:
     return Snapshot.model_validate(asdict(row) | {"dataset_uuid": row.dataset_id})
 
 

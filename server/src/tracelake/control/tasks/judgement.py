@@ -16,6 +16,8 @@ from tracelake_sdk.errors import AttemptFinal, CompletionConflict, IllegalTransi
 from tracelake_sdk.tasks import AttemptOutcome, Completion, CompletionAnswer, CompletionResult, Outcome, TaskState, Waits
 from tracelake_sdk.tasks.runs import RunStatus
 
+STATE_CHANGED = "The operator state that it started from has changed."
+
 
 @dataclass(frozen=True, slots=True)
 class LockedTask:
@@ -177,7 +179,7 @@ def stopped(state: TaskState, failures: int) -> Ending:
     return Ending(after(state, Move.STOPPED), AttemptOutcome.CANCELED, RunStatus.FAILED, failures, "canceled", "Canceled on request.")
 
 
-def superseded(task: LockedTask, what: str = "The operator state that it started from has changed.") -> Ending:
+def superseded(task: LockedTask, what: str = STATE_CHANGED) -> Ending:
     """The attempt's base had changed: its result is discarded, without counting as a failure."""
     return Ending(
         after(TaskState(task.state), Move.RETRY), AttemptOutcome.SUPERSEDED, RunStatus.FAILED, task.failures, "superseded", what, retry_in=timedelta(0)

@@ -53,15 +53,15 @@ class Requests:
 
 def _checked(job: Job, request: dict[str, Any]) -> dict[str, Any]:
     """The request in the form that the job's operator takes, or the reason why not."""
-    is_source, replaces = job.definition.activation is Activation.SOURCE, job.definition.update_strategy is UpdateStrategy.REPLACE
-    checked = check_request(job.key, job.operator, request, is_source=is_source, replaces=replaces)
+    is_source, replaces = job.stored.activation is Activation.SOURCE, job.stored.update_strategy is UpdateStrategy.REPLACE
+    checked = check_request(job.key, job.stored.operator_spec, request, is_source=is_source, replaces=replaces)
     if isinstance(checked, EmitRequest):
         _check_cursors(job, checked)
     return checked.model_dump(mode="json")
 
 
 def _check_cursors(job: Job, request: EmitRequest) -> None:
-    cursor = EmitConfig.model_validate(job.definition.config).cursor
+    cursor = EmitConfig.model_validate(job.stored.config).cursor
     if not cursor.fits(request.cursors[0]):
         raise Invalid(f"The cursors of {job.key} are of type {cursor.value}; send whole numbers for integer, times for timestamp.")
 

@@ -18,7 +18,6 @@ from tracelake.control.run_history import store as run_history
 from tracelake.control.tasks import store
 from tracelake.control.tasks.rows import CausedRow
 from tracelake.control.tasks.task_state import FINAL
-from tracelake_sdk.dags.spec import InputSpec, JobOutput
 from tracelake_sdk.dags.status import DagStatus, JobStatus, TaskCounts
 from tracelake_sdk.pages import Page
 from tracelake_sdk.tasks import Task, TaskState, Waits
@@ -112,19 +111,15 @@ class TaskViews:
                     name=pause.name,
                     operator=job.operator,
                     runtime=job.runtime,
-                    inputs=[_source_of(input) for input in job.inputs],
+                    inputs=[input.reads.name for input in job.inputs],
                     update_strategy=job.update_strategy,
                     paused=pause.paused_at is not None,
                     pause_reason=pause.pause_reason,
                     tasks=_counts(counted[pause.generation_id], more=looked_at[pause.generation_id] >= _NEWEST),
                 )
-                for pause, job in ((pause, jobs[pause.generation_id].definition) for pause in pauses)
+                for pause, job in ((pause, jobs[pause.generation_id].stored) for pause in pauses)
             ],
         )
-
-
-def _source_of(input: InputSpec) -> str:
-    return input.reads.job if isinstance(input.reads, JobOutput) else input.reads.dataset
 
 
 def _caused_jobs(rows: list[CausedRow]) -> list[CausedJob]:

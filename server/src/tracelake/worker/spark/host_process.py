@@ -190,8 +190,8 @@ class _Host:
                 with self._lock:
                     waiting = sorted(self._runs)
                 _log.info("a host gets ready", pid=self.pid, preparing=what, waiting=waiting)
-            case {"unable": str(error_class), "message": str(message)}:
-                self.unable = OperatorFailed(error_class, message[:2000], retry=True)
+            case {"unable": str(error_class), "message": str(detail)}:
+                self.unable = OperatorFailed(error_class, detail[:2000], retry=True)
             case {"progress": str(id), **rest}:
                 with self._lock:
                     run = self._runs.get(id)

@@ -157,7 +157,7 @@ class FolderCompaction:
         if not leaving:
             return 0
         self._folder.replace(DROPPED, DroppedRecords(below, before).to_json())
-        self._watch("compact:drop_told")
+        self._watch("compact:drop_recorded")
         gone = 0
         for first in range(0, len(leaving), _AT_ONCE):
             some = leaving[first : first + _AT_ONCE]

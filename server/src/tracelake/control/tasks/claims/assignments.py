@@ -94,7 +94,7 @@ class Assignments:
     def is_unchanged(self, fact: TaskFacts, assignment: Assignment) -> bool:
         """Whether the task's result already exists: same config, same inputs, same scope."""
         job = self._jobs[fact.generation_id]
-        if fact.trigger_kind != TriggerKind.EVENT.value or job.operator.keeps_state or not assignment.pins:
+        if fact.trigger_kind != TriggerKind.EVENT.value or job.stored.operator_spec.keeps_state or not assignment.pins:
             return False
         return all(self._already_exists(job, output, assignment) for output in self._outputs[fact.generation_id])
 
@@ -126,11 +126,11 @@ class Assignments:
     def _announce(self, fact: TaskFacts, output: Output) -> Announced:
         job = self._jobs[fact.generation_id]
         required = wanted(
-            job.definition.execution_strategy,
-            job.definition.outputs[output.output_index].partition_by,
+            job.stored.execution_strategy,
+            job.stored.outputs[output.output_index].partition,
             scope_of(fact.scope) if fact.scope else None,
         )
-        replaces = job.definition.update_strategy is UpdateStrategy.REPLACE
+        replaces = job.stored.update_strategy is UpdateStrategy.REPLACE
         touching: Sequence[Scope] = (FullScope(),) if required.everything else required.scopes
         known = output.dataset_version_id in self._states and replaces
         current = [now.scope for now in versions.scopes_now(self._tx, dataset_version=output.dataset_version_id, touching=touching)] if known else []
@@ -183,7 +183,7 @@ class Assignments:
     def _restriction(self, fact: TaskFacts, input: Input, assignment: Assignment) -> tuple[Scope, ...] | None:
         """Restricts the input to the output's scopes, if both are partitioned the same way."""
         reads = PartitionSpec.model_validate(input.partition_by) if input.partition_by else None
-        writes, announced = self._jobs[fact.generation_id].definition.outputs[0].partition_by, assignment.announced.get(0)
+        writes, announced = self._jobs[fact.generation_id].stored.outputs[0].partition, assignment.announced.get(0)
         if announced is None or announced.everything or not cut_alike(reads, writes, trigger=input.trigger):
             return None
         return announced.scopes
@@ -191,7 +191,7 @@ class Assignments:
     def _output(self, fact: TaskFacts, job: Job, output: Output, assignment: Assignment) -> Wire:
         announced, state = assignment.announced[output.output_index], self._states.get(output.dataset_version_id)
         rules = self._rules[output.dataset_id]
-        appends = job.definition.update_strategy is UpdateStrategy.APPEND
+        appends = job.stored.update_strategy is UpdateStrategy.APPEND
         replaced: Sequence[Scope] = () if appends else (FullScope(),) if announced.everything else announced.scopes
         # Independent of the current rules: a table rule may be added while the attempt runs.
         stays = state is not None and (appends or not announced.everything)
@@ -203,7 +203,7 @@ class Assignments:
                 "staging": f"{location}/{staging_folder(fact.id, fact.attempt)}",
                 "everything": announced.everything,
                 "scopes": [stored(scope) for scope in announced.scopes],
-                "partition_by": job.spec["outputs"][output.output_index].get("partition_by"),  # as it is stored
+                "partition_by": job.stored.outputs[output.output_index].partition_by,
                 "table_schema": state.table_schema if state else None,
                 "rules": [rule.to_measure().model_dump(mode="json") for rule in rules],
                 "current": [file.model_dump(mode="json") for file in current],

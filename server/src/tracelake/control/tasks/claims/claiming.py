@@ -176,7 +176,7 @@ class Claims:
 def _new_attempt(fact: TaskFacts, token: str, maker: PayloadMaker) -> NewAttempt:
     job = maker.jobs[fact.generation_id]
     return NewAttempt(
-        fact.id, fact.attempt, lease_token_sha256(token), maker.state_revision(fact.generation_id), job.definition.timeout_seconds, job.dag_version
+        fact.id, fact.attempt, lease_token_sha256(token), maker.state_revision(fact.generation_id), job.stored.timeout_seconds, job.dag_version
     )
 
 

@@ -38,7 +38,7 @@ class PayloadMaker:
         self.outputs: dict[UUID, list[Output]] = dags.outputs_of_generations(tx, generations)
         self.inputs: dict[UUID, list[Input]] = dags.inputs_of_jobs(tx, [job.id for job in self.jobs.values()])
         self.locations: dict[UUID, dict[str, LocationRow]] = locations_of_jobs(tx, self.jobs.values())  # by org
-        stateful = [generation for generation, job in self.jobs.items() if job.operator.keeps_state]
+        stateful = [generation for generation, job in self.jobs.items() if job.stored.operator_spec.keeps_state]
         self._stateful: frozenset[UUID] = frozenset(stateful)
         # Before the pins, as the base is: an attempt must not hold an older input than the state that it builds on.
         self._states: dict[UUID, StateRow] = operator_state.get(tx, stateful) if stateful else {}
@@ -115,7 +115,7 @@ def _shared(job: Job, inputs: list[Input], outputs: list[Output], limits: Wire) 
             "key": job.key,
             "name": job.name,
             "config_hash": job.config_hash,
-            **job.definition.model_dump(mode="json", include=_JOB_FIELDS),
+            **job.stored.model_dump(mode="json", include=_JOB_FIELDS),
         },
         "inputs": [unpinned(input) for input in inputs],
         "outputs": [unstaged(output) for output in outputs],

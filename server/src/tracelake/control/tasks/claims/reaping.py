@@ -72,7 +72,7 @@ class Reaper:
                 ended.append(EndedAttempt(task, task.attempt, stopped(TaskState(task.state), task.failures)))
             elif attempts[task.id, task.attempt].timed_out_at is not None:
                 ended.append(EndedAttempt(task, task.attempt, _given_up(task)))
-            elif task.failures + 1 < routing.jobs[task.generation_id].definition.max_attempts:
+            elif task.failures + 1 < routing.jobs[task.generation_id].stored.max_attempts:
                 after(TaskState(task.state), Move.EXPIRE)
                 expired.append(task)
             else:

@@ -41,7 +41,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Superseded:
-    pass
+    reason: str
 
 
 Answer = Committed | Blocked | Unchanged | Moved | Unmeasured | Wait | Superseded

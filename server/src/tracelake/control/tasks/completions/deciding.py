@@ -25,6 +25,7 @@ from tracelake.control.tasks.completions.reported import Reported, adds_nothing,
 from tracelake.control.tasks.completions.rows import LostBatch
 from tracelake.control.tasks.completions.tables import Plan, Tables
 from tracelake.control.tasks.fingerprints import fingerprint
+from tracelake.control.tasks.judgement import STATE_CHANGED
 from tracelake.control.versions import store as versions
 from tracelake.control.versions.bases import BaseVerdict, Since, judge_base
 from tracelake.control.versions.store import Line, NewChange, NewChangeOutput
@@ -141,7 +142,7 @@ class Deciding:
             for index, moved in since.items()
         }
         if BaseVerdict.SUPERSEDED in verdicts.values() or not self.tables.covers_whole_scopes(given, measured):
-            return Superseded()
+            return Superseded("The result was out of date: another task had written to the same scope meanwhile.")
         if BaseVerdict.MOVED not in verdicts.values():
             return None
         if given.attempt.rebases + 1 >= REBASES_BEFORE_A_TURN:
@@ -157,7 +158,7 @@ class Deciding:
         decisions = judge_all(self.gathered.candidates(given, measured, plans))
         allowed = all(decision.allowed for decision in decisions)
         if allowed and not self.states.swap(given.task.generation_id, given.attempt.state_revision, given.report.state):
-            return Superseded()
+            return Superseded(STATE_CHANGED)
         if allowed and adds_nothing(given, measured):
             self._end_turn(given)
             return Unchanged()

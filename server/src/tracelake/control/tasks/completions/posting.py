@@ -77,7 +77,7 @@ def _same(earlier: PostedBatch, batch: Batch) -> UUID:
 def _check(job: Job, outputs: list[Output], batch: Batch) -> None:
     if batch.output >= len(outputs) or not outputs[batch.output].has_files:
         raise Invalid(f"The job has no output {batch.output} with files.")
-    if job.definition.update_strategy is not UpdateStrategy.APPEND or len(outputs) != 1:
+    if job.stored.update_strategy is not UpdateStrategy.APPEND or len(outputs) != 1:
         raise Invalid("Only a job that appends to one output can post batches: a replace is published as a whole.")
     folder = f"{staging_folder(batch.fence.task_id, batch.fence.attempt)}/"
     for path in batch.files:

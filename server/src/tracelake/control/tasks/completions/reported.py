@@ -29,12 +29,12 @@ class Reported:
 
     @property
     def strategy(self) -> UpdateStrategy:
-        return UpdateStrategy(self.job.definition.update_strategy)  # every job that writes files has one
+        return UpdateStrategy(self.job.stored.update_strategy)  # every job that writes files has one
 
     @property
     def needed_key(self) -> tuple[str, ...]:
         """The columns in which no row of an append may have a null; none if the job declares such rows as distinct."""
-        job = self.job.definition
+        job = self.job.stored
         needed = self.strategy is UpdateStrategy.APPEND and job.null_keys is NullKeys.BLOCK
         return job.unique_key if needed else ()
 
@@ -77,7 +77,7 @@ def _as_announced(given: Reported, output: OutputMeasured) -> OutputMeasured:
     if given.strategy is not UpdateStrategy.REPLACE or announced.everything:
         return output
     if not output.outside_scope and not all(any(covers(mine, scope) for mine in announced.scopes) for scope in output.scopes):
-        raise Invalid("The report writes a scope that was not announced to its attempt.")
+        raise Invalid("The report writes a scope outside the declared scopes of its attempt.")
     return output.model_copy(update={"scopes": list(announced.scopes)})
 
 

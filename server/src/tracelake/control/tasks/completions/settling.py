@@ -94,7 +94,7 @@ def judge_report(report: Completion, task: LockedTask | None, attempt: AttemptRo
     if task is None:
         return Settled(refusal(report.fence.task_id, CompletionResult.STALE, StaleAttempt()))
     body = body_sha256(report)
-    max_attempts = routing.jobs[task.generation_id].definition.max_attempts
+    max_attempts = routing.jobs[task.generation_id].stored.max_attempts
     verdict = judge(task, attempt, report, body, max_attempts=max_attempts, backoff=backoff)
     if attempt is None or verdict.ending is None:
         return Settled(verdict.answer)
@@ -148,9 +148,8 @@ def _settle_decided(success: Success, decided: DecidedOutputs) -> Settled:
             return success.end(result.UNCHANGED, success.ending, decided)
         case Blocked(reason=reason):
             return success.end(result.BLOCKED, blocked(task, reason), decided, code="blocked", detail=reason)
-        case Superseded():
-            what = "The result was out of date: another task had written to the same scope meanwhile."
-            return success.end(result.SUPERSEDED, superseded(task, what), decided)
+        case Superseded(reason=reason):
+            return success.end(result.SUPERSEDED, superseded(task, reason), decided)
         case Moved(base=base, moved=moved):
             return success.go_on(result.BASE_MOVED, decided, base=base, moved=moved)
         case Unmeasured(rules=rules):
