@@ -27,7 +27,7 @@ def ended(lake: Lake) -> list[tuple[str, str | None]]:
 def test_a_deployer_who_may_not_use_it_is_refused_and_nothing_is_stored(lake: Lake, wanda: Caller):
     with pytest.raises(LocationNotAllowed) as refused:
         lake.services.deploys.deploy(wanda, DAG)
-    assert (refused.value.extra["place"], "you may not use the location `shop`" in refused.value.detail) == ("jobs[0].config.path", True)
+    assert (refused.value.extra["place"], "you have no permission to use the location `shop`" in refused.value.detail) == ("jobs[0].config.path", True)
     with pytest.raises(LocationUnknown) as unknown:
         lake.services.deploys.deploy(wanda, DAG.replace("shop/orders", "shoop/orders"))
     assert "`shop`" not in unknown.value.detail, "what may not be used is not suggested"

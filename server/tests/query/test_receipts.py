@@ -37,7 +37,7 @@ def reader(lake: QueryLake, name: str, *roles: str) -> Client:
 @pytest.mark.proves("T6.1", "T5.2")
 def test_only_who_may_read_a_dataset_queries_it(lake: QueryLake):
     with lake.client() as admin, reader(lake, "ana", "reader") as ana:
-        with pytest.raises(NotFound, match="no dataset 'orders_raw' that ana may read"):
+        with pytest.raises(NotFound, match="No dataset 'orders_raw' that ana may read"):
             ana.query("SELECT * FROM orders_raw")
         admin.admin.create_role("analysts")
         admin.admin.add_member("analysts", "ana")
@@ -67,11 +67,11 @@ def test_the_statement_is_its_authors_and_replay_asks_for_todays_rights(lake: Qu
             admin.queries.replay(receipt.id)
         with pytest.raises(NotFound):
             admin.queries.replay(receipt.id, sql="SELECT 1")
-        with pytest.raises(NotFound, match="no dataset"):
+        with pytest.raises(NotFound, match="No dataset"):
             eve.queries.replay(receipt.id, sql=sql)
         assert ana.queries.replay(receipt.id).replay.same  # pyright: ignore[reportOptionalMemberAccess]
         admin.admin.set_read_roles("orders_raw", [])
-        with pytest.raises(NotFound, match="no dataset"):
+        with pytest.raises(NotFound, match="No dataset"):
             ana.queries.replay(receipt.id)
 
 
