@@ -138,3 +138,17 @@ def test_the_settings_say_where(tmp_path: Path, url: str | None, uri: str | None
 def test_a_url_that_cannot_be_meant_is_refused(url: str):
     with pytest.raises(SettingInvalid, match="TRACELAKE__STORAGE__URL"):
         open_storage(read_settings(storage={"url": url}), lambda moment: None)
+
+
+def test_a_folder_that_another_process_removes_as_empty_is_created_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, make_folder, removed = LocalStorage(root, lambda moment: None), LocalStorage._make_folder, list[Path]()
+
+    def make_and_lose(self: LocalStorage, folder: Path) -> None:
+        make_folder(self, folder)
+        if len(removed) < 3:
+            folder.rmdir()
+            removed.append(folder)
+
+    monkeypatch.setattr(LocalStorage, "_make_folder", make_and_lose)
+    assert storage.put_new(ENTRY, b"one", DECIDED) is PutResult.CREATED
+    assert (storage.read(ENTRY), len(removed)) == (b"one", 3)

@@ -1,17 +1,21 @@
 """Tables as local files: every new file is complete and durable before it gets its name."""
 
+import errno
 import os
 import secrets
 import stat
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import BinaryIO
 
 from tracelake.storage.contract import PutResult, StoredFile, Watch
 from tracelake.storage.paths import UnsafePath, below_location, contained, plain
 from tracelake_sdk.errors import StorageOutcomeUnknown, StorageUnavailable
 
 _READ_ONLY = 0o444
+_TRIES = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -59,9 +63,8 @@ class LocalStorage:
     def _write_beside(self, target: Path, body: bytes, move: Callable[[Path, Path], object], modified_at: datetime | None = None) -> None:
         """Writes a durable file next to the target and passes it to `move`. A file that a crash leaves there has a dot name, which Delta readers ignore."""
         temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(6)}.tmp")
-        self._make_folder(target.parent)
         try:
-            with temporary.open("xb") as file:
+            with self._open_new(temporary) as file:
                 file.write(body)
                 file.flush()
                 if modified_at is not None:
@@ -71,6 +74,14 @@ class LocalStorage:
             move(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
+
+    def _open_new(self, path: Path) -> BinaryIO:
+        """In a folder that another process may remove as empty until the file is in it."""
+        for _ in range(_TRIES):
+            with suppress(FileNotFoundError):
+                self._make_folder(path.parent)
+                return path.open("xb")
+        raise FileNotFoundError(errno.ENOENT, "its folder is removed again and again", str(path))
 
     def _make_folder(self, folder: Path) -> None:
         missing: list[Path] = []
