@@ -145,7 +145,7 @@ def test_tokens_of_services_and_workers_say_what_they_may(control_plane: Control
     assert "of a worker of pool default" in shell("admin", "token", "list")
     words = ("admin", "token", "create", "w", "--worker", "--idempotency-key", "k")
     first = shell.json(*words)
-    assert f"error [token_shown_once]: Token {first['id']} was made" in shell(*words, code=1)
+    assert f"error [token_shown_once]: Token {first['id']} was created" in shell(*words, code=1)
 
 
 def test_datasets_are_searched_and_a_definition_that_makes_the_same_rows_is_the_next_version(control_plane: ControlPlane, shell: Shell, tmp_path: Path) -> None:
