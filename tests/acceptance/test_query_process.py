@@ -68,7 +68,7 @@ def test_queries_are_listed_and_statements_are_saved_and_removed(shell: Shell):
     assert "orders_raw version 2" in shown and "SELECT count(*) FROM orders_raw" in shown and "Again, on the same versions" in shown
     assert [kept["name"] for kept in json.loads(shell("query", "--list-saved", "-o", "json"))] == ["counted"]
     assert "counted" in shell("query", "--list-saved").decode()
-    assert shell("query", "--forget", "counted", "--dry-run").decode() == "The statement counted would be forgotten. Nothing was changed.\n"
+    assert shell("query", "--forget", "counted", "--dry-run").decode() == "The statement counted would be removed. Nothing was changed.\n"
     assert shell("query", "--forget", "counted").decode() == "The statement counted is forgotten.\n"
     assert shell("query", "--list-saved").decode().startswith("No saved statements")
     assert b"error [not_found]" in shell("query", "--forget", "counted", code=1)
@@ -116,7 +116,7 @@ def test_every_format_and_every_way_to_give_a_statement(shell: Shell, tmp_path: 
     assert arrow.column("id").to_pylist() == [1, 2, 3]
     cut = shell("query", "-f", str(file), "--limit", "1").decode()
     assert "There are more rows; only the first 1 are shown." in cut
-    assert b"It would be kept as all_orders. Nothing was changed." in shell("query", file.read_text(), "--save", "all_orders", "--dry-run")
+    assert b"It would be saved as all_orders. Nothing was changed." in shell("query", file.read_text(), "--save", "all_orders", "--dry-run")
     assert b"has saved no query" in shell("query", "--saved", "all_orders", code=1)
     assert shell("query", file.read_text(), "--save", "all_orders").endswith(b" query --saved all_orders\n")
     assert shell("query", "--saved", "all_orders", "-o", "csv").count(b"\r\n") == 4
@@ -130,7 +130,7 @@ def test_every_format_and_every_way_to_give_a_statement(shell: Shell, tmp_path: 
 
 def test_missing_rows_are_reported_in_every_format(shell: Shell):
     words = ("query", "SELECT id FROM orders_raw ORDER BY id", "--limit", "2")
-    output = b"There are more rows; only the first 2 are shown. --limit asks for more.\n"
+    output = b"There are more rows; only the first 2 are shown. Use --limit for more.\n"
     assert shell(*words, "-o", "csv", noted=output).count(b"\r\n") == 3
     assert pa.ipc.open_stream(io.BytesIO(shell(*words, "-o", "arrow", noted=output))).read_all().num_rows == 2
     assert output in shell(*words)

@@ -96,7 +96,7 @@ def test_the_stream_of_a_service_is_followed_over_broken_connections(control_pla
         direct.store(record(13), CONTEXT)
         assert follower.hears(1) == [13]
         said = follower.is_left_alone_with_ctrl_c()
-    assert said.count("Cut off [repository_unavailable]") == len(said.splitlines()) >= 1
+    assert said.count("Disconnected [repository_unavailable]") == len(said.splitlines()) >= 1
     wait_until(lambda: tails.number_open == 0, "who hung up is gone")
 
 

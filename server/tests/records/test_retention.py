@@ -329,6 +329,23 @@ def test_a_reader_gets_each_record_once_while_records_leave(house: House) -> Non
     assert DeltaTable(house.folder / "lake" / "records" / "cold").to_pyarrow_table().num_rows == len(wanted)
 
 
+@pytest.mark.proves("M2.6")
+def test_a_compaction_whose_files_a_faster_one_removes_while_it_puts_them_ends_well(house: House) -> None:
+    house.fill(8, days_ago=40, kinds=("tally",))
+    wanted = [found.id for found in house.service().query(RecordFilters(limit=10_000), context())]
+    faster = list[str]()
+
+    def be_faster(moment: str) -> None:
+        if moment == "put:temporary_written" and not faster:
+            faster.append("began")
+            faster.extend(house.compactor().compact())
+
+    slower = house.compactor(storage=LocalStorage(house.folder / "lake", be_faster))
+    assert slower.compact() == [] and len(faster) == 2
+    assert [found.id for found in house.service().query(RecordFilters(limit=10_000), context())] == wanted
+    assert len(wanted) == house.ask("SELECT sum(rows)::bigint FROM cold_file")
+
+
 class Died(BaseException):
     """Somebody was killed."""
 

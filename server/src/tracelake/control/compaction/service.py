@@ -31,7 +31,7 @@ from tracelake.control.database.transactions import Database, DatabaseRole, Watc
 from tracelake.control.records.catalogs import KindCache
 from tracelake.storage.contract import PutResult, Storage
 from tracelake.storage.paths import log_entry_path
-from tracelake_sdk.errors import TracelakeError, Unavailable
+from tracelake_sdk.errors import StorageOutcomeUnknown, TracelakeError, Unavailable
 from tracelake_sdk.errors.records import CompactionFailed
 from tracelake_sdk.records.compaction_program import CompactionOrder, RowSum
 
@@ -108,7 +108,12 @@ class Compactor:
             )
             paths = self.compacting(order, Path(folder))
             self.watch("compact:compacted")
-            files = self._put(partition, paths, written)
+            try:
+                files = self._put(partition, paths, written)
+            except StorageOutcomeUnknown:
+                if self._frozen(partition.name) is None:
+                    raise
+                return self._finish()  # another process was faster, and removed these files while they were put
         self.watch("compact:files_put")
         with self.database.transaction("freeze_partition", role=DatabaseRole.DECIDE) as tx:
             store.lock_cold_table(tx)
@@ -172,6 +177,10 @@ class Compactor:
             self._clear_away(one)  # before the drop: a dropped partition is not checked again
             left += self._drop(one.name)
         return left
+
+    def _frozen(self, name: str) -> FrozenPartition | None:
+        with self.database.transaction("frozen_partition") as tx:
+            return store.frozen(tx, name)
 
     def _clear_away(self, frozen: FrozenPartition) -> None:
         """Removes files that the frozen entry does not name, left by killed or slower runs: no entry can name them any more."""
