@@ -37,7 +37,7 @@ def killed_below(processes: Processes) -> list[tuple[str, int]]:
     rows = rows_of(
         processes.database, "SELECT error_class, error_message FROM task_attempt WHERE error_class IN ('no_outcome', 'measuring_died') ORDER BY started_at"
     )
-    return [(name, int(message.partition(" ended with ")[2].split()[0])) for name, message in rows]
+    return [(name, int(message.partition(" ended with exit code ")[2].split()[0])) for name, message in rows]
 
 
 @pytest.mark.proves("T3.4")

@@ -70,7 +70,7 @@ def walk(processes: Processes, folder: Path, points: Sequence[str], look: Callab
                 _kill_java(worker)
             wait_until_quiet(processes.database, longest=LONGEST)
             [(error, message)] = _failures(processes)[len(before) :]
-            assert point == JAVA or (error == ("measuring_died" if point.startswith("measuring") else "no_outcome") and " ended with -9 " in message), (point, error, message)
+            assert point == JAVA or (error == ("measuring_died" if point.startswith("measuring") else "no_outcome") and " ended with exit code -9 " in message), (point, error, message)
             assert worker.exit_code is None, point
             look(worker)
             worker.stop(AT_ONCE)

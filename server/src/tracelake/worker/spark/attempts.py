@@ -368,4 +368,4 @@ def _unlisted(report: Completion, answer: CompletionAnswer) -> list[UUID]:
 
 
 def _with(exit_code: int | None) -> str:
-    return "" if exit_code is None else f" with {exit_code}"
+    return "" if exit_code is None else f" with exit code {exit_code}"
