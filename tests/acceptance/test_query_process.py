@@ -69,7 +69,7 @@ def test_queries_are_listed_and_statements_are_saved_and_removed(shell: Shell):
     assert [kept["name"] for kept in json.loads(shell("query", "--list-saved", "-o", "json"))] == ["counted"]
     assert "counted" in shell("query", "--list-saved").decode()
     assert shell("query", "--forget", "counted", "--dry-run").decode() == "The statement counted would be removed. Nothing was changed.\n"
-    assert shell("query", "--forget", "counted").decode() == "The statement counted is forgotten.\n"
+    assert shell("query", "--forget", "counted").decode() == "The statement counted is removed.\n"
     assert shell("query", "--list-saved").decode().startswith("No saved statements")
     assert b"error [not_found]" in shell("query", "--forget", "counted", code=1)
     for wrong in (["--log", "SELECT 1"], ["--log", "--list-saved"], ["--log", "-o", "csv"], ["SELECT 1", "--dry-run"]):
@@ -117,10 +117,10 @@ def test_every_format_and_every_way_to_give_a_statement(shell: Shell, tmp_path: 
     cut = shell("query", "-f", str(file), "--limit", "1").decode()
     assert "There are more rows; only the first 1 are shown." in cut
     assert b"It would be saved as all_orders. Nothing was changed." in shell("query", file.read_text(), "--save", "all_orders", "--dry-run")
-    assert b"has saved no query" in shell("query", "--saved", "all_orders", code=1)
+    assert b"of admin was not found" in shell("query", "--saved", "all_orders", code=1)
     assert shell("query", file.read_text(), "--save", "all_orders").endswith(b" query --saved all_orders\n")
     assert shell("query", "--saved", "all_orders", "-o", "csv").count(b"\r\n") == 4
-    assert b"a name begins with a small letter" in shell("query", "SELECT 1", "--save", "All-orders", code=2)
+    assert b"a name is a lowercase letter" in shell("query", "SELECT 1", "--save", "All-orders", code=2)
     assert b"give one statement" in shell("query", code=2)
     assert b"No such file" in shell("query", "-f", str(tmp_path / "none"), code=2)
     for empty in ("", " \n"):
